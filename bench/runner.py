@@ -12,151 +12,149 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.postgres import Server, private_server
+from tests.postgres import NoServerError, Server, private_server
 
 from bench import runner_crash as crashes
-from bench.runner_dags import LOG
+from bench import runner_dags as dags
+from bench.profile import calls_a_plan
 from bench.runner_early import first_action
-from bench.runner_engines import ENGINES
-from bench.runner_goals import Facts, Measured, Samples
+from bench.runner_engines import ENGINES, WIDE
+from bench.runner_extent import (
+    IN_TURNS,
+    ONCE,
+    TURNS,
+    TURNS_A_ROUND,
+    is_measured,
+    is_once,
+    is_rival,
+    takes_turn,
+)
+from bench.runner_figures import Facts, Measured, Samples
+from bench.runner_json import to_json
+from bench.runner_process import RIVALS, ROOT, Worker, WorkerFailedError
+from bench.runner_startup import startup
 from bench.runner_table import render
 
-ROOT: Final = Path(__file__).parent.parent
 RESULT: Final = ROOT / "bench" / "results" / "runner.md"
-RIVALS: Final = ROOT / ".venv-rivals" / "bin" / "python"
-# Those that take long, or hardly vary, are measured once.
-EVERY_ROUND: Final = ("chain", "fan", "uneven", "narrow", "plans")
-ONCE: Final = ("storage", "parked")
 CRASHES: Final[Mapping[str, Callable[..., Samples]]] = {
     "crash": crashes.crash,
     "cold": crashes.cold,
     "long": crashes.long_run,
     "open": crashes.open_runs,
 }
-IMPORTS: Final = {
-    "plansmith": "import plansmith",
-    "Plansmith, ready to use": "from plansmith import Plansmith",
-    "langgraph": "import langgraph.graph",
-    "dbos": "import dbos",
-}
 
 
 @dataclass
 class Bench:
-    """Starts one process after the other, each with a store of its own."""
+    """Asks one process at a time, each with a store of its own."""
 
-    server: Server
+    engines: list[str]
+    server: Server | None
     folder: Path
     quick: bool
     rounds: int
+    left_out: list[str]
     measured: Measured = field(default_factory=list[dict[str, Samples]])
-    _names: Iterator[int] = field(default_factory=itertools.count)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _dice: random.Random = field(default_factory=lambda: random.Random(0))
 
-    def all_of(self, engines: Sequence[str]) -> None:
+    def all_of(self) -> None:
         """Every scenario; the engines take turns in an order that changes."""
-        dice = random.Random(0)
-        for turn in range(self.rounds):
-            self.measured.append({name: {} for name in engines})
-            scenarios = [*EVERY_ROUND, *(() if turn else (*ONCE, *CRASHES))]
-            for scenario in scenarios:
-                for name in dice.sample(engines, len(engines)):
-                    if _applies(scenario, name):
-                        self._one(name, scenario, turn)
+        for _ in range(self.rounds):
+            self._round()
+        for scenario in ONCE:
+            for name in self._in_any_order():
+                if is_once(name, scenario, quick=self.quick):
+                    self._measure(name, scenario, 0, partial(self._once, name, scenario))
 
-    def _one(self, name: str, scenario: str, turn: int) -> None:
+    def _round(self) -> None:
+        """Each engine keeps one process and one store for all turns of a round."""
+        with ExitStack() as at_the_end:
+            workers: dict[str, Worker] = {}
+            for name in self.engines:
+                workers[name] = self._worker(name, self._place(name))
+                at_the_end.callback(workers[name].kill)
+            for place in range(self._turns_a_round):
+                turn = len(self.measured)
+                self.measured.append({name: {} for name in self.engines})
+                for scenario in IN_TURNS:
+                    for name in self._in_any_order():
+                        if takes_turn(name, scenario, turn, quick=self.quick):
+                            ask = partial(self._ask, workers[name], scenario, turn, first=not place)
+                            self._measure(name, scenario, turn, ask)
+
+    def _measure(self, name: str, scenario: str, turn: int, measure: Callable[[], Samples]) -> None:
         start = time.monotonic()
-        if scenario in CRASHES:
-            found = self._crashed(name, scenario)
-        else:
-            process = self._begin(name, scenario, self._place(name), turn=turn)
-            found = _samples(process)
-        self.measured[-1][name] |= found
+        try:
+            self.measured[turn][name] |= measure()
+        except WorkerFailedError as failure:
+            if not is_rival(name):
+                raise SystemExit(f"{scenario}: {failure}") from failure
+            # A peer that breaks must not cost the figures of all others.
+            self.engines.remove(name)
+            self.left_out.append(f"{name}, from {scenario} on: {str(failure).splitlines()[-1]}")
+            say(f"{scenario}: {failure}")
         spent = time.monotonic() - start
-        say(f"{turn + 1}/{self.rounds} {scenario:8} {name:34} {spent:6.1f} s")
+        say(f"{turn + 1}/{self._turns} {scenario:8} {name:34} {spent:6.1f} s")
+
+    def _ask(self, worker: Worker, scenario: str, turn: int, *, first: bool) -> Samples:
+        worker.tell(scenario, quick=self.quick, turn=turn, turns=self._turns, is_first=first)
+        return worker.answer()
+
+    def _once(self, name: str, scenario: str) -> Samples:
+        if scenario in CRASHES:
+            return self._crashed(name, scenario)
+        width = 4 if scenario == "narrow" else WIDE
+        worker = self._worker(name, self._place(name), width)
+        try:
+            worker.tell(scenario, quick=self.quick, turn=0, turns=1, is_first=True)
+            return worker.answer()
+        finally:
+            worker.kill()
 
     def _crashed(self, name: str, scenario: str) -> Samples:
         places: dict[str, str] = {}
 
-        def begin(what: str, log: Path) -> subprocess.Popen[str]:
+        def begin(what: str, log: Path) -> Worker:
             # The process that goes on has the store of the one that was killed.
             place = places.setdefault(log.name, self._place(name))
-            return self._begin(name, what, place, log=log)
+            worker = self._worker(name, place, log=log)
+            worker.tell(what)
+            return worker
 
         with tempfile.TemporaryDirectory(dir=self.folder) as logs:
             return CRASHES[scenario](begin, Path(logs), quick=self.quick)
 
-    def _begin(
-        self, name: str, scenario: str, where: str, *, turn: int = 0, log: Path | None = None
-    ) -> subprocess.Popen[str]:
-        python = str(RIVALS) if is_rival(name) else sys.executable
-        speed, part = "quick" if self.quick else "full", f"{turn}/{self.rounds}"
-        return subprocess.Popen(
-            [python, "-m", "bench.runner_worker", *(name, scenario, where, speed, part)],
-            cwd=ROOT,
-            env=os.environ | ({LOG: str(log)} if log else {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def _worker(
+        self, name: str, where: str, width: int = WIDE, *, log: Path | None = None
+    ) -> Worker:
+        complaints = self.folder / f"{next(self._numbers)}.txt"
+        return Worker(name, where, width, complaints=complaints, log=log)
 
     def _place(self, name: str) -> str:
-        number = next(self._names)
+        number = next(self._numbers)
         if "PostgreSQL" in name:
+            assert self.server
             return self.server.new_database(f"bench_{number}")
         return str(self.folder / f"{number}.db")
 
+    def _in_any_order(self) -> list[str]:
+        return self._dice.sample(self.engines, len(self.engines))
 
-def _samples(process: subprocess.Popen[str]) -> Samples:
-    said, complaint = process.communicate(timeout=600)
-    if process.returncode:
-        raise SystemExit(f"{process.args!r}\n{complaint[-4000:]}")
-    found: Samples = json.loads(said.splitlines()[-1])
-    return found
+    @property
+    def _turns_a_round(self) -> int:
+        return TURNS if self.quick else TURNS_A_ROUND
 
-
-def _applies(scenario: str, name: str) -> bool:
-    if scenario == "open":
-        return name.startswith("Plansmith") and "memory" not in name
-    if scenario in ("crash", "long", "storage"):
-        return "memory" not in name
-    # First come, first served would be all a barrier of supersteps can do.
-    return scenario != "narrow" or name.startswith(("floor", "Plansmith"))
-
-
-def is_rival(name: str) -> bool:
-    """Whether an engine lives in the rivals' environment."""
-    return name.startswith(("LangGraph", "DBOS"))
-
-
-def imports() -> dict[str, float]:
-    """Milliseconds of processor time that an import adds to a bare interpreter."""
-    found: dict[str, float] = {}
-    for name, statement in IMPORTS.items():
-        python = sys.executable if "lansmith" in name else str(RIVALS)
-        if Path(python).exists():
-            times = [_cpu(python, "-c", statement) - _cpu(python, "-c", "") for _ in range(5)]
-            found[name] = sorted(times)[2]
-    bare = [
-        _cpu(sys.executable, "-m", "plansmith", "--help") - _cpu(sys.executable, "-c", "")
-        for _ in range(5)
-    ]
-    return found | {"plansmith --help": sorted(bare)[2]}
-
-
-def _cpu(*command: str) -> float:
-    before = os.times()
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    after = os.times()
-    spent = (after.children_user + after.children_system) - (
-        before.children_user + before.children_system
-    )
-    return spent * 1000
+    @property
+    def _turns(self) -> int:
+        return self.rounds * self._turns_a_round
 
 
 def versions() -> list[str]:
@@ -172,34 +170,60 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-@contextmanager
-def _set_up(args: argparse.Namespace) -> Iterator[Bench]:
-    with private_server(fsync=True) as server, tempfile.TemporaryDirectory() as folder:
-        yield Bench(server, Path(folder), args.quick, 1 if args.quick else args.rounds)
+def _server(at_the_end: ExitStack, left_out: list[str]) -> Server | None:
+    try:
+        return at_the_end.enter_context(private_server(fsync=True))
+    except NoServerError as error:
+        left_out.append(f"everything on PostgreSQL: {error}")
+        say(f"left out: {left_out[-1]}")
+        return None
 
 
 def _measure(args: argparse.Namespace) -> Facts:
-    engines = [name for name in ENGINES if not (args.own and is_rival(name))]
-    load = [os.getloadavg()[0]]
-    with _set_up(args) as bench:
-        database = bench.server.sql("SHOW server_version").split()[0]
-        bench.all_of(engines)
-        early = [asyncio.run(first_action(early=how, quick=args.quick)) for how in (True, False)]
-    load.append(os.getloadavg()[0])
+    start, load = time.monotonic(), [os.getloadavg()[0]]
+    left_out = ["LangGraph and DBOS: --own was given"] if args.own else []
+    with ExitStack() as at_the_end:
+        folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
+        server = _server(at_the_end, left_out)
+        engines = [
+            name
+            for name in ENGINES
+            if is_measured(name, quick=args.quick)
+            and not (args.own and is_rival(name))
+            and (server or "PostgreSQL" not in name)
+        ]
+        bench = Bench(
+            engines, server, folder, args.quick, 1 if args.quick else args.rounds, left_out
+        )
+        bench.all_of()
+        say("first action, start-up and calls a plan")
+        pace = 0.1 if args.quick else 0.4
+        early = [asyncio.run(first_action(early=True, step_s=pace)) for _ in range(3)]
+        _, late = asyncio.run(first_action(early=False, step_s=pace))
+        spent = startup(folder, rivals=not args.own)
+        calls = {store: calls_a_plan(store, folder) for store in ("memory", "sqlite")}
+        database = server.sql("SHOW server_version").split()[0] if server else ""
     return Facts(
+        quick=args.quick,
         measured=bench.measured,
         early=early,
-        imports=imports(),
+        late=late,
+        startup=spent,
+        calls=calls,
+        payload=dags.chain(10, "p0000").payload() / 10,
         rivals=[] if args.own else versions(),
         database=database,
-        load=load,
+        left_out=left_out,
+        load=[*load, os.getloadavg()[0]],
+        seconds=time.monotonic() - start,
     )
 
 
 def main() -> None:
     """Measure everything, print the tables, or write them to the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smoke test: figures mean little")
+    parser.add_argument("--quick", action="store_true", help="fewer engines and samples: 4 minutes")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, no tables")
     parser.add_argument("--rounds", type=int, default=3, help="how often all is measured")
     parser.add_argument("--own", action="store_true", help="without LangGraph and DBOS")
     parser.add_argument("--write", action="store_true", help=f"also write {RESULT.name}")
@@ -214,7 +238,7 @@ def main() -> None:
     if args.samples:
         args.samples.write_text(json.dumps(asdict(facts)), encoding="utf-8")
     text = render(facts)
-    print(text)
+    print(json.dumps(to_json(facts), indent=2) if args.json else text)
     if args.write:
         RESULT.write_text(text, encoding="utf-8")
 

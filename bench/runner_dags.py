@@ -24,10 +24,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Dag:
-    """A plan for every engine; `name` goes into each result, so that no two are the same."""
+    """A plan for every engine; `name` goes into each result, so that no two are the same.
+
+    `plain` asks Plansmith for a function without `async`; peers do not know the difference.
+    """
 
     name: str
     steps: Mapping[str, Step]
+    plain: bool = False
 
     def critical_path(self) -> float:
         """The longest way through."""
@@ -53,10 +57,10 @@ class Dag:
         return max(self.critical_path(), total / width)
 
 
-def chain(size: int, name: str = "c") -> Dag:
+def chain(size: int, name: str = "c", *, plain: bool = False) -> Dag:
     """One step after the other."""
     steps = {f"s{place}": Step(needs=(f"s{place - 1}",) if place else ()) for place in range(size)}
-    return Dag(name, steps)
+    return Dag(name, steps, plain)
 
 
 def fan(name: str, size: int, seconds: float) -> Dag:

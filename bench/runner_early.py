@@ -1,4 +1,4 @@
-"""Time to first action: a model writes ten steps, 0.4 s each; when does the first one start?"""
+"""Time to first action: a model writes ten steps at an even pace; when does the first start?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from plansmith.plan.limits import Limits
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 STEPS: Final = 10
-STEP_S: Final = 0.4
 PIECES: Final = 8
 
 
@@ -45,7 +44,7 @@ class SlowModel:
         yield ModelDone(Usage(), self.name)
 
 
-async def first_action(*, early: bool, quick: bool) -> tuple[float, float]:
+async def first_action(*, early: bool, step_s: float) -> tuple[float, float]:
     """Seconds until the first step's text was complete, and until the step started."""
     started: list[float] = []
 
@@ -55,7 +54,7 @@ async def first_action(*, early: bool, quick: bool) -> tuple[float, float]:
         started.append(time.perf_counter())
         return at
 
-    model = SlowModel(STEP_S / 10 if quick else STEP_S)
+    model = SlowModel(step_s)
     settings = Settings.model_validate({"planner": {"triage": False}})
     limits = Limits(early_start=early)
     async with Plansmith(model=model, tools=[look], settings=settings, limits=limits) as smith:

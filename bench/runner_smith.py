@@ -1,13 +1,10 @@
-"""Plansmith in the runner bench, by its public names."""
+"""Plansmith in the runner bench, used as the README shows it."""
 
 from __future__ import annotations
 
 from bench.runner_dags import TOOL, Dag
-from plansmith.adapters.tools.functions import tool
-from plansmith.app import Plansmith
-from plansmith.dialects.native import read_plan
+from plansmith import Plan, Plansmith, read_plan, tool
 from plansmith.plan.limits import Limits
-from plansmith.plan.plan import Plan
 
 
 @tool(effect="read")
@@ -17,6 +14,13 @@ async def work(step: str, seconds: float, needs: list[str]) -> str:
     return await TOOL.work(step, seconds)
 
 
+@tool(effect="read")
+def plain(step: str, seconds: float, needs: list[str]) -> str:
+    """Does nothing."""
+    del seconds, needs
+    return step
+
+
 @tool(effect="write")
 async def write(step: str) -> str:
     """Changes something, so that a person is asked first."""
@@ -24,12 +28,10 @@ async def write(step: str) -> str:
 
 
 class Smith:
-    """Plansmith by its public names."""
+    """Submits plans and runs them."""
 
     def __init__(self, store: str, width: int) -> None:
-        self._smith = Plansmith(
-            tools=[work, write], store=store, limits=Limits(width=width, data="show")
-        )
+        self._smith = Plansmith(tools=[work, plain, write], store=store, limits=Limits(width=width))
 
     async def start(self) -> None: ...
 
@@ -37,7 +39,7 @@ class Smith:
         steps = [
             {
                 "id": name,
-                "tool": "work",
+                "tool": "plain" if dag.plain else "work",
                 "inputs": {
                     "step": f"{dag.name}.{name}",
                     "seconds": step.seconds,

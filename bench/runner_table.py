@@ -8,16 +8,20 @@ import sqlite3
 import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from bench.runner_goals import Facts, Figures, goals
+from bench.runner_figures import FULL, Facts, Figures, Spread
+from bench.runner_goals import CHANGED, Goal, goals
+from bench.runner_json import is_peer
 
-HEAD = """\
+HEAD: Final = """\
 # The runner
 
-Made by `scripts/bench runner --write`. Every engine runs the same plans with the same fake tool,
-in a process of its own and with a store of its own, one after the other, in {rounds} rounds of
-changing order. Medians, quartiles in brackets. The floor is the least code that runs a plan with a
-journal: one scheduler, one table, no checks, no hashes, no reviews.
+Made by `scripts/bench runner{options}` in {minutes:.0f} minutes. Every engine runs the same plans
+with the same fake tool, in a process of its own and with a store of its own; the engines take
+turns, one at a time and in changing order, {turns} turns in all{slow}. Medians, quartiles in
+brackets. The floor is the least code that runs a plan with a journal: one scheduler, one table, no
+checks, no hashes, no reviews.
 
 Chains, fans and uneven plans are timed from the word go: Plansmith's plans are submitted (checked
 and stored) before, as graphs and workflows are made before. Plans a second include that for
@@ -27,87 +31,134 @@ SQLite WAL" is what we set, not what DBOS sets.
 
 {machine}
 """
-SPEED = """\
+SPEED: Final = """\
 ## Speed
 
 Chain: 100 steps that do nothing, ms a step. Fan: 100 steps of 100 ms at once, time / 100 ms.
-Plans: of 10 steps that do nothing, plans a second, 1, 10 and 100 at a time.
+Plans: different ones of 10 steps that do nothing, plans a second, 1, 10 and 100 at a time. Same:
+one plan, 100 times at once. Plain: 100 plans whose steps are functions without `async`.
 
-| | chain, ms a step | fan | plans/s, 1 | plans/s, 10 | plans/s, 100 |
+| | chain, ms a step | fan | plans/s, 1 | plans/s, 10 | plans/s, 100 | same, 100 | plain, 100 |
+|---|--:|--:|--:|--:|--:|--:|--:|
+"""
+BESIDE: Final = """\
+## Plansmith beside its peers
+
+How many times as fast as the peer Plansmith is (below 1: slower), the median of the turns in which
+both were measured.
+
+| | chain | fan | uneven | plans, 1 | plans, 100 |
 |---|--:|--:|--:|--:|--:|
 """
-UNEVEN = """\
+UNEVEN: Final = """\
 ## Uneven plans
 
 {count} seeded plans of 12 to 24 steps of 5 to 50 ms, each of which needs up to three earlier ones:
 time / critical path, at any width. Last column: time / what no scheduler can beat, four at a time.
 
-| | median | 95 of 100 | worst | four at a time |
-|---|--:|--:|--:|--:|
+| | plans | median | 95 of 100 | worst | four at a time |
+|---|--:|--:|--:|--:|--:|
 """
-KEPT = """\
+KEPT: Final = """\
 ## What is kept
 
-kB for 1,000 steps (100 plans of 10, then 200 more), of which {payload:.0f} kB are the plans, the
-inputs and the results as JSON. 1,000 runs are parked at once until a person approves; then some are
-woken one by one: ms to the step.
+kB for 1,000 steps (100 plans of 10, and the same later), of which {payload:.0f} kB are the plans,
+the inputs and the results as JSON. 1,000 runs are parked at once until a person approves; then some
+are woken one by one: ms to the step.
 
 | | first 1,000 | later 1,000 | parked in, s | threads | idle CPU, % | woken in, ms |
 |---|--:|--:|--:|--:|--:|--:|
 """
-CRASH = """\
+CRASH: Final = """\
 ## After a crash
 
-Eight processes are killed with -9 once 8 of 20 steps have ended: steps that ran again though they
-had ended 50 ms or more before, and ms from the start of the next process to its first step. Cold:
-the same with nothing stored. Long: a run of 1,000 steps killed after 900, ms from opening the store
-to the next step. Open: 1,000 runs under way, s from the start of the next process until all are.
+Processes are killed with -9 once 8 of 20 steps have ended: steps that ran again though they had
+ended 50 ms or more before, and ms from the start of the next process to its first step. Cold: the
+same with nothing stored. Long: a run of 1,000 steps killed after 900, ms from opening the store to
+the next step. Open: 1,000 runs under way, s from the start of the next process until all are.
 
 | | ran again | restart, ms | cold start, ms | long run, ms | open runs, s |
 |---|--:|--:|--:|--:|--:|
 """
-SMALL = """\
-## First action and imports
+SMALL: Final = """\
+## First action and start-up
 
 A model writes ten steps at an even pace. The first step's text was complete after
 {text:.3f} s and the step started after {early:.3f} s; without the early start after {late:.2f} s,
 when the plan is written.
 
-Processor time an import adds to a bare interpreter: {imports}.
+Processor time beyond a bare interpreter: {startup}.
 """
 
 
 def render(facts: Facts) -> str:
     """All tables, and what of the goals is met."""
     figures = Figures(facts.measured)
-    machine = (
-        f"Machine: {os.cpu_count()} cores, Python {platform.python_version()}, SQLite "
-        f"{sqlite3.sqlite_version}, PostgreSQL {facts.database}. {_versions(facts.rivals)}Load "
-        f"average {facts.load[0]:.1f} at the start, {facts.load[-1]:.1f} at the end; "
-        f"{figures.noise()}"
-    )
-    lines = [f"| {each.words} | {each.found} | {each.verdict} |" for each in goals(facts)]
     parts = [
-        HEAD.format(rounds=len(facts.measured), machine=textwrap.fill(machine, 100)),
-        SPEED + _rows(figures, ["chain", "fan", "plans1", "plans10", "plans100"]),
-        UNEVEN.format(count=figures.count("uneven")) + _uneven(figures),
-        KEPT.format(payload=figures.payload) + _kept(figures),
+        _head(facts, figures),
+        SPEED + _rows(figures, ["chain", "fan", "plans1", "plans10", "plans100", "same", "plain"]),
+        BESIDE + _beside(figures, ["chain", "fan", "uneven", "plans1", "plans100"]),
+        UNEVEN.format(count=len(figures.samples(f"floor, {FULL}", "uneven"))) + _uneven(figures),
+        KEPT.format(payload=facts.payload) + _kept(figures),
         CRASH + _crash(figures),
         _small(facts),
-        "\n".join(["## Goals", "", "| goal | measured | |", "|---|---|---|", *lines]),
+        "\n".join(["## Goals", "", "| goal | measured | |", "|---|---|---|", *_goals(facts)]),
+        "\n".join(["What changed from earlier tables:", "", *_changed()]),
     ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _head(facts: Facts, figures: Figures) -> str:
+    machine = (
+        f"Machine: {os.cpu_count()} cores, Python {platform.python_version()}, SQLite "
+        f"{sqlite3.sqlite_version}, PostgreSQL {facts.database or '(none)'}. "
+        f"{_versions(facts.rivals)}Load average {facts.load[0]:.1f} at the start, "
+        f"{facts.load[-1]:.1f} at the end; {figures.noise()}"
+    )
+    left_out = [textwrap.fill(f"Left out: {each}", 100) for each in facts.left_out]
+    return HEAD.format(
+        options=" --quick" if facts.quick else " --write",
+        minutes=facts.seconds / 60,
+        turns=len(facts.measured),
+        slow=" (slow ones two or three)" if facts.quick else "",
+        machine="\n\n".join([textwrap.fill(machine, 100), *left_out]),
+    )
 
 
 def _versions(rivals: Sequence[str]) -> str:
     return f"{', '.join(rivals)}. " if rivals else ""
 
 
+def _goals(facts: Facts) -> list[str]:
+    return [f"| {each.words} | {_found(each)} | {each.verdict} |" for each in goals(facts)]
+
+
+def _found(goal: Goal) -> str:
+    if goal.found is None:
+        return ""
+    note = f", {goal.note}" if goal.note else ""
+    return f"{_spread(goal.found)} {goal.unit}{note}"
+
+
+def _changed() -> list[str]:
+    return [textwrap.fill(f"- {each}", 100, subsequent_indent="  ") for each in CHANGED]
+
+
 def _rows(figures: Figures, metrics: Sequence[str]) -> str:
     lines: list[str] = []
     for name in figures.engines:
-        cells = [_spread(figures.samples(name, metric)) for metric in metrics]
+        cells = [_spread(figures.spread(name, metric)) for metric in metrics]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _beside(figures: Figures, metrics: Sequence[str]) -> str:
+    lines: list[str] = []
+    for ours in (f"Plansmith, {FULL}", "Plansmith, PostgreSQL"):
+        for peer in figures.engines:
+            if ours in figures.engines and is_peer(ours, peer):
+                cells = [_spread(figures.times_as_fast(ours, peer, each)) for each in metrics]
+                lines.append(f"| {ours} / {peer} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -116,10 +167,10 @@ def _uneven(figures: Figures) -> str:
     for name in figures.engines:
         found = sorted(figures.samples(name, "uneven"))
         high = found[min(len(found) - 1, round(len(found) * 0.95))]
-        narrow = figures.samples(name, "narrow")
-        cells = [statistics.median(found), high, found[-1]]
-        last = f"{statistics.median(narrow):.3f}" if narrow else ""
-        lines.append(f"| {name} | {' | '.join(f'{each:.3f}' for each in cells)} | {last} |")
+        narrow = figures.median(name, "narrow")
+        cells = [f"{each:.3f}" for each in (statistics.median(found), high, found[-1])]
+        last = f"{narrow:.3f}" if narrow else ""
+        lines.append(f"| {name} | {len(found)} | {' | '.join(cells)} | {last} |")
     return "\n".join(lines)
 
 
@@ -163,18 +214,19 @@ def _medians(figures: Figures, forms: Mapping[str, str]) -> str:
 
 
 def _small(facts: Facts) -> str:
-    words = ", ".join(f"`{name}` {spent:.0f} ms" for name, spent in facts.imports.items())
-    (text, started), (_, late) = facts.early
-    return SMALL.format(text=text, early=started, late=late, imports=words)
+    words = ", ".join(
+        f"`{name}` {statistics.median(spent):.0f} ms" for name, spent in facts.startup.items()
+    )
+    text, started = (statistics.median(each) for each in zip(*facts.early, strict=True))
+    return SMALL.format(text=text, early=started, late=facts.late, startup=words)
 
 
-def _spread(found: Sequence[float]) -> str:
-    if not found:
+def _spread(found: Spread | None) -> str:
+    if found is None:
         return ""
-    if len(found) < 2:
-        return _short(found[0])
-    low, middle, high = statistics.quantiles(found, n=4, method="inclusive")
-    return f"{_short(middle)} ({_short(low)}-{_short(high)})"
+    if found.n < 2:
+        return _short(found.median)
+    return f"{_short(found.median)} ({_short(found.low)}-{_short(found.high)})"
 
 
 def _short(number: float) -> str:

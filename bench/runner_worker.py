@@ -9,106 +9,117 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 from bench import runner_dags as dags
 from bench.runner_dags import TOOL, Dag
-from bench.runner_engines import ENGINES, WIDE, Engine
+from bench.runner_engines import ENGINES, Engine
+from bench.runner_figures import Samples
 
-Samples = dict[str, list[float]]
 UNEVEN: Final = 200
+UNEVEN_QUICK: Final = 20
 
 
 class Extent(NamedTuple):
     """How much is measured, which part of it, and how large what is stored has become."""
 
     quick: bool
-    round: int
-    rounds: int
+    turn: int
+    turns: int
+    is_first: bool
     size: Callable[[], Awaitable[int]]
+
+    def seeds(self, full: int, quick: int) -> range:
+        """Every turn takes its share."""
+        return range(self.turn, quick if self.quick else full, self.turns)
 
 
 async def chain(engine: Engine, extent: Extent) -> Samples:
     """Milliseconds a step, of a chain of 100 that do nothing."""
-    await _timed(engine, dags.chain(100, "warm"))
-    made = [dags.chain(100, f"c{place}") for place in range(2 if extent.quick else 4)]
+    made = [dags.chain(100, f"c{extent.turn}_{place}") for place in range(2)]
     return {"chain": [await _timed(engine, dag) * 10 for dag in made]}
 
 
 async def fan(engine: Engine, extent: Extent) -> Samples:
     """Makespan / ideal of 100 steps of 100 ms."""
-    await _timed(engine, dags.chain(3, "warm"))
-    made = [dags.fan(f"f{place}", 100, 0.1) for place in range(1 if extent.quick else 2)]
-    return {"fan": [await _timed(engine, dag) / 0.1 for dag in made]}
+    return {"fan": [await _timed(engine, dags.fan(f"f{extent.turn}", 100, 0.1)) / 0.1]}
 
 
 async def uneven(engine: Engine, extent: Extent) -> Samples:
-    """Makespan / critical path, width unlimited; every round takes its share of the seeds."""
-    await _timed(engine, dags.chain(3, "warm"))
-    seeds = range(extent.round, 12 if extent.quick else UNEVEN, extent.rounds)
-    made = [dags.uneven(seed) for seed in seeds]
+    """Makespan / critical path, width unlimited."""
+    made = [dags.uneven(seed) for seed in extent.seeds(UNEVEN, UNEVEN_QUICK)]
     return {"uneven": [await _timed(engine, dag) / dag.critical_path() for dag in made]}
 
 
 async def narrow(engine: Engine, extent: Extent) -> Samples:
     """Makespan / lower bound, four at a time."""
-    await _timed(engine, dags.chain(3, "warm"))
-    seeds = range(extent.round, 6 if extent.quick else 50, extent.rounds)
-    made = [dags.uneven(seed) for seed in seeds]
+    made = [dags.uneven(seed) for seed in extent.seeds(50, 6)]
     return {"narrow": [await _timed(engine, dag) / dag.bound(4) for dag in made]}
 
 
 async def plans(engine: Engine, extent: Extent) -> Samples:
-    """Plans of 10 steps a second, at 1, 10 and 100 at a time."""
-    await _timed(engine, dags.chain(10, "warm"))
+    """Different plans of 10 steps a second, at 1, 10 and 100 at a time, and kB of the last."""
     samples: Samples = {}
-    for width in (1, 10, 100):
-        count = 20 if width == 1 or extent.quick else 100
-        jobs = [engine.prepare(dags.chain(10, f"w{width}p{place}")) for place in range(count)]
-        start = time.perf_counter()
-        for place in range(0, count, width):
-            await asyncio.gather(*(_whole(engine, job) for job in jobs[place : place + width]))
-        samples[f"plans{width}"] = [count / (time.perf_counter() - start)]
+    for width, count in ((1, 10),) if extent.quick else ((1, 20), (10, 100)):
+        samples[f"plans{width}"] = [
+            await _rate(engine, _plans(engine, extent, f"w{width}", count), width)
+        ]
+    before = await extent.size()
+    samples["plans100"] = [await _rate(engine, _plans(engine, extent, "p", 100), 100)]
+    stored = (await extent.size() - before) / 1000
+    if before:
+        samples["storage" if extent.is_first else "storage later"] = [stored]
     return samples
 
 
-async def storage(engine: Engine, extent: Extent) -> Samples:
-    """Kilobytes of 100 plans of 10 steps, of the next 300, and of the payload in 100."""
-    await _timed(engine, dags.chain(10, "warm"))
-    first, more = (20, 40) if extent.quick else (100, 200)
-    made = [dags.chain(10, f"p{place:04}") for place in range(first + more)]
-    sizes = [await extent.size()]
-    for some in (made[:first], made[first:]):
-        for place in range(0, len(some), 20):
-            jobs = [engine.prepare(dag) for dag in some[place : place + 20]]
-            await asyncio.gather(*(_whole(engine, job) for job in jobs))
-        sizes.append(await extent.size())
-    return {
-        "storage": [(sizes[1] - sizes[0]) / (10 * first)],
-        "storage later": [(sizes[2] - sizes[1]) / (10 * more)],
-        "payload": [made[0].payload() / 10],
-    }
+async def same(engine: Engine, extent: Extent) -> Samples:
+    """One plan of 10 steps, run 100 times at once: what templates and schedules do."""
+    job = engine.prepare(dags.chain(10, f"r{extent.turn}"))
+    return {"same": [await _rate(engine, [job] * 100, 100)]}
+
+
+async def plain(engine: Engine, extent: Extent) -> Samples:
+    """100 plans whose steps are functions without `async`, as in the README."""
+    made = [dags.chain(10, f"d{extent.turn}{place:03}", plain=True) for place in range(100)]
+    return {"plain": [await _rate(engine, [engine.prepare(dag) for dag in made], 100)]}
 
 
 async def parked(engine: Engine, extent: Extent) -> Samples:
     """1,000 runs that wait for a person: to park them, to keep them, to wake some."""
+    del extent
     await engine.wake(await engine.park(1_000_000))
     threads = threading.active_count()
-    count = 100 if extent.quick else 1000
-    start = time.perf_counter()
-    waiting = await asyncio.gather(*(engine.park(number) for number in range(count)))
-    spent = time.perf_counter() - start
+    times: list[float] = []
+    waiting: list[Any] = []
+    while len(times) < 3 and sum(times) < 3:
+        start = time.perf_counter()
+        numbers = range(1000 * len(times), 1000 * (len(times) + 1))
+        waiting = await asyncio.gather(*(engine.park(number) for number in numbers))
+        times.append(time.perf_counter() - start)
     more = threading.active_count() - threads
     await asyncio.sleep(1)
     before = time.process_time()
     await asyncio.sleep(2)
     idle = (time.process_time() - before) / 2 * 100
     wakes = [await _until_first(partial(engine.wake, one)) for one in waiting[::20]]
-    return {"park": [spent], "threads": [more], "idle": [idle], "wake": wakes}
+    return {"park": times, "threads": [more], "idle": [idle], "wake": wakes}
+
+
+def _plans(engine: Engine, extent: Extent, name: str, count: int) -> list[Any]:
+    made = [dags.chain(10, f"{name}{extent.turn}{place:03}") for place in range(count)]
+    return [engine.prepare(dag) for dag in made]
+
+
+async def _rate(engine: Engine, jobs: Sequence[Any], width: int) -> float:
+    start = time.perf_counter()
+    for place in range(0, len(jobs), width):
+        await asyncio.gather(*(_whole(engine, job) for job in jobs[place : place + width]))
+    return len(jobs) / (time.perf_counter() - start)
 
 
 async def _whole(engine: Engine, job: Any) -> None:
@@ -122,10 +133,17 @@ async def _timed(engine: Engine, dag: Dag) -> float:
     return time.perf_counter() - start
 
 
-async def _until_first(do: Callable[[], Awaitable[None]]) -> float:
+async def _until_first(
+    do: Callable[[], Awaitable[None]], then: Callable[[], None] = lambda: None
+) -> float:
     """Milliseconds from a call to the first step that starts in it."""
     seen: list[float] = []
-    TOOL.hook = lambda _: seen.append(time.perf_counter())
+
+    def see(_: str) -> None:
+        seen.append(time.perf_counter())
+        then()
+
+    TOOL.hook = see
     start = time.perf_counter()
     await do()
     TOOL.hook = lambda _: None
@@ -150,14 +168,26 @@ async def die(make: Callable[[], Engine], name: str) -> Samples:
 
 
 async def recover(make: Callable[[], Engine], name: str) -> Samples:
-    """Go on after that: milliseconds from opening the store to the first step."""
+    """Go on after that, to the end: milliseconds from opening the store to the first step."""
+    return {"resume": [await _until_first(partial(_go_on, make, name))]}
+
+
+async def resume(make: Callable[[], Engine], name: str) -> Samples:
+    """Go on after that, until the first step has started."""
+    has_started = asyncio.Event()
+
+    async def until_first() -> None:
+        going = asyncio.create_task(_go_on(make, name))
+        waiting = asyncio.create_task(has_started.wait())
+        await asyncio.wait((going, waiting), return_when=asyncio.FIRST_COMPLETED)
+
+    return {"resume": [await _until_first(until_first, has_started.set)]}
+
+
+async def _go_on(make: Callable[[], Engine], name: str) -> None:
     engine = make()
-
-    async def go_on() -> None:
-        await engine.start()
-        await engine.recover(doomed(name)[0])
-
-    return {"resume": [await _until_first(go_on)]}
+    await engine.start()
+    await engine.recover(doomed(name)[0])
 
 
 async def sqlite_size(where: str) -> int:
@@ -190,37 +220,58 @@ SCENARIOS: Final[Mapping[str, Callable[[Engine, Extent], Awaitable[Samples]]]] =
     "uneven": uneven,
     "narrow": narrow,
     "plans": plans,
-    "storage": storage,
+    "same": same,
+    "plain": plain,
     "parked": parked,
 }
 
 
-async def measure(name: str, scenario: str, where: str, *, quick: bool, turn: str) -> Samples:
-    """One engine, one scenario."""
+CRASHES: Final[Mapping[str, Callable[[Callable[[], Engine], str], Awaitable[Samples]]]] = {
+    "die": die,
+    "recover": recover,
+    "resume": resume,
+}
+
+
+async def serve(name: str, where: str, width: int, answers: TextIO) -> None:
+    """Measure what each line asks for; the engine is started when it is first needed."""
 
     def make() -> Engine:
-        return ENGINES[name](where, 4 if scenario == "narrow" else WIDE)
+        return ENGINES[name](where, width)
 
-    kind, _, rest = scenario.partition(":")
-    if kind in ("die", "recover"):
-        return await (die if kind == "die" else recover)(make, rest)
     sized = sqlite_size if "SQLite" in name else postgres_size
     size = no_size if "memory" in name else sized
-    part, parts = map(int, turn.split("/"))
-    engine = make()
+    engine: Engine | None = None
+    for line in sys.stdin:
+        ask = json.loads(line)
+        kind, _, rest = ask["scenario"].partition(":")
+        if kind in CRASHES:
+            found = await CRASHES[kind](make, rest)
+        else:
+            engine = engine or await _warm(make())
+            given = {key: ask[key] for key in ("quick", "turn", "turns", "is_first")}
+            extent = Extent(**given, size=partial(size, where))
+            found = await SCENARIOS[kind](engine, extent)
+        print(json.dumps(found), file=answers, flush=True)
+
+
+async def _warm(engine: Engine) -> Engine:
     await engine.start()
-    try:
-        extent = Extent(quick, part, parts, lambda: size(where))
-        return await SCENARIOS[scenario](engine, extent)
-    finally:
-        await engine.stop()
+    await _timed(engine, dags.chain(10, "warm"))
+    return engine
 
 
 def main() -> None:
-    """Print the samples as JSON in the last line."""
-    name, scenario, where, speed, turn = sys.argv[1:6]
-    samples = asyncio.run(measure(name, scenario, where, quick=speed == "quick", turn=turn))
-    print(json.dumps(samples), flush=True)
+    """Answer in lines of JSON; whatever else is printed goes to the complaints."""
+    name, where, width = sys.argv[1:4]
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        asyncio.run(serve(name, where, int(width), answers))
+    except BaseException:  # noqa: BLE001 - it is printed, and the process ends
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
     # Peers leave threads behind that would hold the process.
     os._exit(0)
 

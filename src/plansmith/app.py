@@ -5,40 +5,54 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
-from plansmith.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules, made_once
 from plansmith.old_names import by_old_name, read_options
-from plansmith.plan.data import Json
-from plansmith.plan.events import Event, Who
-from plansmith.plan.limits import Limits
-from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem
-from plansmith.plan.run import Run
-from plansmith.planner.request import PlanRequest
-from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
-from plansmith.runs.options import Options
-from plansmith.runs.planning import RunPlanner, ignore_progress
-from plansmith.runs.service import RunService
-from plansmith.runs.stopping import LeftOut
-from plansmith.schedules.approval import StandingApproval
-from plansmith.schedules.service import Schedules
-from plansmith.templates.book import TemplateBook
+from plansmith.ports import Closing
 
-ToolLike = FunctionTool | Callable[..., Any] | ToolSource
+if TYPE_CHECKING:
+    from plansmith import assembly
+    from plansmith.adapters.tools import functions
+    from plansmith.config import Settings
+    from plansmith.plan.data import Json
+    from plansmith.plan.events import Event, Who
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
+    from plansmith.plan.run import Run
+    from plansmith.planner import request as requests
+    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.runs import journals as run_journals
+    from plansmith.runs.options import Options
+    from plansmith.runs.service import RunService
+    from plansmith.runs.stopping import LeftOut
+    from plansmith.schedules import approval, service
+    from plansmith.templates import book
+else:
+    lazy_modules(
+        globals(),
+        approval="plansmith.schedules.approval",
+        assembly="plansmith.assembly",
+        book="plansmith.templates.book",
+        functions="plansmith.adapters.tools.functions",
+        requests="plansmith.planner.request",
+        run_journals="plansmith.runs.journals",
+        service="plansmith.schedules.service",
+    )
+
+ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
 
 
 class Plansmith:
     """Makes plans, asks a person to approve them, runs them, and records every event.
 
     `tools` are functions (see `tool`) and tool sources; `store` is a URL or your own store. For
-    the other options see `Options`. Its parts: `runs` manages runs, `schedules` starts runs at
-    set times, `templates` keeps plans for reuse.
+    the other options see `Options`. Its parts are made when they are first used: `runs` manages
+    runs, `schedules` starts runs at set times, `templates` keeps plans for reuse.
     """
 
     def __init__(
@@ -52,31 +66,52 @@ class Plansmith:
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
-        more = read_options(more)
-        opened_store = open_store(store) if isinstance(store, str) else store
-        clock = clock or SystemClock()
-        journals = Journals(
-            store=opened_store,
-            clock=clock,
-            ids=more.get("ids"),
-            folder=more.get("folder", ""),
-            team=more.get("team"),
-            shared_store=more.get("shared_store", False),
+        options = read_options(more)
+        if folder := options.get("folder"):
+            options["folder"] = Path(folder).resolve()  # now: a program may change its folder
+        self.store: PlanStore = open_store(store) if isinstance(store, str) else store
+        self._clock: Clock = clock or SystemClock()
+        self._options = options
+        self._planner_settings = settings.planner if settings else None
+        self._model = model
+        self._sources = _sources(tools)
+        self._agents = agents
+        _refuse_same_name(agents)
+
+    @made_once
+    def journals(self) -> run_journals.Journals:
+        """Reads, lists and follows runs; needs no tools and no model."""
+        return run_journals.Journals(
+            store=self.store,
+            clock=self._clock,
+            ids=self._options.get("ids"),
+            folder=self._options.get("folder", ""),
+            team=self._options.get("team"),
+            shared_store=self._options.get("shared_store", False),
         )
-        intake = _intake(opened_store, clock, _sources(tools), agents, more)
-        approval = StandingApproval(intake=intake)
-        planner = _planner(model, journals, intake, settings, approval, more)
-        self.runs = RunService(
-            journals=journals,
-            intake=intake,
-            planner=planner,
-            limits=more.get("limits"),
-            rounds=more.get("rounds"),
-            budget=more.get("budget"),
-            shared_budget=more.get("shared_budget"),
+
+    @made_once
+    def runs(self) -> RunService:
+        """Manages runs."""
+        return assembly.make_runs(
+            journals=self.journals,
+            sources=self._sources,
+            agents=self._agents,
+            model=self._model,
+            settings=self._planner_settings,
+            options=self._options,
         )
-        self.templates = TemplateBook(self)
-        self.schedules = Schedules(runs=self.runs, templates=self.templates, approval=approval)
+
+    @made_once
+    def templates(self) -> book.TemplateBook:
+        """Keeps plans for reuse."""
+        return book.TemplateBook(self)
+
+    @made_once
+    def schedules(self) -> service.Schedules:
+        """Starts runs at set times."""
+        standing = approval.StandingApproval(intake=self.runs.intake)
+        return service.Schedules(runs=self.runs, templates=self.templates, approval=standing)
 
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
@@ -96,22 +131,23 @@ class Plansmith:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @property
-    def store(self) -> PlanStore:
-        """Returns the store that keeps runs, schedules and templates."""
-        return self.runs.store
-
     async def close(self) -> None:
         """Stops executing and closes the store, tools and agents; runs can be resumed later."""
-        await self.schedules.close()
-        await self.runs.close()
+        if "schedules" in self.__dict__:
+            await self.schedules.close()
+        if "runs" in self.__dict__:
+            await self.runs.close()
+        for part in (*self._sources, *self._agents):
+            if isinstance(part, Closing):
+                await part.close()
+        await self.journals.close()
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
         """Plans a request: returns a run with a checked plan, waiting for review if required.
 
         Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
         """
-        return await self.runs.plan(PlanRequest(request, **options), by=by)
+        return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
 
     async def submit(self, plan: Plan, *, request: str = "", by: Who = "") -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
@@ -127,11 +163,11 @@ class Plansmith:
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
-        return await self.runs.journals.get(run_id)
+        return await self.journals.get(run_id)
 
     def events(self, run_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         """Yields the events of a run after a number; with `follow`, also new ones as they come."""
-        return self.runs.journals.events(run_id, after=after, follow=follow)
+        return self.journals.events(run_id, after=after, follow=follow)
 
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: Who = ""
@@ -204,55 +240,18 @@ class Plansmith:
         return asyncio.run(self.run(run_id))
 
 
-def _intake(
-    store: PlanStore,
-    clock: Clock,
-    sources: Sequence[ToolSource],
-    agents: Sequence[Agent],
-    more: Options,
-) -> PlanIntake:
-    return PlanIntake(
-        store=store,
-        clock=clock,
-        sources=sources,
-        agents=agents,
-        templates=more.get("templates"),
-        policy=more.get("policy"),
-        price_per_million=more.get("price_per_million"),
-        past=more.get("past"),
-        secrets=more.get("secrets"),
-        ask_also=more.get("ask_also", lambda _: ()),
-    )
-
-
-def _planner(
-    model: ChatModel | None,
-    journals: Journals,
-    intake: PlanIntake,
-    settings: Settings | None,
-    approval: StandingApproval,
-    more: Options,
-) -> RunPlanner:
-    return RunPlanner(
-        journals=journals,
-        intake=intake,
-        model=model,
-        triage_model=more.get("triage_model"),
-        report_model=more.get("report_model"),
-        context=more.get("context", ()),
-        ranker=more.get("ranker"),
-        settings=(settings or Settings()).planner,
-        early_start=more.get("limits", Limits()).early_start,
-        tell=more.get("tell", ignore_progress),
-        standing=approval.of_run,
-    )
-
-
 def _sources(tools: Sequence[ToolLike]) -> list[ToolSource]:
     sources = [cast("ToolSource", each) for each in tools if _is_source(each)]
-    functions = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
-    return [FunctionTools(functions), *sources] if functions else sources
+    plain = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
+    return [functions.FunctionTools(plain), *sources] if plain else sources
 
 
 def _is_source(each: object) -> bool:
     return hasattr(each, "tools") and hasattr(each, "call")
+
+
+def _refuse_same_name(agents: Sequence[Agent]) -> None:
+    names = [agent.spec.name for agent in agents]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Misconfigured(f"two agents are called {twice!r}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -17,12 +16,18 @@ from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
 from plansmith.folder_settings import Table, at, harmless, with_paths
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
 from plansmith.planner.request import PlannerSettings
 from plansmith.review.policy import ReviewPolicy
 from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_regular_file
+
+if TYPE_CHECKING:
+    import tomllib
+else:
+    lazy_modules(globals(), tomllib="tomllib")
 
 _log: Final = logging.getLogger("plansmith")
 ROLES: Final = ("plan", "triage", "agents", "report")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from plansmith.plan.limits import BudgetLimits, Limits
+from plansmith.lazy import lazy_modules
 from plansmith.runs.options import Options
 
-RunLimits = Limits
-_KINDS: Final = {"limits": Limits, "budget": BudgetLimits, "shared_budget": BudgetLimits}
+if TYPE_CHECKING:
+    from plansmith.plan import limits
+else:
+    lazy_modules(globals(), limits="plansmith.plan.limits")
+
 
 OLD_NAMES: Final[Mapping[str, str]] = {
     # Runs
@@ -91,16 +94,17 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if unknown:
         raise TypeError(f"Plansmith has no option {min(unknown)!r}")
     options = dict(given)
-    for name, kind in _KINDS.items():
-        if not isinstance(options.get(name, kind()), kind):
+    for name in options.keys() & {"limits", "budget", "shared_budget"}:
+        kind = limits.Limits if name == "limits" else limits.BudgetLimits
+        if not isinstance(options[name], kind):
             raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
     caps, early = options.pop("caps", None), options.pop("early_start", None)
-    limits: Limits = options.get("limits") or Limits()
-    if caps is not None:
-        limits = limits.replace(**{f"max_{name}": each for name, each in caps._asdict().items()})
+    changes = {f"max_{name}": each for name, each in caps._asdict().items()} if caps else {}
     if early is not None:
-        limits = limits.replace(early_start=early)
-    return cast("Options", options | {"limits": limits})
+        changes["early_start"] = early
+    if changes:
+        options["limits"] = (options.get("limits") or limits.Limits()).replace(**changes)
+    return cast("Options", options)
 
 
 def by_old_name(smith: object, name: str) -> Any:
@@ -108,3 +112,9 @@ def by_old_name(smith: object, name: str) -> Any:
     if name not in OLD_NAMES:
         raise AttributeError(f"{type(smith).__name__!r} object has no attribute {name!r}")
     return attrgetter(OLD_NAMES[name])(smith)
+
+
+def __getattr__(name: str) -> object:
+    if name == "RunLimits":  # now `Limits`
+        return limits.Limits
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

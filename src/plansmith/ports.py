@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event
-from plansmith.plan.plan import Plan
-from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.steps import ReplyStyle
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.planning_events import PlanningFigures
+    from plansmith.plan.schedules import Fire, Schedule
+    from plansmith.plan.steps import ReplyStyle
+    from plansmith.plan.summary import ModelUse, RunSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,49 @@ class ToolSource(Protocol):
         ...
 
 
+class GivenUp(Protocol):
+    """A function that runs in a thread, or will; nobody waits for it once it is `given_up`."""
+
+    given_up: bool
+
+
+class LocalFunction(Protocol):
+    """A tool that is a Python function of this process, called without the layers of a source."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is awaited; others run in a thread."""
+        ...
+
+    @property
+    def takes_call(self) -> bool:
+        """Whether the function needs the `Call`."""
+        ...
+
+    def bind(self, arguments: Mapping[str, Json], call: Call | None) -> Callable[[], Any]:
+        """Checks the arguments, and returns the function with them; it may be awaited."""
+        ...
+
+    def start(
+        self, work: Callable[[], Any], ended: Callable[[Any, BaseException | None], None]
+    ) -> GivenUp:
+        """Calls a bound function in a thread; reports its result or error to this event loop."""
+        ...
+
+    def to_json(self, result: Any) -> Json:
+        """Converts the function's result; raises `ToolFailed` or `OutcomeUnknown` if it cannot."""
+        ...
+
+
+@runtime_checkable
+class LocalSource(Protocol):
+    """A tool source whose tools are Python functions of this process."""
+
+    def local_function(self, tool: str) -> LocalFunction | None:
+        """Returns the function of a tool; None if calls must go through the source."""
+        ...
+
+
 @runtime_checkable
 class Closing(Protocol):
     """A source or an agent that holds a process or a connection open."""
@@ -228,10 +274,18 @@ class News(NamedTuple):
 class JournalStore(Protocol):
     """The part of a store that one run needs."""
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+    ) -> None:
         """Stores events that follow the last one of their run, and values, all or none.
 
-        Raises `StaleWriter` for events that do not follow.
+        Raises `StaleWriter` for events that do not follow. `status` is the status of the run after
+        them, or empty if the writer does not know it; `summary` sums it up.
         """
         ...
 
@@ -273,6 +327,72 @@ class PlanStore(JournalStore, Protocol):
 
     async def close(self) -> None:
         """Closes the store; may be called twice."""
+        ...
+
+
+class Headline(NamedTuple):
+    """A run in a list: its id, the number of its last event, its status and summary.
+
+    `status` is empty if nobody has told it; `summary` is None unless it is of the last event.
+    """
+
+    run: str
+    last: int
+    status: str
+    summary: RunSummary | None
+
+
+class DayTotal(NamedTuple):
+    """How many runs of one day and cost there are, and the tokens of them all."""
+
+    day: str
+    cost: str
+    runs: int
+    tokens: int
+
+
+class Planned(NamedTuple):
+    """The planning figures of one run, and the models that were asked."""
+
+    figures: PlanningFigures | None
+    models: Mapping[str, ModelUse]
+
+
+@runtime_checkable
+class SummaryStore(Protocol):
+    """A store that lists and counts runs without reading their journals."""
+
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns the newest runs, newest first; only these statuses, only older than `before`.
+
+        With a casefolded `text`, leaves out runs that do not have it, as far as the store knows.
+        """
+        ...
+
+    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event, and some of the others."""
+        ...
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        ...
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        ...
+
+    async def planned(self) -> Sequence[Planned]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        ...
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number."""
+        ...
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids that come right before and after each of these when sorted."""
         ...
 
 

@@ -11,53 +11,70 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.context.documents import DocumentSource
-from plansmith.adapters.models.choose import AutoModel, Choice, choose, choose_at
-from plansmith.adapters.models.fact_checked import FactCheckedModel, is_small
-from plansmith.adapters.models.local.files import ModelFolder
-from plansmith.adapters.models.recorded import RecordedModel
-from plansmith.adapters.models.wrappers import (
-    LimitedModel,
-    RefusingModel,
-    RetryingModel,
-    TimedModel,
-)
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
-from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
-from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith, ToolLike
 from plansmith.config import ModelSettings, Settings, data_folder, load_settings
-from plansmith.dialects.tools import read_tools
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.run import Run
-from plansmith.plan.run_options import Team
-from plansmith.planner.request import Tell
-from plansmith.ports import Agent, ChatModel, Clock, ContextSource, PlanStore, Secrets, ToolSource
+from plansmith.lazy import lazy_modules
 from plansmith.runs.options import Options
 
 if TYPE_CHECKING:
-    from plansmith.adapters.agents.a2a.registry import AgentRegistry
-    from plansmith.adapters.models.provider import ProviderModel
+    from plansmith.adapters.agents.a2a import book as agent_book
+    from plansmith.adapters.agents.a2a import registry
+    from plansmith.adapters.context import documents as document_files
+    from plansmith.adapters.models import (
+        choose,
+        demo,
+        fact_checked,
+        provider,
+        recorded,
+        rules,
+        wrappers,
+    )
+    from plansmith.adapters.models.local import embedded
+    from plansmith.adapters.models.local import files as model_files
     from plansmith.adapters.models.provider_output import Mode
-    from plansmith.adapters.ranking.minilm import MiniLmRanker
-    from plansmith.adapters.tools.mcp.servers import McpServers
-
-# What needs an optional extra or is slow to import: loaded when the settings ask for it.
-ON_DEMAND: Final = {
-    "demo": "plansmith.adapters.models.demo:demo_model",
-    "rules": "plansmith.adapters.models.rules:rules_model",
-    "local": "plansmith.adapters.models.local.embedded:embedded_model",
-    "provider": "plansmith.adapters.models.provider:ProviderModel",
-    "ranker": "plansmith.adapters.ranking.minilm:MiniLmRanker",
-    "mcp": "plansmith.adapters.tools.mcp.servers:McpServers",
-    "agents": "plansmith.adapters.agents.a2a.registry:AgentRegistry",
-    "agent_book": "plansmith.adapters.agents.a2a.book:AgentBook",
-    "team": "plansmith.teams:rebuild",
-}
+    from plansmith.adapters.ranking import minilm
+    from plansmith.adapters.tools import builtin, functions, toolset
+    from plansmith.adapters.tools.mcp import servers as mcp_servers
+    from plansmith.dialects import tools as tool_lists
+    from plansmith.plan.capability import ToolSpec
+    from plansmith.plan.run import Run
+    from plansmith.plan.run_options import Team
+    from plansmith.planner.request import Tell
+    from plansmith.ports import (
+        Agent,
+        ChatModel,
+        Clock,
+        ContextSource,
+        PlanStore,
+        Secrets,
+        ToolSource,
+    )
+else:
+    lazy_modules(
+        globals(),
+        agent_book="plansmith.adapters.agents.a2a.book",
+        builtin="plansmith.adapters.tools.builtin",
+        choose="plansmith.adapters.models.choose",
+        demo="plansmith.adapters.models.demo",
+        document_files="plansmith.adapters.context.documents",
+        embedded="plansmith.adapters.models.local.embedded",
+        fact_checked="plansmith.adapters.models.fact_checked",
+        functions="plansmith.adapters.tools.functions",
+        mcp_servers="plansmith.adapters.tools.mcp.servers",
+        minilm="plansmith.adapters.ranking.minilm",
+        model_files="plansmith.adapters.models.local.files",
+        provider="plansmith.adapters.models.provider",
+        recorded="plansmith.adapters.models.recorded",
+        registry="plansmith.adapters.agents.a2a.registry",
+        rules="plansmith.adapters.models.rules",
+        tool_lists="plansmith.dialects.tools",
+        toolset="plansmith.adapters.tools.toolset",
+        wrappers="plansmith.adapters.models.wrappers",
+    )
 
 
 class Parts(Options, total=False):
@@ -77,20 +94,19 @@ def make_model(settings: ModelSettings, *, clock: Clock, tell: Tell = lambda _: 
     `tell` receives which model was found when the settings say `auto`.
     """
     name = settings.model
-    make: Callable[..., ChatModel]
-    if name in ("demo", "rules"):
-        make = resolve_name(ON_DEMAND[name])
-        return make()
+    if name == "demo":
+        return demo.demo_model()
+    if name == "rules":
+        return rules.rules_model()
     if name == "auto":
         return _auto(settings, clock=clock, tell=tell)
     if name == "local" or name.startswith("local:"):
-        make = resolve_name(ON_DEMAND["local"])
-        return make(name.removeprefix("local").removeprefix(":"))
+        return embedded.embedded_model(name.removeprefix("local").removeprefix(":"))
     if name.startswith("recorded:"):
         path = Path(name.removeprefix("recorded:"))
         if not path.is_file():
             raise Misconfigured(f"there is no recording {path}", hint="check the path")
-        return RecordedModel(path)
+        return recorded.RecordedModel(path)
     return _provided(settings, clock=clock)
 
 
@@ -103,41 +119,40 @@ def _provided(settings: ModelSettings, *, clock: Clock) -> ChatModel:
     variable = settings.api_key_env
     if variable and not os.environ.get(variable):
         why, hint = f"the environment variable {variable} is not set", f"export {variable}=…"
-        return RefusingModel(name, why=why, hint=hint)
-    provider: type[ProviderModel] = resolve_name(ON_DEMAND["provider"])
-    model: ChatModel = provider(
+        return wrappers.RefusingModel(name, why=why, hint=hint)
+    model: ChatModel = provider.ProviderModel(
         name,
         base_url=settings.base_url,
         api_key=os.environ[variable] if variable else None,
         timeout_s=settings.timeout_s,
         output=cast("Literal['auto'] | Mode", settings.output),
     )
-    if is_small(name):
-        model = FactCheckedModel(model)
-    timed = TimedModel(model, clock=clock, silence_s=settings.silence_s)
-    retrying = RetryingModel(timed, clock=clock, tries=settings.tries)
-    return LimitedModel(retrying, context_tokens=settings.context_tokens)
+    if fact_checked.is_small(name):
+        model = fact_checked.FactCheckedModel(model)
+    timed = wrappers.TimedModel(model, clock=clock, silence_s=settings.silence_s)
+    retrying = wrappers.RetryingModel(timed, clock=clock, tries=settings.tries)
+    return wrappers.LimitedModel(retrying, context_tokens=settings.context_tokens)
 
 
-def _auto(settings: ModelSettings, *, clock: Clock, tell: Tell) -> AutoModel:
+def _auto(settings: ModelSettings, *, clock: Clock, tell: Tell) -> choose.AutoModel:
     """Makes a model that is looked for when it is first needed."""
     variable = settings.api_key_env
     if variable and not settings.base_url:
         hint = "name the model that the key is for, too"
         raise Misconfigured("api_key_env is set, but no model", hint=hint)
 
-    def make(choice: Choice) -> ChatModel:
+    def make(choice: choose.Choice) -> ChatModel:
         found = {"model": choice.model, "base_url": choice.base_url}
         key = variable or choice.api_key_env
         return make_model(settings.replace(**found, api_key_env=key), clock=clock)
 
-    async def find() -> Choice:
+    async def find() -> choose.Choice:
         if settings.base_url:
             key = os.environ.get(variable, "") if variable else ""
-            return await choose_at(settings.base_url, key=key)
-        return await choose(os.environ, shelf=ModelFolder())
+            return await choose.choose_at(settings.base_url, key=key)
+        return await choose.choose(os.environ, shelf=model_files.ModelFolder())
 
-    return AutoModel(find, make, tell=tell)
+    return choose.AutoModel(find, make, tell=tell)
 
 
 def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource]:
@@ -145,7 +160,7 @@ def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource
     missing = [path for path in documents if not path.exists()]
     if missing:
         raise Misconfigured(f"there is no file or folder {missing[0]}", hint="check the path")
-    return [DocumentSource(documents, tell=tell)] if documents else []
+    return [document_files.DocumentSource(documents, tell=tell)] if documents else []
 
 
 def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plansmith:
@@ -167,11 +182,12 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     if "store" not in parts:
         parts["store"] = make_store_url(settings)
     if "ranker" not in parts and settings.planner.semantic:
-        ranker: type[MiniLmRanker] = resolve_name(ON_DEMAND["ranker"])
-        parts["ranker"] = ranker()
+        parts["ranker"] = minilm.MiniLmRanker()
     if "context" not in parts:
+        # Some tools are context sources too: tables tell a planner what is in them.
+        telling = [each for each in parts["tools"] if hasattr(each, "gather")]
         documents = make_sources(settings.documents, tell=tell)
-        parts["context"] = [*documents, *_context_tools(parts["tools"])]
+        parts["context"] = [*documents, *cast("list[ContextSource]", telling)]
 
     def say(text: str) -> None:
         smith.runs.planner.tell(text)  # by name: it changes while a run is shown
@@ -219,7 +235,7 @@ class TeamSmiths:
         """Returns the Plansmith of a run by its id; the team of a run never changes."""
         if run_id in self._without_team:
             return self._smith
-        run = (await self._smith.runs.journals.load(run_id)).run
+        run = (await self._smith.journals.load(run_id)).run
         if run.options.team is None:
             if len(self._without_team) >= _MOST_KNOWN:
                 self._without_team.clear()
@@ -228,13 +244,14 @@ class TeamSmiths:
 
     def of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
-        team, own = run.options.team, self._smith.runs.journals.team
+        team, own = run.options.team, self._smith.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
         if team not in self._made:
             parts = {"store": self._smith.store, "model": self._model, "tell": self._tell}
             try:
-                rebuild: Callable[..., Plansmith] = resolve_name(ON_DEMAND["team"])
+                # By name, since `teams` imports this module.
+                rebuild: Callable[..., Plansmith] = resolve_name("plansmith.teams:rebuild")
                 self._made[team] = rebuild(team, self._settings, **parts)
             except (ImportError, PlansmithError) as error:
                 message = f"run {run.id} needs the {team.name} team, which cannot be made here"
@@ -247,11 +264,6 @@ class TeamSmiths:
         """Closes every team that was made."""
         for each in self._made.values():
             await each.close()
-
-
-def _context_tools(tools: Sequence[ToolLike]) -> list[ContextSource]:
-    """The tools that are context sources too: tables tell a planner what is in them."""
-    return [cast("ContextSource", each) for each in tools if hasattr(each, "gather")]
 
 
 def make_store_url(settings: Settings) -> str:
@@ -269,36 +281,35 @@ def make_store_url(settings: Settings) -> str:
 
 def make_tools(
     settings: Settings, *, clock: Clock, secrets: Secrets, tell: Tell = lambda _: None
-) -> list[FunctionTool | ToolSource]:
+) -> list[functions.FunctionTool | ToolSource]:
     """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
-    sources: list[FunctionTool | ToolSource] = []
+    sources: list[functions.FunctionTool | ToolSource] = []
     if settings.builtin.enabled:
         given = {name: each for name, each in settings.builtin if name != "enabled"}
         zone = settings.planner.timezone
-        sources += builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
+        sources += builtin.builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
             sources += python_tools(path)
         else:
-            specs += read_tools(_text(path))
+            specs += tool_lists.read_tools(_text(path))
     if specs:
-        sources.append(DescribedTools(specs))
+        sources.append(toolset.DescribedTools(specs))
     servers = make_servers(settings, secrets=secrets, tell=tell)
     return [*sources, servers] if servers is not None else sources
 
 
 def make_servers(
     settings: Settings, *, secrets: Secrets, tell: Tell = lambda _: None
-) -> McpServers | None:
+) -> mcp_servers.McpServers | None:
     """Makes the MCP servers of the settings; None if there are none."""
     if not settings.mcp.servers and not settings.mcp.files:
         return None
     found = all_servers(settings.mcp)
     for note in found.notes:
         tell(note)
-    servers: type[McpServers] = resolve_name(ON_DEMAND["mcp"])
-    return servers(
+    return mcp_servers.McpServers(
         {name: _in_own_folder(each) for name, each in found.servers.items()},
         approvals=_approvals(settings),
         environment=_Lookup(secrets, "mcp"),
@@ -325,16 +336,15 @@ def known_agents(settings: Settings, *, secrets: Secrets) -> list[Agent]:
     return make_agents(settings, secrets=secrets).agents()
 
 
-def make_agents(settings: Settings, *, secrets: Secrets) -> AgentRegistry:
+def make_agents(settings: Settings, *, secrets: Secrets) -> registry.AgentRegistry:
     """Makes the registry of A2A agents; contacts none of them."""
 
     def lookup(place: str, agent: str) -> str | None:
         return _Lookup(secrets, agent).get(place)
 
-    registry: type[AgentRegistry] = resolve_name(ON_DEMAND["agents"])
-    return registry(
+    return registry.AgentRegistry(
         settings=settings.agents,
-        book=resolve_name(ON_DEMAND["agent_book"])(data_folder() / "agents"),
+        book=agent_book.AgentBook(data_folder() / "agents"),
         approvals=_approvals(settings),
         lookup=lookup,
     )
@@ -371,7 +381,7 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def python_tools(path: Path) -> list[FunctionTool]:
+def python_tools(path: Path) -> list[functions.FunctionTool]:
     """Runs a Python file and returns its functions that are marked with `@tool`."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -383,7 +393,7 @@ def python_tools(path: Path) -> list[FunctionTool]:
         raise Misconfigured(
             f"{path} cannot be run: {error}", hint="fix the error in the file"
         ) from None
-    found = [each for each in vars(module).values() if isinstance(each, FunctionTool)]
+    found = [each for each in vars(module).values() if isinstance(each, functions.FunctionTool)]
     if not found:
         raise Misconfigured(f"{path} has no tools", hint="mark functions with @tool")
     return found

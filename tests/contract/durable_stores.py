@@ -125,7 +125,7 @@ class DurableStoreContract:
             with pytest.raises(StaleWriter):
                 await store.append([ours[1], ours[1]])
             with pytest.raises(JournalDamaged, match="altered"):
-                await store.append([ours[1].model_copy(update={"hash": "0" * 64})])
+                await store.append([ours[1].replace(hash="0" * 64)])
             assert list(await store.events("a")) == ours[:1]
 
         self._play(story)

@@ -26,21 +26,25 @@ class DamagesEnds(MemoryStore):
 class AltersResults(MemoryStore):
     """Writes another result than it was given into the journal."""
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+    ) -> None:
         altered = [
-            each.model_copy(update={"body": each.body.model_copy(update={"size": 7})})
+            each.replace(body=each.body.replace(size=7))
             if isinstance(each.body, StepDone)
             else each
             for each in events
         ]
-        await super().append(altered, values)
+        await super().append(altered, values, **told)
 
 
 class LosesValues(MemoryStore):
     """Keeps no value that comes with an event."""
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
-        await super().append(events, ())
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+    ) -> None:
+        await super().append(events, (), **told)
 
 
 class SwapsPairs(MemoryStore):

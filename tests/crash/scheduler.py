@@ -59,8 +59,10 @@ class DyingStore(SqliteStore):
             die()
         return won
 
-    async def append(self, events: Sequence[Event], values: Sequence[Any] = ()) -> None:
-        await super().append(events, values)
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Any] = (), **told: Any
+    ) -> None:
+        await super().append(events, values, **told)
         if self.when == "create" and events and events[0].number == 1:
             die()
 

@@ -45,11 +45,13 @@ class DyingStore(SqliteStore):
     appends_left = 10**9
     when = "after"
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+    ) -> None:
         self.appends_left -= 1
         if self.appends_left < 0 and self.when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        await super().append(events, values)
+        await super().append(events, values, **told)
         if self.appends_left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 

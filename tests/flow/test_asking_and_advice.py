@@ -382,10 +382,12 @@ class DyingStore(MemoryStore):
 
     dies_at = ""
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+    ) -> None:
         if any(event.body.type == self.dies_at for event in events):
             raise Crash
-        await super().append(events, values)
+        await super().append(events, values, **told)
 
 
 @pytest.mark.parametrize("wish", [False, True])

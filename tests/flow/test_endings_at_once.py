@@ -22,8 +22,10 @@ class Batches(MemoryStore):
         super().__init__()
         self.batches: list[list[str]] = []
 
-    async def append(self, events: Sequence[e.Event], values: Sequence[Any] = ()) -> None:
-        await super().append(events, values)
+    async def append(
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+    ) -> None:
+        await super().append(events, values, **told)
         self.batches.append([event.body.type for event in events])
 
 

@@ -57,7 +57,7 @@ async def test_a_deed_missing_from_the_plan_stops_a_plan_that_only_reads() -> No
     assert run.status is RunStatus.REVIEWING
     assert [(each.code, each.message) for each in run.problems] == [("PS504", TOLD)]
     asked = [event.body async for event in app.events(run.id)][-1]
-    assert asked.type == "review_asked"
+    assert isinstance(asked, e.ReviewAsked)
     assert asked.reasons == (TOLD,)
     assert (await app.run(run.id)).status is RunStatus.REVIEWING
 

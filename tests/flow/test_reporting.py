@@ -23,10 +23,11 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.plan.limits import Limits
+from plansmith.plan.times import Times
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
-from plansmith.report.data import Report, Times
+from plansmith.report.data import Report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import words_for

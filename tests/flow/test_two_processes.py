@@ -13,6 +13,7 @@ import pytest
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, Refused
+from plansmith.plan.events import StepDone
 from plansmith.plan.limits import Limits
 
 WAIT = asyncio.timeout
@@ -79,7 +80,7 @@ async def test_an_answer_from_elsewhere_lets_the_run_go_on_and_cuts_nothing_off(
     async with WAIT(30):
         await two.there.answer(run.id, "q", "mine", by="ada")
         async for event in two.here.events(run.id, follow=True):
-            if event.body.type == "step_done" and event.body.step == "a":
+            if isinstance(event.body, StepDone) and event.body.step == "a":
                 break  # while h is still held: the answer was heeded at once
         two.leave.set()
         run = await running

@@ -37,13 +37,15 @@ class MortalStore(MemoryStore):
         self.appends_left = 10**9
         self.durable_first = False
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **told: Any
+    ) -> None:
         self.appends_left -= 1
         if self.appends_left < 0:
             if self.durable_first and self.appends_left == -1:
-                await super().append(events, values)
+                await super().append(events, values, **told)
             raise Crash
-        await super().append(events, values)
+        await super().append(events, values, **told)
 
 
 class Service:

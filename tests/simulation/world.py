@@ -190,7 +190,9 @@ class Handle:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    async def append(self, events: Sequence[e.Event], values: Sequence[Any] = ()) -> None:
+    async def append(
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+    ) -> None:
         if not events:
             return
         world, last = self._process.world, events[-1]
@@ -198,7 +200,7 @@ class Handle:
         written = world.chance(f"written/{last.run}/{last.number}", 0.5)
         await self._alive()
         if not dies or written:
-            await world.store.append(events, values)
+            await world.store.append(events, values, **told)
         if dies:
             self._process.dead.set()
         await self._alive()

@@ -10,9 +10,8 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pkgutil import resolve_name
-from typing import IO, Any, Final, NamedTuple, NoReturn, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from plansmith.cli.exit_codes import Exit
 from plansmith.errors import (
@@ -24,7 +23,13 @@ from plansmith.errors import (
     RunBusy,
     ToolFailed,
 )
+from plansmith.lazy import lazy_modules
 from plansmith.text import visible
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    lazy_modules(globals(), metadata="importlib.metadata")
 
 
 class WrongUsage(PlansmithError):
@@ -202,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(_HELP.format(commands="\n".join(rows)))
         return Exit.OK if arguments else Exit.USAGE
     if arguments[0] in ("-V", "--version"):
-        sys.stdout.write(f"plansmith {version('plansmith')}\n")
+        sys.stdout.write(f"plansmith {metadata.version('plansmith')}\n")
         return Exit.OK
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     output = Output(wants_json="--json" in flags)

@@ -118,6 +118,11 @@ def repeated_flags(args: argparse.Namespace) -> list[str]:
     return flags
 
 
+def names_parts(args: argparse.Namespace) -> bool:
+    """Whether a flag names a tool, a model, a document or a profile."""
+    return any(vars(args).get(name) for name in _REPEATED if name != "store")
+
+
 def command_line(*words: str) -> str:
     """Returns a command as it is typed, quoted for the shell."""
     return shlex.join(["plansmith", *words])

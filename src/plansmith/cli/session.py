@@ -7,28 +7,40 @@ import asyncio
 import getpass
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import command_line, repeated_flags, settings_of, warn
-from plansmith.cli.ui.progress import Lines, View, make_view
+from plansmith.cli.options import command_line, names_parts, repeated_flags, settings_of, warn
 from plansmith.cli.ui.words import Words, own_locale, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
+from plansmith.lazy import lazy_modules
 from plansmith.plan.events import RunCreated
-from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import PlanStore
-from plansmith.review.policy import active_steps
-from plansmith.wiring import TeamSmiths, make_smith
+from plansmith.ports import Headline, PlanStore, SummaryStore
+from plansmith.wiring import Parts, TeamSmiths, make_smith
 
+if TYPE_CHECKING:
+    from plansmith.adapters.tools import toolset
+    from plansmith.cli.ui import progress
+    from plansmith.plan.plan import Plan
+    from plansmith.review import policy
+else:
+    lazy_modules(
+        globals(),
+        policy="plansmith.review.policy",
+        progress="plansmith.cli.ui.progress",
+        toolset="plansmith.adapters.tools.toolset",
+    )
+
+_NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
 _SHORTEST: Final = 4
+_PAGE: Final = 20
 _BUDGETS: Final = ("budget", "shared_budget")
 
 
@@ -56,7 +68,7 @@ class Session:
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
         command = self.command(*words)
-        if self.smith.runs.journals.is_here(run.folder):
+        if self.smith.journals.is_here(run.folder):
             return command
         first, _, rest = command.partition(" ")
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
@@ -71,13 +83,13 @@ class Session:
         sys.stderr.writelines(f"{line}\n" for line in lines)
         sys.stderr.flush()
 
-    def view(self) -> View:
+    def view(self) -> progress.View:
         """Returns a new view that shows the progress of a run."""
-        return make_view(self.words, jsonl=bool(vars(self.args).get("jsonl")))
+        return progress.make_view(self.words, jsonl=bool(vars(self.args).get("jsonl")))
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
-        return await find_run(name, self.smith.store, self.smith.runs.journals.folder)
+        return await find_run(name, self.smith.store, self.smith.journals.folder)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""
@@ -93,8 +105,8 @@ class Session:
         """Returns the teams that have open runs in this folder; warns of those that fail."""
         found: dict[int, Plansmith] = {}
         for run_id in await self.smith.store.open_runs():
-            run, _ = await self.smith.runs.journals.listed(run_id)
-            if run.options.team is None or not self.smith.runs.journals.is_here(run.folder):
+            run, _ = await self.smith.journals.listed(run_id)
+            if run.options.team is None or not self.smith.journals.is_here(run.folder):
                 continue
             try:
                 smith = self.teams.of(run)
@@ -106,11 +118,11 @@ class Session:
     async def refuse_what_cannot_run(self, plan: Plan) -> None:
         """Refuses a plan if the tool of a step is missing, or only described."""
         callees = await self.smith.runs.intake.callees()
-        for step in active_steps(plan, await self.smith.runs.intake.contents(plan)):
+        for step in policy.active_steps(plan, await self.smith.runs.intake.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)
-            if source is None or isinstance(source, DescribedTools):
+            if source is None or isinstance(source, toolset.DescribedTools):
                 why = "is only described, without code" if source else "is not available"
                 hint = "name the Python file that has it with --tools; nothing was run"
                 raise Misconfigured(f"{step.tool} (step {step.id}) {why}", hint=hint)
@@ -118,9 +130,9 @@ class Session:
 
 async def find_run(name: str, store: PlanStore, folder: str) -> str:
     """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
-    ids = list(await store.runs())
     if name == "last":
-        return await _last_run(ids, store, folder)
+        return await _last_run(store, folder)
+    ids = list(await store.runs())
     found = [each for each in ids if each.startswith(name.lower())]
     if name.lower() in found:
         return name.lower()
@@ -132,26 +144,55 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
     raise Misconfigured(f"{len(found)} runs begin with {name!r}", hint=hint)
 
 
-async def _last_run(ids: Sequence[str], store: PlanStore, folder: str) -> str:
-    for run_id in reversed(ids):
-        try:
-            created = next((event.body for event in await store.events(run_id)), None)
-        except JournalDamaged:
-            return run_id  # its folder is unknown, and it needs attention
-        if not isinstance(created, RunCreated) or created.folder in ("", folder):
+async def _last_run(store: PlanStore, folder: str) -> str:
+    hint = "plansmith ask starts one"
+    async for run_id, _, _, summary in _newest(store):
+        if summary is not None:
+            belongs_to = summary.folder
+        else:
+            try:
+                created = next((event.body for event in await store.events(run_id)), None)
+            except JournalDamaged:
+                return run_id  # its folder is unknown, and it needs attention
+            belongs_to = created.folder if isinstance(created, RunCreated) else ""
+        if belongs_to in ("", folder):
             return run_id
-    hint = "plansmith runs lists those of other folders, too" if ids else "plansmith ask starts one"
+        hint = "plansmith runs lists those of other folders, too"
     raise Misconfigured("there is no run in this folder", hint=hint)
 
 
-def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int]]) -> int:
-    """Opens Plansmith, does the work of a command and closes it in any case."""
+async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
+    """Yields the runs from the newest on."""
+    if not isinstance(store, SummaryStore):
+        for run_id in reversed(await store.runs()):
+            yield Headline(run_id, 0, "", None)
+        return
+    before = ""
+    while page := await store.headlines(before=before, limit=_PAGE):
+        for each in page:
+            yield each
+        before = page[-1].run
+
+
+def in_session(
+    args: argparse.Namespace,
+    work: Callable[[Session], Awaitable[int]],
+    *,
+    only_reads: bool = False,
+) -> int:
+    """Opens Plansmith, does the work of a command and closes it in any case.
+
+    A command that only reads runs needs no tool, agent or model, unless a flag names one.
+    """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
-    lines = Lines(words)
+    lines = progress.Lines(words)
 
     async def go() -> int:
-        smith = make_smith(settings, tell=lines.say)
+        parts: Parts = {"tell": lines.say}
+        if only_reads and not names_parts(args):
+            parts.update(_NO_PARTS)
+        smith = make_smith(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
             return await work(Session(smith, settings, args, words, teams))

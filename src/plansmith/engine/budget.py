@@ -44,6 +44,8 @@ def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
 __all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation"]
 
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
+_NO_LIMITS: Final = (None, None, None, None)
+_NOTHING: Final = Usage()
 _FREE: Final = frozenset({"ask", "map", "plan"})
 
 
@@ -107,6 +109,13 @@ class Budget:
         budget.steps, budget.tokens, budget.money = run.calls, run.tokens, run.money
         return budget
 
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether neither it nor a budget it is part of has a limit."""
+        own = self.limits
+        limits = own.money, own.tokens, own.steps, own.seconds
+        return limits == _NO_LIMITS and (self._parent is None or self._parent.is_unlimited)
+
     def restart(self, *, calls: int, tokens: int, money: Decimal, grants: int) -> None:
         """Sets what was spent, plus what running calls have reserved."""
         self.steps, self._grants = calls, grants
@@ -164,7 +173,8 @@ class CallReservations:
     """The budget of one run as its executor uses it: one reservation a call."""
 
     def __init__(self, budget: Budget | None, run: Run, clock: Clock) -> None:
-        self._budget = budget
+        # A budget without limits refuses nothing: not worth counting before every call.
+        self._budget = None if budget is None or budget.is_unlimited else budget
         self._run = run
         self._clock = clock
         self._reservations: dict[str, Reservation] = {}
@@ -188,11 +198,11 @@ class CallReservations:
         cost = usage.cost if usage.cost is not None else Decimal(0)
         if min(tokens) < 0 or not cost.is_finite() or cost < 0:
             raise ValueError(f"a call cannot use {usage.input_tokens} tokens for ${cost}")
-        self._spent[name] = total(self._spent.get(name, Usage()), usage)
+        self._spent[name] = total(self._spent.get(name, _NOTHING), usage)
 
     def settle(self, name: str) -> Usage:
         """Ends a call: replaces its reservation by what it used, and returns that."""
-        usage = self._spent.pop(name, Usage())
+        usage = self._spent.pop(name, _NOTHING)
         reservation = self._reservations.pop(name, None)
         if self._budget is not None and reservation is not None:
             self._budget.settle(reservation, usage)

@@ -9,6 +9,19 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 import jsonschema_rs
 
+from plansmith.engine.event_loops import Deadlines, PerLoop, TimeLimit
+from plansmith.engine.outcome import (
+    Asks,
+    Done,
+    Failed,
+    Outcome,
+    Unsure,
+    asks,
+    error_text,
+    named,
+)
+from plansmith.engine.plain import is_plain
+from plansmith.engine.plan_forms import PlanForms
 from plansmith.engine.units import Unit, cited, resolved
 from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -27,8 +40,17 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.planner.check.names import DROPPED
-from plansmith.planner.check.schemas import BadSchema, validator
-from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
+from plansmith.planner.check.schemas import validator
+from plansmith.ports import (
+    Advice,
+    Agent,
+    Call,
+    Clock,
+    LocalFunction,
+    LocalSource,
+    Secrets,
+    ToolSource,
+)
 
 
 def with_secrets(
@@ -42,7 +64,7 @@ def with_secrets(
     if not values:
         return inputs
     filled = cast("dict[str, Json]", put_secrets(step.inputs, values))
-    return resolved(replace(unit, step=step.replace(inputs=filled)), results)
+    return resolved(replace(unit, step=step.replace(inputs=filled), form=None), results)
 
 
 def hiding_call(call: Call, secrets: Secrets) -> Call:
@@ -105,42 +127,6 @@ def secret_problems(uses: Iterable[SecretUse], secrets: Secrets | None) -> Itera
 
 MakeComposer = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
-LONGEST_ERROR: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The call gave a result."""
-
-    value: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The call gave no result and changed nothing; `again` if another try may help."""
-
-    error: str
-    again: bool = False
-    kind: Literal["tool", "time", "reference", "result"] = "tool"
-
-
-@dataclass(frozen=True, slots=True)
-class Unsure:
-    """The call may have taken effect; `again` if its key makes another try harmless."""
-
-    reason: str
-    again: bool = False
-    kind: Literal["tool", "time", "reference", "result"] = "tool"
-
-
-@dataclass(frozen=True, slots=True)
-class Asks:
-    """The call needs an answer from a person."""
-
-    need: InputNeeded
-
-
-Outcome = Done | Failed | Unsure | Asks
 
 
 class Prefetched(Protocol):
@@ -166,33 +152,32 @@ class Callees:
     compose: MakeComposer | None = None
     early: Prefetched | None = None
     secrets: Secrets | None = None
+    forms: PlanForms = field(default_factory=PlanForms, repr=False)
+    deadlines: PerLoop[Deadlines] = field(default_factory=lambda: PerLoop(Deadlines), repr=False)
     _validators: dict[str, jsonschema_rs.Validator] = field(
         default_factory=dict[str, jsonschema_rs.Validator], repr=False
+    )
+    _functions: dict[str, LocalFunction | None] = field(
+        default_factory=dict[str, "LocalFunction | None"], repr=False
     )
 
     def is_repeatable(self, unit: Unit) -> bool:
         """Tells whether a call may be repeated when nobody knows how the first one ended."""
-        match unit.step:
-            case ToolStep():
-                spec = self.specs.get(unit.step.tool)
-                return spec is not None and (spec.effect is Effect.READ or spec.idempotent)
-            case AgentStep():
-                agent = self.agents.get(unit.step.agent)
-                return agent is not None and agent.spec.effect is Effect.READ
-            case _:
-                return True
+        if unit.step.kind == "tool":
+            spec = self.specs.get(unit.step.tool)
+            return spec is not None and (spec.effect is Effect.READ or spec.idempotent)
+        return self.is_read(unit)
 
     def is_read(self, unit: Unit) -> bool:
         """Tells whether a call changes nothing; an unknown tool or agent may change something."""
-        match unit.step:
-            case ToolStep():
-                spec = self.specs.get(unit.step.tool)
-                return spec is not None and spec.effect is Effect.READ
-            case AgentStep():
-                agent = self.agents.get(unit.step.agent)
-                return agent is not None and agent.spec.effect is Effect.READ
-            case _:
-                return True
+        step = unit.step
+        if step.kind == "tool":
+            spec = self.specs.get(step.tool)
+            return spec is not None and spec.effect is Effect.READ
+        if step.kind == "agent":
+            agent = self.agents.get(step.agent)
+            return agent is not None and agent.spec.effect is Effect.READ
+        return True
 
     def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
         """Returns the key of the early read that the unit will use; empty if there is none."""
@@ -200,9 +185,22 @@ class Callees:
 
     def timeout(self, unit: Unit) -> float:
         """Returns the time limit of a call in seconds."""
-        spec = self.specs.get(unit.callee)
-        own = spec.timeout_s if spec is not None else None
-        return min(unit.step.timeout_s or own or DEFAULT_TIMEOUT, LONGEST_TIMEOUT_S)
+        seconds = unit.step.timeout_s
+        if seconds is None:
+            spec = self.specs.get(unit.callee)
+            seconds = spec.timeout_s if spec is not None else None
+        return min(seconds or DEFAULT_TIMEOUT, LONGEST_TIMEOUT_S)
+
+    def function(self, unit: Unit) -> LocalFunction | None:
+        """Returns the Python function that a unit calls, if nothing stands between them."""
+        step = unit.step
+        if step.kind != "tool" or self.secrets is not None:
+            return None
+        if step.tool not in self._functions:
+            source: object = self.tools.get(step.tool)
+            found = source.local_function(step.tool) if isinstance(source, LocalSource) else None
+            self._functions[step.tool] = found
+        return self._functions[step.tool]
 
     async def call(
         self,
@@ -219,35 +217,55 @@ class Callees:
         if begun is not None:
             return await begun
         if self.secrets is None:
-            return await self._try(unit, inputs, call, results or {})
+            return await self._try(unit, self._make(unit, inputs, call, results or {}))
         try:
             private = with_secrets(unit, inputs, self.secrets, results or {})
         except PlansmithError as error:
             return Failed(str(error))
-        outcome = await self._try(unit, private, hiding_call(call, self.secrets), results or {})
+        hiding = hiding_call(call, self.secrets)
+        outcome = await self._try(unit, self._make(unit, private, hiding, results or {}))
         return _hide_secrets(outcome, self.secrets)
 
-    async def _try(
-        self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
+    async def call_function(
+        self, unit: Unit, function: LocalFunction, inputs: dict[str, Json], call: Call | None
     ) -> Outcome:
-        seconds = self.timeout(unit)
+        """Makes the call of an async function, without the layers of its source."""
+
+        async def make() -> Json:
+            return function.to_json(await function.bind(inputs, call)())
+
+        return await self._try(unit, make())
+
+    async def _try(self, unit: Unit, work: Awaitable[Json]) -> Outcome:
+        limits = self.deadlines.here()
         try:
-            async with asyncio.timeout(seconds):
-                value = await self._make(unit, inputs, call, results)
-        except TimeoutError:
-            return self.lost(unit, Sentence("step.timeout", seconds=f"{seconds:g}"), kind="time")
-        except OutcomeUnknown as lost:
-            return self.lost(unit, error_text(lost))
-        except InputNeeded as need:
-            return _asks(need)
-        except ToolBusy as busy:
-            return Failed(error_text(busy), again=True)
-        except ToolFailed as failed:
-            return Failed(error_text(failed))
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            raise
+            with TimeLimit(limits, self.timeout(unit), asyncio.current_task()):
+                value = await work
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
-            return self._broken(unit, named(error))
+            return self.failed(unit, error)
+        return self.ended(unit, value)
+
+    def failed(self, unit: Unit, error: BaseException) -> Outcome:
+        """Returns the outcome of a call that raised an error; raises a cancellation again."""
+        match error:
+            case TimeoutError():
+                seconds = f"{self.timeout(unit):g}"
+                return self.lost(unit, Sentence("step.timeout", seconds=seconds), kind="time")
+            case OutcomeUnknown():
+                return self.lost(unit, error_text(error))
+            case InputNeeded():
+                return asks(error)
+            case ToolBusy():
+                return Failed(error_text(error), again=True)
+            case ToolFailed():
+                return Failed(error_text(error))
+            case asyncio.CancelledError() | KeyboardInterrupt():
+                raise error
+            case _:
+                return self._broken(unit, named(error))
+
+    def ended(self, unit: Unit, value: Json) -> Outcome:
+        """Returns the outcome of a call that returned a value."""
         flaw = self._flaw(unit, value)
         return self._broken(unit, flaw, kind="result") if flaw else Done(value)
 
@@ -287,10 +305,10 @@ class Callees:
 
     def _flaw(self, unit: Unit, value: Json) -> str:
         """Says why a result is not usable; empty if it is."""
-        broken = next(flaws(value), None)
+        broken = None if is_plain(value) else next(flaws(value), None)
         if broken is not None:
             return Sentence("step.not_json", reason=broken.message)
-        if not isinstance(unit.step, ToolStep):
+        if unit.step.kind != "tool":
             empty = value is None or (isinstance(value, str) and not value.strip())
             return Sentence("step.empty_result") if empty else ""
         spec = self.specs.get(unit.step.tool)
@@ -309,44 +327,6 @@ class Callees:
         if tool not in self._validators:
             self._validators[tool] = validator(schema)
         return self._validators[tool]
-
-
-def error_text(error: BaseException) -> str:
-    """Returns the message of an error as text for the journal; a tool's own may be anything."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - `__str__` of a tool's error may raise anything
-        return Sentence("step.cannot_say")
-    return kept_text(text)
-
-
-def named(error: BaseException) -> str:
-    """Returns the message of an error, with its class name unless it is one of Plansmith's."""
-    is_ours = isinstance(error, PlansmithError)
-    return error_text(error) if is_ours else f"{type(error).__name__}: {error_text(error)}"
-
-
-def kept_text(text: object) -> str:
-    """Returns a tool's text in a form that a journal can store."""
-    if isinstance(text, Sentence):
-        return text
-    clean = str(text).encode("utf-8", "backslashreplace").decode()
-    return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
-
-
-def _asks(need: InputNeeded) -> Outcome:
-    """Returns a call's question, or a failure if an answer to it could never be checked."""
-    # A tool may have put anything there.
-    texts: list[Any] = [need.message, need.link, *need.options]
-    flaw = next(flaws([need.state, need.schema, *texts]), None)
-    if flaw is not None or not all(isinstance(each, str) for each in texts):
-        why = flaw.message if flaw is not None else Sentence("step.question_not_text")
-        return Failed(Sentence("step.bad_question", reason=why))
-    try:
-        validator(need.schema or {})
-    except BadSchema as error:
-        return Failed(Sentence("step.bad_question_schema", reason=str(error)))
-    return Asks(need)
 
 
 def _hidden(text: str, secrets: Secrets) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from plansmith.engine.budget import Budget, CallReservations
-from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure, named
+from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
+from plansmith.engine.plain import own_inputs
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
 from plansmith.engine.provenance import Consent
 from plansmith.engine.recover import recover, unknown_question
+from plansmith.engine.running import RunningCalls
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
@@ -23,7 +25,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
+from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.ports import Call, Reply
 from plansmith.review.policy import MOST_ITEMS
 
@@ -61,9 +63,12 @@ class Executor:
             templates=self._templates,
             durations=durations or {},
         )
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._busy: Counter[str] = Counter()
         self._wakeups = Wakeups(journal.wait)
+        self._calls = RunningCalls(
+            callees, self._state.results, call_of=self._call_of, ended=self._wakeups.put
+        )
+        self._busy = 0
+        self._busy_by_callee: dict[str, int] = {}
         self._received = Batch()
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
@@ -87,23 +92,25 @@ class Executor:
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
-        self._wakeups.open()
+        self._wakeups.open(self._calls.open())
         self.is_executing = True
         try:
             if self._journal.run.cancel_asked:
                 self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
                 await self._recover()
-            self._state.enter(self._journal.run)
+            run = self._journal.run
+            if run.plan is not None:
+                self._state.enter(run, self._callees.forms.of(run.plan, self._journal.plan_hash))
             for digest in self._state.made_results():
                 self._state.made_values[digest] = await self._journal.value(digest)
-            advice = self._journal.run.advice
+            advice = run.advice
             self._progress.advice = advice.advice if advice else None
             await self._loop()
             await self._write_pause_or_stop()
         finally:
             self.is_executing = False
-            await self._stop_tasks()
+            await self._stop_all()
         return self._journal.run
 
     async def _loop(self) -> None:
@@ -113,8 +120,8 @@ class Executor:
             started = [] if self._paused else self._start(batch)
             if batch.bodies:
                 for ready in await self._write(batch, started):
-                    self._launch(ready)
-            elif self._tasks or (self._wakeups.waits and not self._paused):
+                    self._calls.launch(ready)
+            elif self._calls or (self._wakeups.waits and not self._paused):
                 if await self._wakeups.wait():
                     self._received.more(await self._catch_up())
             else:
@@ -144,11 +151,18 @@ class Executor:
 
     def _undo_starts(self, started: list[Ready]) -> None:
         """Undoes starts that were not written."""
-        for unit, _, _ in started:
-            self._budget.settle(unit.name)
-            self._busy[unit.callee] -= 1
-            self._state.attempts[unit.name] -= 1
-            self._state.schedule.put_back(unit.name)
+        for ready in started:
+            name = ready.unit.name
+            self._budget.settle(name)
+            self._count_busy(ready.unit, -1)
+            self._state.attempts[name] -= 1
+            self._state.schedule.put_back(name)
+
+    def _count_busy(self, unit: Unit, change: int) -> None:
+        self._busy += change
+        if self._limits.per_tool:
+            callee = unit.callee
+            self._busy_by_callee[callee] = self._busy_by_callee.get(callee, 0) + change
 
     async def _catch_up(self) -> Batch:
         """Obeys what others wrote; stops if another executor took over or there is a new plan."""
@@ -187,19 +201,18 @@ class Executor:
     def _start(self, batch: Batch) -> list[Ready]:
         """Starts the steps that may start, and opens map and plan steps."""
         started: list[Ready] = []
-        while True:
-            free = self._limits.width - self._busy.total()
-            names = self._state.schedule.take(free, self._is_blocked)
-            if not names:
-                return started
-            for name in names:
-                unit = self._state.units[name]
-                if name in self._state.ended or self._reuse_result(unit, batch):
-                    continue
-                if self._affords(unit, batch):
-                    started += self._begin(unit, batch)
-            if self._paused:
-                return started
+        state, width = self._state, self._limits.width
+        is_blocked = self._is_blocked if self._limits.per_tool or self._progress.advice else None
+        while self._busy < width and not self._paused:
+            name = state.schedule.take(is_blocked)
+            if name is None:
+                break
+            unit = state.units[name]
+            if name in state.ended or (state.has_made and self._reuse_result(unit, batch)):
+                continue
+            if self._affords(unit, batch):
+                self._begin(unit, batch, started)
+        return started
 
     def _affords(self, unit: Unit, batch: Batch) -> bool:
         """Reserves a unit's budget; if a limit is reached, pauses the run and asks."""
@@ -218,11 +231,11 @@ class Executor:
         if self._progress.advice and not self._may_start_after_advice(unit):
             return True
         limit = self._limits.per_tool.get(unit.callee)
-        return limit is not None and self._busy[unit.callee] >= limit
+        return limit is not None and self._busy_by_callee.get(unit.callee, 0) >= limit
 
     def _may_start_after_advice(self, unit: Unit) -> bool:
         """Tells whether a unit still starts after advice: parts of open steps, and the reply."""
-        answers = self._progress.advice == "finish" and isinstance(unit.step, ReplyStep)
+        answers = self._progress.advice == "finish" and unit.step.kind == "reply"
         return unit.parent is not None or answers
 
     def _reuse_result(self, unit: Unit, batch: Batch) -> bool:
@@ -238,94 +251,83 @@ class Executor:
             return False  # the step fails when it starts
         return self._state.reuse(unit, digest, batch, run=self._journal.id)
 
-    def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
+    def _begin(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
+        bodies, values = len(batch.bodies), len(batch.values)
         try:
-            with batch.whole():
-                return self._begin_step(unit, batch)
+            self._begin_step(unit, batch, started)
         except ReferenceFailed as error:
+            batch.cut(bodies, values)
             self._state.fail(unit, str(error), batch)
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
-            self._state.fail(
-                unit, Sentence("step.cannot_begin", error=f"{type(error).__name__}: {error}"), batch
-            )
-        return []
+            batch.cut(bodies, values)
+            why = f"{type(error).__name__}: {error}"
+            self._state.fail(unit, Sentence("step.cannot_begin", error=why), batch)
 
-    def _begin_step(self, unit: Unit, batch: Batch) -> list[Ready]:
-        inputs = resolved(unit, self._state.results)
-        match unit.step:
-            case AskStep():
-                batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
-                self._state.park(unit, StepStatus.ASKING)
-            case _ if self._asks_first(unit, inputs, batch):
-                pass
-            case MapStep() | PlanStep():
-                self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
-            case _:
-                return [self._prepare_call(unit, inputs, batch)]
-        return []
+    def _begin_step(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
+        inputs, kind = resolved(unit, self._state.results), unit.step.kind
+        if kind == "ask":
+            batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
+            self._state.park(unit, StepStatus.ASKING)
+        elif self._asks_first(unit, inputs, batch):
+            pass
+        elif kind in ("map", "plan"):
+            self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
+        else:
+            started.append(self._prepare_call(unit, inputs, batch))
 
     def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
         """Asks a person before values from tools reach a step that changes something."""
         need = self._consent.needed(unit, inputs, self._state)
+        if need is None:
+            return False
         if isinstance(need, str):
             self._state.fail(unit, need, batch)
-        elif need is not None:
+        else:
             batch.bodies.append(need)
             batch.values.append(inputs)
             self._state.park(unit, StepStatus.ASKING)
-        return need is not None
+        return True
 
     def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
-        attempt = self._state.attempts[unit.name] + 1
+        attempt = self._state.attempts.get(unit.name, 0) + 1
         # The same key for the same call and inputs, so that a service can recognise a repeat.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
         early = self._callees.prefetched(unit, inputs)
-        batch.start(unit, attempt=attempt, key=key, inputs=content, prefetched=early)
+        # The callee gets the recorded inputs for itself alone, and may change them.
+        ready = Ready(unit, own_inputs(inputs, content), key, attempt, early)
+        batch.start(ready, content)
         self._state.attempts[unit.name] = attempt
-        self._busy[unit.callee] += 1
-        call = Call(
-            key=key,
-            attempt=attempt,
-            progress=partial(self._progress.progress, unit.name),
-            spend=partial(self._budget.spend, unit.name),
-            advise=partial(self._progress.advise, unit.name),
-            reply=self._state.replies.get(unit.name),
-        )
-        # The callee gets a copy of the recorded inputs, which it may change.
-        return Ready(unit, cast("dict[str, Json]", content.value()), call)
+        self._count_busy(unit, 1)
+        return ready
 
-    def _launch(self, ready: Ready) -> None:
+    def _call_of(self, ready: Ready) -> Call:
         name = ready.unit.name
-        self._tasks[name] = asyncio.create_task(self._work(ready), name=name)
-
-    async def _work(self, ready: Ready) -> None:
-        try:
-            outcome = await self._callees.call(*ready, self._state.results)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # The callee cancelled itself: record an end, since the run waits for one.
-            outcome = self._callees.lost(ready.unit, "the call was cancelled from within")
-        except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
-            outcome = self._callees.lost(ready.unit, named(error))
-        self._wakeups.put(ready.unit.name, outcome)
+        return Call(
+            key=ready.key,
+            attempt=ready.attempt,
+            progress=partial(self._progress.progress, name),
+            spend=partial(self._budget.spend, name),
+            advise=partial(self._progress.advise, name),
+            reply=self._state.replies.get(name),
+        )
 
     def _drain(self, batch: Batch) -> None:
         """Adds progress and the ends of all finished calls to the batch."""
-        batch.bodies += self._progress.take(self._tasks)
+        if not self._progress.is_empty:
+            batch.bodies += self._progress.take(self._calls)
         for name, outcome in self._wakeups.ends():
-            del self._tasks[name]
+            self._calls.forget(name)
             unit = self._state.units[name]
-            self._busy[unit.callee] -= 1
-            self._record_outcome(unit, outcome, batch)
+            self._count_busy(unit, -1)
+            if type(outcome) is Done:
+                self._state.finish(unit, outcome.value, batch)
+            else:
+                self._record_outcome(unit, outcome, batch)
 
     def _record_outcome(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
         attempt = self._state.attempts[unit.name]
         match outcome:
-            case Done(value):
-                self._state.finish(unit, value, batch)
             case Failed(error, True, kind) if attempt < self._limits.tries:
                 batch.bodies.append(self._state.failure(unit, error, kind, again=True))
                 self._retry_later(unit, attempt)
@@ -339,6 +341,8 @@ class Executor:
             case Asks(need):
                 self._state.park(unit, StepStatus.ASKING)
                 batch.ask_for(unit, need, attempt)
+            case Done(value):
+                self._state.finish(unit, value, batch)
             case Unsure(reason) | Failed(reason):
                 self._state.park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
@@ -361,11 +365,9 @@ class Executor:
 
         Calls that did not end become unknown when the run ends.
         """
-        running = dict(self._tasks)
-        for task in [*running.values(), *self._wakeups.waits]:
+        for task in self._wakeups.waits:
             task.cancel()
-        if running:
-            await asyncio.wait(running.values(), timeout=self._limits.grace_s)
+        await self._calls.cancel(self._limits.grace_s)
         batch, self._received = self._received, Batch()
         if not self._journal.run.cancel_asked:
             await self._journal.append(e.CancelAsked(reason=reason), by=by)
@@ -373,11 +375,13 @@ class Executor:
         if batch.bodies:
             await self._journal.append(*batch.bodies, values=batch.values)
 
-    async def _stop_tasks(self) -> None:
-        """Stops all tasks, however the execution ended."""
-        tasks = [*self._tasks.values(), *self._wakeups.close()]
+    async def _stop_all(self) -> None:
+        """Stops all calls and tasks, however the execution ended."""
+        tasks = self._wakeups.close()
         for task in tasks:
             task.cancel()
+        if self._calls:
+            await self._calls.cancel(self._limits.grace_s)
         if tasks:
             await asyncio.wait(tasks, timeout=self._limits.grace_s)
         self._budget.close()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
+from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
@@ -20,12 +21,13 @@ from plansmith.plan.events import (
     RunCreated,
     StepDone,
     StepReplied,
-    next_event,
+    next_events,
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
 from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
@@ -50,6 +52,8 @@ class Journal:
         self._folder = folder
         self._team = team
         self._fold = RunFold(Run(id=run))
+        self._summaries = SummaryMaker()
+        self._summary: RunSummary | None = None
         self.events: list[Event] = []
         self.damage: JournalDamaged | None = None
         # Readable events after the last good one, and the last event's number.
@@ -87,6 +91,7 @@ class Journal:
                 # The event may have changed the run before it failed: start again without it.
                 self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
                 break
+        self._summaries.plan = self._fold.run.plan
         self.beyond = events[len(self.events) - start :]
         self.last = max(last, len(self.events))
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
@@ -100,7 +105,7 @@ class Journal:
     def doubt(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, []
-        self._fold = RunFold(Run(id=self.id))
+        self._fold, self._summaries = RunFold(Run(id=self.id)), SummaryMaker()
         for event in events[: number - 1]:
             self._take(event)
         self.beyond, self.last = events[number - 1 :], len(events)
@@ -138,31 +143,52 @@ class Journal:
         An entry may name its actor, else it is `by`. `at` is the time of the events, by default
         now.
         """
-        events: list[Event] = []
-        last, now = self.events[-1] if self.events else None, at or self._clock.now()
-        for entry in bodies:
-            body, actor = entry if isinstance(entry, tuple) else (entry, by)
-            if isinstance(body, RunCreated) and self._folder and not body.folder:
-                body = body.replace(folder=self._folder)
-            if isinstance(body, RunCreated) and self._team and not body.options.team:
-                body = body.replace(options=body.options.replace(team=self._team))
-            last = next_event(body, run=self.id, by=actor, at=now, last=last)
-            events.append(last)
-        self.need_sound()
+        if self.damage is not None:
+            raise self.damage
+        entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
+        if not self.events and (self._folder or self._team):
+            entries = [(self._placed(body), who) for body, who in entries]
+        events = self._next_events(entries, at)
         ahead, known = self._fitting(events), len(self.events)
+        status, summary = ahead.seen
+        if summary is not None:
+            summary = await self._summaries.with_models(summary, events, values, self._store.get)
         try:
-            await self._store.append(events, values)
+            await self._store.append(events, values, status=status.value, summary=summary)
         except StaleWriter:
             await self._check_others_wrote()
             raise
         if len(self.events) == known:
             self._fold.adopt(ahead)
             self.events += events
+            self._summary = summary or self._summary
         return events
+
+    def _placed(self, body: AnyBody) -> AnyBody:
+        """Adds the folder and the team to which new runs belong."""
+        if isinstance(body, RunCreated) and self._folder and not body.folder:
+            body = body.replace(folder=self._folder)
+        if isinstance(body, RunCreated) and self._team and not body.options.team:
+            body = body.replace(options=body.options.replace(team=self._team))
+        return body
+
+    def _next_events(
+        self, entries: Iterable[tuple[AnyBody, Actor]], at: datetime | None = None
+    ) -> list[Event]:
+        last = self.events[-1] if self.events else None
+        return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+
+    async def summary(self) -> RunSummary:
+        """Returns the summary of the run; of a damaged one, at its last good event."""
+        if not self.damage and self._summary and self._summary.number == len(self.events):
+            return self._summary
+        found = self._summaries.summary(self._fold, self.events)
+        found = await self._summaries.with_models(found, (), (), self._store.get)
+        return dataclasses.replace(found, damage=str(self.damage)) if self.damage else found
 
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
-        state = self._fold.steps.get(step)
+        state = self._fold.step(step)
         return state.program if state else ""
 
     @property
@@ -174,20 +200,18 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.result()
-        return replace(run, damage=str(self.damage)) if self.damage else run
+        return run.replace(damage=str(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
-        events: list[Event] = []
-        now = self._clock.now()
+        fitting: list[tuple[AnyBody, Actor]] = []
         for entry in entries:
-            body, by = entry if isinstance(entry, tuple) else (entry, SYSTEM)
-            last = events[-1] if events else self.events[-1]
-            event = next_event(body, run=self.id, by=by, at=now, last=last)
-            with suppress(JournalDamaged):
-                self._fold.check([*events, event])
-                events.append(event)
-        return events
+            fitting.append(entry if isinstance(entry, tuple) else (entry, SYSTEM))
+            try:
+                self._fold.check(self._next_events(fitting))
+            except JournalDamaged:
+                fitting.pop()
+        return self._next_events(fitting)
 
     async def _check_others_wrote(self) -> None:
         """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
@@ -198,7 +222,9 @@ class Journal:
     def _fitting(self, events: Sequence[Event]) -> Ahead:
         """Refuses events that do not fit the run, before they are stored for good."""
         try:
-            return self._fold.check(events)
+            return self._fold.check(
+                events, lambda fold: self._summaries.look(fold, self.events, events)
+            )
         except JournalDamaged as misfit:
             hint = "nothing was stored; the run is unchanged"
             raise EventMisfit(misfit.message, hint=hint) from None
@@ -276,9 +302,9 @@ async def whole_run(
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
             results = await results_left(store, run)
-            run = replace(run, damage=run.damage or str(damage))
+            run = run.replace(damage=run.damage or str(damage))
     steps = {
-        name: replace(step, result=results[name])
+        name: step.replace(result=results[name])
         if name in results and step.status is StepStatus.DONE
         else step
         for name, step in run.steps.items()
@@ -291,7 +317,7 @@ async def whole_run(
         text = run.report_text
     else:
         return run
-    return replace(run, steps=steps, report_text=text)
+    return run.replace(steps=steps, report_text=text)
 
 
 # Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps

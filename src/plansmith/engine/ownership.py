@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import RunBusy, StoreAway
-from plansmith.plan.run import Run
 from plansmith.ports import OwnerStore, PlanStore
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
@@ -100,13 +101,19 @@ class Owners:
         unplanned = run.plan is None and not run.questions and not run.paused
         if run.status.over or run.damage or not (run.calls_open or unplanned):
             return run
-        return run if await self._is_owned(run.id) else replace(run, interrupted=True)
+        return run if await self._is_owned(run.id) else run.replace(interrupted=True)
 
     async def _is_owned(self, run: str) -> bool:
         """Tells whether this process, or one not known to be dead, owns a run."""
         found = await self._store.owner(run) if self._store is not None else this_process()
-        here = found.rpartition(" ")[0].rpartition(" ")[0] == _machine()
-        return bool(found) and (not here or lives_here(found))
+        return bool(found) and not died_here(found)
+
+    async def owned(self, runs: Collection[str]) -> set[str]:
+        """Returns those of the runs that this process, or one not known to be dead, owns."""
+        if self._store is None or not runs:
+            return set(runs)
+        owners = dict(await self._store.owners())
+        return {run for run in runs if run in owners and not died_here(owners[run])}
 
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure
+from plansmith.engine.call import Callees
 from plansmith.engine.journal import Journal
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
 from plansmith.engine.progress import spending
 from plansmith.engine.units import Unit
 from plansmith.errors import JournalError
@@ -178,21 +179,25 @@ class Prefetch:
         values: list[Json | Content] = []
         for prefetched in ended:
             seconds = (prefetched.ended or prefetched.started) - prefetched.started
-            fields: dict[str, Json] = {
-                "key": prefetched.key,
-                "seconds": round(max(0.0, seconds), 6),
-            }
+            result = error = ""
             match prefetched.outcome:
                 case Done(value):
                     content = content_of(value)
                     values.append(content)
-                    fields["result"] = content.digest
-                case Failed(error) | Unsure(error):
-                    fields["error"] = error
+                    result = content.digest
+                case Failed(why) | Unsure(why):
+                    error = why
                 case Asks(need):
-                    fields["error"] = Sentence("step.asks_early", question=need.message)
-            fields |= spending(prefetched.progress.spent())
-            bodies.append(PrefetchEnded.model_validate(fields))
+                    error = Sentence("step.asks_early", question=need.message)
+            bodies.append(
+                PrefetchEnded(
+                    key=prefetched.key,
+                    seconds=round(max(0.0, seconds), 6),
+                    result=result,
+                    error=error,
+                    **spending(prefetched.progress.spent()),
+                )
+            )
         if bodies:
             await self._journal.append(*bodies, values=values)
         for prefetched in ended:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Awaitable, Callable, Container, Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, TypedDict, get_args
 
-from plansmith.engine.call import Outcome, kept_text
+from plansmith.engine.event_loops import Deadline, Deadlines
+from plansmith.engine.outcome import Outcome, kept_text
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Content, Json, content_hash
@@ -22,23 +24,28 @@ from plansmith.plan.events import (
     StepStarted,
 )
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AskStep
-from plansmith.ports import Advice, Call, Clock, Usage
+from plansmith.ports import Advice, Clock, Usage
 
 
-class Ready(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Ready:
     """A call that is made once its start is written."""
 
     unit: Unit
     inputs: dict[str, Json]
-    call: Call
+    key: str
+    attempt: int
+    prefetched: str
 
 
-@dataclass(slots=True)
 class Batch:
     """The events and values that the executor writes next."""
 
-    bodies: list[AnyBody] = field(default_factory=list[AnyBody])
-    values: list[Json | Content] = field(default_factory=list["Json | Content"])
+    __slots__ = ("bodies", "values")
+
+    def __init__(self) -> None:
+        self.bodies: list[AnyBody] = []
+        self.values: list[Json | Content] = []
 
     def more(self, other: Batch) -> None:
         """Adds the content of another batch."""
@@ -64,30 +71,24 @@ class Batch:
             body for body in self.bodies if (getattr(body, "step", "") or "") not in steps
         ]
 
-    @contextmanager
-    def whole(self) -> Generator[None]:
-        """Undoes what was added inside the block if it raises."""
-        bodies, values = len(self.bodies), len(self.values)
-        try:
-            yield
-        except BaseException:
-            del self.bodies[bodies:], self.values[values:]
-            raise
+    def cut(self, bodies: int, values: int) -> None:
+        """Removes what was added after it had so many events and values."""
+        del self.bodies[bodies:], self.values[values:]
 
-    def start(
-        self, unit: Unit, *, attempt: int, key: str, inputs: Content, prefetched: str = ""
-    ) -> None:
+    def start(self, ready: Ready, inputs: Content) -> None:
         """Adds the start of a call, with its inputs."""
-        started = StepStarted(
-            step=unit.name,
-            attempt=attempt,
-            key=key,
-            inputs=inputs.digest,
-            callee=unit.callee,
-            item=unit.item,
-            prefetched=prefetched,
+        unit = ready.unit
+        self.bodies.append(
+            StepStarted(
+                step=unit.name,
+                attempt=ready.attempt,
+                key=ready.key,
+                inputs=inputs.digest,
+                callee=unit.callee,
+                item=unit.item if unit.parent is not None else "",
+                prefetched=ready.prefetched,
+            )
         )
-        self.bodies.append(started)
         self.values.append(inputs)
 
     def open(self, unit: Unit, *, key: str) -> None:
@@ -96,8 +97,10 @@ class Batch:
 
     def done(self, unit: Unit, content: Content, usage: Usage) -> None:
         """Adds the result of a step."""
-        fields = {"step": unit.name, "result": content.digest, "size": len(content.text)}
-        self.bodies.append(StepDone.model_validate(fields | spending(usage)))
+        size = len(content.text)
+        self.bodies.append(
+            StepDone(step=unit.name, result=content.digest, size=size, **spending(usage))
+        )
         self.values.append(content)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
@@ -124,7 +127,7 @@ class Batch:
             QuestionAsked(
                 question=f"{unit.name}?{attempt}",
                 text=need.message,
-                options=need.options,
+                options=tuple(need.options),
                 answer_schema=need.schema,
                 step=unit.name,
                 state=content_hash(need.state),
@@ -135,14 +138,21 @@ class Batch:
         self.values.append(need.state)
 
 
-def spending(usage: Usage) -> dict[str, Json]:
-    """Returns what a call used, as fields of an event; an unknown price is empty."""
+class Spent(TypedDict):
+    """What a call used, as fields of an event; an unknown price is empty."""
+
+    tokens: int
+    cost: str
+
+
+def spending(usage: Usage) -> Spent:
+    """Returns what a call used, as fields of an event."""
     cost = "" if usage.cost is None else str(usage.cost)
     return {"tokens": usage.input_tokens + usage.output_tokens, "cost": cost}
 
 
 FOLLOW_AFTER_S: Final = 0.2
-_NO_OUTCOME: Final = ("", None)
+_LOOK_S: Final = FOLLOW_AFTER_S / 2
 
 
 class Wakeups:
@@ -153,22 +163,33 @@ class Wakeups:
 
     def __init__(self, news: Callable[[], Awaitable[None]]) -> None:
         self._news = news
-        self._queue: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
+        self._ended: deque[tuple[str, Outcome]] = deque()
+        self._is_awake = False
+        self._waiter: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: Context | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._look: Deadline | None = None
+        self._seen: asyncio.Future[None] | None = None
         self.waits: set[asyncio.Task[None]] = set()
 
-    def open(self) -> None:
-        """Binds it to the event loop that runs now."""
+    def open(self, deadlines: Deadlines) -> None:
+        """Binds it to the event loop that runs now, and to the deadlines of that loop."""
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._deadlines = deadlines
 
     def put(self, name: str, outcome: Outcome) -> None:
         """Reports that a call has ended."""
-        self._queue.put_nowait((name, outcome))
+        self._ended.append((name, outcome))
+        self.wake_now()
 
     def wake_now(self) -> None:
         """Wakes the executor."""
-        self._queue.put_nowait(_NO_OUTCOME)
+        self._is_awake = True
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def wake(self, seconds: float) -> None:
         """Wakes the executor in some seconds; may be called from any thread."""
@@ -193,16 +214,27 @@ class Wakeups:
 
         Other processes are followed only after a while, since that costs a task and a query.
         """
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(FOLLOW_AFTER_S, self._begin_to_follow)
-        try:
-            self._queue.put_nowait(await self._queue.get())
-        finally:
-            timer.cancel()
+        if not self._is_awake:
+            if self._look is None and self._follower is None:
+                self._look = self._deadlines.add(_LOOK_S, self._look_whether_long)
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
         return self._follower is not None
 
-    def _begin_to_follow(self) -> None:
-        self._follower = self._follower or asyncio.create_task(self._follow())
+    def _look_whether_long(self) -> None:
+        """Begins to follow other processes if the wait is the one of the last look."""
+        self._look, waiter = None, self._waiter
+        if waiter is None:
+            return
+        if waiter is self._seen:
+            follow = self._follow()
+            self._follower = asyncio.get_running_loop().create_task(follow, context=self._context)
+        else:
+            self._look = self._deadlines.add(_LOOK_S, self._look_whether_long)
+        self._seen = waiter
 
     async def _follow(self) -> None:
         try:
@@ -214,21 +246,25 @@ class Wakeups:
         except PlansmithError:
             return  # the next append raises the store's error
 
-    def ends(self) -> Iterator[tuple[str, Outcome]]:
-        """Yields the calls that have ended since the last time."""
-        while not self._queue.empty():
-            name, outcome = self._queue.get_nowait()
-            if outcome is not None:
-                yield name, outcome
+    def ends(self) -> Sequence[tuple[str, Outcome]]:
+        """Returns the calls that have ended since the last time."""
+        self._is_awake = False
+        if not self._ended:
+            return ()
+        ended, self._ended = self._ended, deque()
+        return ended
 
     def close(self) -> list[asyncio.Task[None]]:
         """Returns the tasks that still wait, to be cancelled."""
-        follower = [self._follower] if self._follower else []
-        return [*self.waits, *follower]
+        if self._look is not None:
+            self._deadlines.remove(self._look)
+            self._look = None
+        return [*self.waits, self._follower] if self._follower else [*self.waits]
 
 
 EVERY_S: Final = 0.5
 _MAX_LENGTH: Final = 500
+_ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
 
 
 class ProgressBuffer:
@@ -258,9 +294,16 @@ class ProgressBuffer:
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """Takes a step's advice: that the plan should change, or that the goal is met."""
+        if advice not in _ADVICE:
+            raise ValueError(f"{advice!r} is no advice: use one of {', '.join(_ADVICE)}")
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
         self._wake(0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to take."""
+        return not (self._progress or self._advice)
 
     def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
         """Returns progress and advice since the last time, of steps that still run."""

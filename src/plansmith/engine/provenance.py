@@ -101,14 +101,15 @@ class Consent:
         self, unit: Unit, inputs: Mapping[str, Json], state: State
     ) -> QuestionAsked | str | None:
         """Returns the question to ask before a unit starts, or why it may not start, or None."""
+        if unit.step.kind != "map" and (self.limits.data == "show" or self.callees.is_read(unit)):
+            return None
         allowed = state.allowed.get(unit.name)
         if allowed is not None and allowed == content_hash(dict(inputs)):
             return None
-        attempt = state.attempts[unit.name] + 1
+        attempt = state.attempts.get(unit.name, 0) + 1
         if isinstance(unit.step, MapStep):
             return self._about_items(unit, unit.step, inputs["over"], state.units, attempt)
-        free = any(fnmatchcase(unit.callee, each) for each in self.limits.data_free)
-        if self.limits.data == "show" or free or self.callees.is_read(unit):
+        if any(fnmatchcase(unit.callee, each) for each in self.limits.data_free):
             return None
         sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":

@@ -5,7 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from heapq import heappop, heappush
 
-from plansmith.plan.graph import Needs, dependents, tails
+from plansmith.plan.graph import Needs, dependents, order
+
+
+class ReadyGraph:
+    """A graph of needs with what the queue computes from it once; never changed."""
+
+    __slots__ = ("backwards", "counts", "followers", "needs")
+
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
+        inner = {node: before & needs.keys() for node, before in needs.items()}
+        self.followers = dependents(inner)
+        self.backwards = order(inner)[::-1]
+        self.counts = {node: len(before) for node, before in needs.items()}
+
+    def tails(self, durations: Mapping[str, float]) -> dict[str, float]:
+        """Returns for each node how long the longest path from its start to the end takes."""
+        tails: dict[str, float] = {}
+        for node in self.backwards:
+            behind = [tails[follower] for follower in self.followers[node]]
+            tails[node] = durations[node] + (max(behind) if behind else 0.0)
+        return tails
 
 
 class ReadyQueue:
@@ -15,7 +36,7 @@ class ReadyQueue:
     first, so that the critical path never waits for a side branch.
     """
 
-    def __init__(self, graph: Needs, *, durations: Mapping[str, float] | None = None) -> None:
+    def __init__(self) -> None:
         self._weight: dict[str, float] = {}
         self._missing: dict[str, int] = {}
         self._followers: dict[str, list[str]] = {}
@@ -23,29 +44,30 @@ class ReadyQueue:
         self._queued: set[str] = set()
         self._entered = 0
         self._done: set[str] = set()
-        self.add(graph, durations=durations)
 
     def add(
-        self,
-        graph: Needs,
-        *,
-        durations: Mapping[str, float] | None = None,
-        done: Collection[str] = (),
+        self, graph: ReadyGraph, *, durations: Mapping[str, float], done: Collection[str] = ()
     ) -> None:
         """Adds nodes, which may need each other; `done` ones count as finished."""
-        self._done |= set(done)
-        inner = {node: before & graph.keys() for node, before in graph.items()}
-        self._weight |= tails(inner, durations or {})
-        for node, followers in dependents(inner).items():
-            self._followers.setdefault(node, []).extend(followers)
-        for node, before in graph.items():
-            self._missing[node] = len(before - self._done)
-            for need in before:
-                # `before - graph.keys()` would go through all keys for every node.
-                if need not in graph:
-                    self._followers.setdefault(need, []).append(node)
+        self._done.update(done)
+        self._weight |= graph.tails(durations)
+        self._missing |= graph.counts
+        for node, followers in graph.followers.items():
+            known = self._followers.get(node)
+            # A new list, since the present one may be that of a graph.
+            self._followers[node] = [*known, *followers] if known else followers
+        for node, before in graph.needs.items():
+            if before:
+                self._wait_for(node, before, graph.needs)
             if not self._missing[node] and node not in self._done:
                 self._push(node)
+
+    def _wait_for(self, node: str, before: Collection[str], added: Needs) -> None:
+        for need in before:
+            if need in self._done:
+                self._missing[node] -= 1
+            elif need not in added:
+                self._followers[need] = [*self._followers.get(need, ()), node]
 
     def finish(self, node: str) -> None:
         """Marks a node as done: nodes that waited only for it become ready."""
@@ -57,17 +79,20 @@ class ReadyQueue:
             if not self._missing[follower]:
                 self._push(follower)
 
-    def take(self, free: int, is_blocked: Callable[[str], bool] = lambda _: False) -> list[str]:
-        """Takes the ready node with the longest remaining path, if `free` allows one."""
+    def take(self, is_blocked: Callable[[str], bool] | None = None) -> str | None:
+        """Takes the ready node with the longest remaining path that is not blocked, if any."""
         back: list[tuple[float, int, str]] = []
-        taken: list[str] = []
-        while self._heap and free > 0 and not taken:
+        found: str | None = None
+        while self._heap and found is None:
             entry = heappop(self._heap)
-            (back.append(entry) if is_blocked(entry[2]) else taken.append(entry[2]))
-        self._queued.difference_update(taken)
+            if is_blocked is not None and is_blocked(entry[2]):
+                back.append(entry)
+            else:
+                found = entry[2]
+                self._queued.discard(found)
         for entry in back:
             heappush(self._heap, entry)
-        return taken
+        return found
 
     def put_back(self, node: str) -> None:
         """Makes a taken node ready again, unless it still needs something."""

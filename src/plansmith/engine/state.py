@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from plansmith.engine.budget import CallReservations
+from plansmith.engine.outcome import FailureKind
+from plansmith.engine.plain import own_value
+from plansmith.engine.plan_forms import PlanForm
 from plansmith.engine.progress import Batch, spending
-from plansmith.engine.ready import ReadyQueue
+from plansmith.engine.ready import ReadyGraph, ReadyQueue
 from plansmith.engine.units import Group, Unit, map_units, plan_units, template_units
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
@@ -20,7 +22,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, PlanStep
 from plansmith.ports import Reply
 
-Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 _PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 
@@ -49,8 +50,8 @@ class State:
         self._contents: dict[str, str] = {}
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
-        self.schedule = ReadyQueue({})
-        self.attempts: Counter[str] = Counter()
+        self.schedule = ReadyQueue()
+        self.attempts: dict[str, int] = {}
         self.ended: dict[str, StepStatus] = {}
         self.allowed: dict[str, str] = {}
         self.opened: set[str] = set()
@@ -60,8 +61,8 @@ class State:
         self._made: dict[str, tuple[Made, ...]] = {}
         self._items: dict[str, dict[str, str]] = {}
 
-    def enter(self, run: Run) -> None:
-        """Loads the plan and the state of its steps."""
+    def enter(self, run: Run, form: PlanForm) -> None:
+        """Loads the plan, in the form to execute, and the state of its steps."""
         if run.plan is None:
             return
         for name, state in run.steps.items():
@@ -76,13 +77,17 @@ class State:
                 self._items.setdefault(name.rpartition("/")[0], {})[name] = state.item
             if state.status not in _OPEN:
                 self.ended[name] = state.status
-        self._add(plan_units(run.plan))
+        self._add(plan_units(run.plan, form.steps), form.graph)
 
-    def _add(self, units: Mapping[str, Unit]) -> None:
+    def _add(self, units: Mapping[str, Unit], graph: ReadyGraph | None = None) -> None:
+        if not units:
+            return
         self.units |= units
-        graph = self._waits({name: unit.needs() for name, unit in units.items()})
         durations = {name: self._durations.get(unit.callee, 1.0) for name, unit in units.items()}
         done = {name for name in units if self.ended.get(name) is StepStatus.DONE}
+        if graph is None or self.ended:
+            waits = self._waits({name: unit.needs() for name, unit in units.items()})
+            graph = ReadyGraph(waits)
         self.schedule.add(graph, durations=durations, done=done)
 
     def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -165,7 +170,7 @@ class State:
         content = content_of(value)
         batch.done(unit, content, self.run_budget.settle(unit.name))
         # Later steps get the recorded value, even if the callee changes its own.
-        self._done(unit.name, content.value(), batch)
+        self._done(unit.name, own_value(value, content), batch)
 
     def _done(self, name: str, value: Json, batch: Batch) -> None:
         self.results[name] = value
@@ -174,11 +179,17 @@ class State:
         unit = self.units.get(name)
         if unit is not None:
             self.schedule.finish(name)
-            self._leave(unit, batch)
+            if unit.parent is not None:
+                self._leave(unit, batch)
 
     def made_results(self) -> set[str]:
         """Returns the hashes of the results of steps that a changed plan reset."""
         return {each.result for made in self._made.values() for each in made}
+
+    @property
+    def has_made(self) -> bool:
+        """Whether any unit made a call before it was reset."""
+        return bool(self._made)
 
     def was_made(self, unit: Unit) -> bool:
         """Tells whether a unit called the same tool or agent before it was reset."""
@@ -195,21 +206,27 @@ class State:
         self._done(unit.name, self.made_values[result], batch)
         return True
 
-    def fail(self, unit: Unit, error: str, batch: Batch, kind: Kind = "reference") -> None:
+    def fail(self, unit: Unit, error: str, batch: Batch, kind: FailureKind = "reference") -> None:
         """Records that a unit has failed for good."""
         batch.bodies.append(self.failure(unit, error, kind))
         self._end(unit, StepStatus.FAILED, batch)
 
     def failure(
-        self, unit: Unit, error: str, kind: Kind, *, again: bool = False, unsure: bool = False
+        self,
+        unit: Unit,
+        error: str,
+        kind: FailureKind,
+        *,
+        again: bool = False,
+        unsure: bool = False,
     ) -> e.StepFailed:
         """Returns the event of a failure, with what the call used."""
         spent = spending(self.run_budget.settle(unit.name))
-        fields = {"step": unit.name, "error": error, "again": again, "kind": kind}
         if unsure:
             self.unsure.add(unit.name)
-            fields["unsure"] = True
-        return e.StepFailed.model_validate(fields | spent)
+        return e.StepFailed(
+            step=unit.name, error=error, again=again, kind=kind, unsure=unsure, **spent
+        )
 
     def park(self, unit: Unit, status: StepStatus) -> None:
         """Records that a unit waits for a person."""

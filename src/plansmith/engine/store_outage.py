@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
-from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.summary import RunSummary
 
 _T = TypeVar("_T")
 FIRST_S: Final = 0.1
@@ -51,7 +54,14 @@ class WaitingStore:
         self._outage = outage
         self._store = outage.store
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+    ) -> None:
         """Stores events and values; an append that succeeded without an answer counts."""
         tries = 0
 
@@ -59,7 +69,7 @@ class WaitingStore:
             nonlocal tries
             tries += 1
             try:
-                await self._store.append(events, values)
+                await self._store.append(events, values, status=status, summary=summary)
             except StaleWriter:
                 if tries == 1 or not await self._is_stored(events):
                     raise

@@ -6,21 +6,28 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import cast
+from types import MappingProxyType
+from typing import Final
 
+from plansmith.engine.forms import StepForm
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
+from plansmith.plan.refs import ITEM, PARAMS, RESERVED, lookup
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AnyStep, MapStep, PlanStep
+
+_UNBOUND: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Unit:
-    """A step or part to execute: its name in the journal, its scope, and its bound values."""
+    """A step or part to execute: its name in the journal, its scope, and its bound values.
+
+    `form` is the step's inputs in the form to fill; all items of a map share one.
+    """
 
     name: str
     step: AnyStep
@@ -29,17 +36,15 @@ class Unit:
     parent: str | None = None
     depth: int = 0
     off: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    form: StepForm | None = None
 
     @property
     def callee(self) -> str:
         """Returns the tool or agent that it calls, else its kind."""
-        match self.step:
-            case ToolStep():
-                return self.step.tool
-            case AgentStep():
-                return self.step.agent
-            case _:
-                return self.step.kind
+        step = self.step
+        if step.kind == "tool":
+            return step.tool
+        return step.agent if step.kind == "agent" else step.kind
 
     def needs(self) -> frozenset[str]:
         """Returns the names of the units that it waits for.
@@ -48,6 +53,8 @@ class Unit:
         it still comes before what follows.
         """
         waits = self.step.needs() - RESERVED
+        if not self.off and not self.scope:
+            return waits
         waits = waits - self.off.keys() | {
             each for need in waits for each in self.off.get(need, ())
         }
@@ -88,19 +95,8 @@ class Values(Mapping[str, Json]):
 
 def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     """Returns the unit's inputs with every reference filled; may raise `ReferenceFailed`."""
-    values = Values(results, unit)
-    match unit.step:
-        case ToolStep() | PlanStep():
-            return cast("dict[str, Json]", fill(unit.step.inputs, values))
-        case AgentStep():
-            inputs = fill(unit.step.inputs, values)
-            return {"task": fill_text(unit.step.task, values), "inputs": inputs}
-        case ReplyStep():
-            return {"instruction": fill_text(unit.step.instruction, values)}
-        case MapStep():
-            return {"over": fill(unit.step.over, values)}
-        case _:
-            return {"question": fill_text(unit.step.question, values)}
+    form = unit.form or StepForm(unit.step)
+    return form.fill(Values(results, unit) if unit.bound or unit.scope else results)
 
 
 def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
@@ -109,10 +105,15 @@ def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     return {str(ref): lookup(ref, values) for ref in unit.step.refs()}
 
 
-def plan_units(plan: Plan) -> dict[str, Unit]:
+def plan_units(plan: Plan, forms: Mapping[str, StepForm] | None = None) -> dict[str, Unit]:
     """Returns the units of a plan: its steps that are not disabled."""
     off = _disabled_steps(plan)
-    return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
+    known = forms or {}
+    return {
+        step.id: Unit(step.id, step, bound=_UNBOUND, off=off, form=known.get(step.id))
+        for step in plan.steps
+        if not step.disabled
+    }
 
 
 def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
@@ -125,6 +126,7 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
     if not isinstance(step, MapStep) or not isinstance(items, list):
         kind = type(items).__name__
         raise ReferenceFailed(Sentence("step.no_list", step=unit.name, kind=kind))
+    form = StepForm(step.each)
     return {
         name: Unit(
             name,
@@ -134,6 +136,7 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
             parent=unit.name,
             depth=unit.depth + 1,
             off=unit.off,
+            form=form,
         )
         for name, item in zip(_names(unit.name, items, known), items, strict=True)
     }
@@ -171,9 +174,11 @@ def _names(step: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
 def _disabled_steps(plan: Plan) -> dict[str, frozenset[str]]:
     """Returns the disabled steps, each with the active steps that come before it."""
     disabled = {step.id: step.needs() - RESERVED for step in plan.steps if step.disabled}
+    if not disabled:
+        return disabled
     graph = {name: before & disabled.keys() for name, before in disabled.items()}
     found: dict[str, frozenset[str]] = {}
-    for name in order(graph) if disabled else ():
+    for name in order(graph):
         before = disabled[name]
         through = {each for need in before & disabled.keys() for each in found[need]}
         found[name] = before - disabled.keys() | through
@@ -193,6 +198,7 @@ def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> di
             parent=unit.name,
             depth=unit.depth + 1,
             off=off,
+            form=StepForm(step),
         )
         for step in plan.steps
         if not step.disabled

@@ -1,37 +1,31 @@
-"""Writes the canonical text of an event, from which its hash is computed."""
+"""Writes the text of an event from which its hash is computed."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
 
-from plansmith.plan.data import Record, canonical_json
+from plansmith.plan.data import canonical_json
 
 
 def moment(at: datetime) -> str:
-    """Returns a time in the form in which it is stored."""
+    """Returns a time in UTC in the form in which it is stored."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def texts_of(kind: str, body: Record, by: tuple[str, str]) -> tuple[bytes, bytes]:
-    """Returns the event body and the actor as canonical text."""
-    return canonical_json({"type": kind} | body.to_json()), _who(*by)
-
-
 @lru_cache(maxsize=256)
-def _who(kind: str, name: str) -> bytes:
-    # Cached: nearly all events of a run have the same few actors.
-    return canonical_json({"kind": kind, "name": name} if name else {"kind": kind})
+def run_text(run: str) -> bytes:
+    """Returns the canonical text of a run's id."""
+    return canonical_json(run)
 
 
-def event_text(run: str, number: int, at: str, before: str, texts: tuple[bytes, bytes]) -> bytes:
-    """Joins the parts of an event into its canonical text."""
-    body, by = texts
-    return b'{"at":"%b","before":%b,"body":%b,"by":%b,"number":%d,"run":%b}' % (
-        *(at.encode(), _text(before), body, by, number, _text(run)),
-    )
+def hash_of(at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes) -> str:
+    """Returns the hash of an event's canonical text, made of the texts of its parts.
 
-
-@lru_cache(maxsize=256)
-def _text(text: str) -> bytes:
-    return canonical_json(text)
+    `before` is the hash of the event before it.
+    """
+    return sha256(
+        b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
+        % (at, before, body, by, number, run)
+    ).hexdigest()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
+import msgspec
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
 
 from plansmith.plan.sentence import Sentence
@@ -22,16 +24,19 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
-# `json.dumps` would make a new encoder for every call.
+# Python's encoder defines the canonical text. `json.dumps` would make a new one for every call.
 _encode: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 ).encode
+# Numbers inside an object or a list that the fast encoder writes in another way.
+_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
+_ALIKE: Final = frozenset({str, int, bool})
 
 
 class Record(BaseModel):
     """An immutable value; two are equal when their JSON is equal."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the value as plain JSON, without fields that have their default value."""
@@ -74,7 +79,34 @@ class Record(BaseModel):
 
 def canonical_json(value: object) -> bytes:
     """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
+    text = _fast(value)
+    if value.__class__ in _ALIKE or not (value.__class__ is float or may_differ(text)):
+        return text
     return _encode(value).encode()
+
+
+def may_differ(text: bytes) -> bool:
+    """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
+    return b"null" in text or _other_number(text) is not None
+
+
+def _as_text(value: object) -> object:
+    """Writes a text of another class as text."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+_fast: Final = msgspec.json.Encoder(enc_hook=_as_text, order="sorted").encode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def read_canonical(text: bytes | str) -> Json:
+    """Parses canonical text; every call returns a new object."""
+    try:
+        return cast("Json", _decode(text))
+    except msgspec.DecodeError:  # a number or text that only an earlier release could store
+        return cast("Json", json.loads(text))
 
 
 def content_hash(value: object) -> str:
@@ -90,7 +122,7 @@ class Content(NamedTuple):
 
     def value(self) -> Json:
         """Parses the text; every call returns a new object."""
-        return cast("Json", json.loads(self.text))
+        return read_canonical(self.text)
 
 
 def content_of(value: Json | Content) -> Content:
@@ -134,6 +166,34 @@ class Flaw(NamedTuple):
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
+    if not _is_plain(value):
+        yield from _located_flaws(value)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value surely has no flaw; quick, since it keeps no paths."""
+    texts: list[object] = []
+    stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
+    while stack:
+        nodes, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            return False
+        for node in nodes:
+            kind = type(node)
+            if kind is str:
+                texts.append(node)
+            elif kind is dict:
+                table = cast("dict[object, object]", node)
+                texts.extend(table)
+                stack.append((table.values(), depth + 1))
+            elif kind is list:
+                stack.append((cast("list[object]", node), depth + 1))
+            elif node is not None and _scalar_flaw(node, ()):
+                return False
+    return _are_texts(texts)
+
+
+def _located_flaws(value: object) -> Iterator[Flaw]:
     stack: list[tuple[object, Path]] = [(value, ())]
     while stack:
         node, path = stack.pop()
@@ -157,16 +217,16 @@ def flaws(value: object) -> Iterator[Flaw]:
 def _key_flaw(key: object, path: Path) -> Flaw | None:
     if not isinstance(key, str):
         return Flaw("kind", path, Sentence("json.key_not_text", key=repr(key)))
-    return (
-        None if _is_text(key) else Flaw("text", path, Sentence("json.key_bad_text", key=repr(key)))
-    )
+    if _are_texts([key]):
+        return None
+    return Flaw("text", path, Sentence("json.key_bad_text", key=repr(key)))
 
 
 def _scalar_flaw(node: object, path: Path) -> Flaw | None:
     if node is None or isinstance(node, bool):
         return None
     if isinstance(node, str):
-        return None if _is_text(node) else Flaw("text", path, Sentence("json.bad_text"))
+        return None if _are_texts([node]) else Flaw("text", path, Sentence("json.bad_text"))
     if isinstance(node, int):
         fits = node.bit_length() <= MAX_INTEGER_BITS
         return None if fits else Flaw("number", path, Sentence("json.digits"))
@@ -176,9 +236,10 @@ def _scalar_flaw(node: object, path: Path) -> Flaw | None:
     return Flaw("kind", path, Sentence("json.kind", kind=type(node).__name__))
 
 
-def _is_text(text: str) -> bool:
+def _are_texts(values: list[object]) -> bool:
+    """Whether values are texts that UTF-8 can hold."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
+        "".join(cast("list[str]", values)).encode()
+    except (TypeError, UnicodeEncodeError):
         return False
     return True

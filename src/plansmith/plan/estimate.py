@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pydantic import Field
 
 from plansmith.plan.data import Json, Record
 from plansmith.plan.sentence import ShownText
+
+
+class Cost(NamedTuple):
+    """Seconds and tokens of one step or call."""
+
+    seconds: float
+    tokens: int = 0
 
 
 class Measured(Record):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from hashlib import sha256
-from typing import Annotated, Final, Literal, Self, get_args
+from functools import cache, lru_cache
+from typing import Any, Final, Literal, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError
+import msgspec
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.chain import event_text, moment, texts_of
-from plansmith.plan.data import Instant, Json, Record, Whole
-from plansmith.plan.origin import Origin
+from plansmith.plan.chain import hash_of, moment, run_text
+from plansmith.plan.data import Instant, Json, canonical_json, read_canonical
+from plansmith.plan.event_body import (
+    Count,
+    EventBody,
+    Fields,
+    JsonField,
+    Moment,
+    ShownField,
+    compare_defaults,
+    need_plain,
+    read_field,
+)
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.planning_events import (
     PlanningFailed,
     PlanOrigin,
@@ -21,8 +32,7 @@ from plansmith.plan.planning_events import (
     PrefetchStarted,
     Triaged,
 )
-from plansmith.plan.run_options import RunOptions
-from plansmith.plan.sentence import ShownText
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.step_events import (
     StepAdvised,
     StepCancelled,
@@ -36,7 +46,6 @@ from plansmith.plan.step_events import (
     StepStarted,
     StepUnknown,
 )
-from plansmith.plan.steps import Inputs, Value
 
 # Re-exported, so that this module has every event.
 __all__ = [
@@ -58,7 +67,7 @@ __all__ = [
 ]
 
 
-class Actor(Record):
+class Actor(Fields, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Who caused an event; what a `program` does never counts as done by a person."""
 
     kind: Literal["person", "program", "model", "system"]
@@ -83,51 +92,46 @@ def actor(who: Who) -> Actor:
     return who if isinstance(who, Actor) else Actor(kind="person", name=who)
 
 
-class RunCreated(Record):
+class RunCreated(EventBody, frozen=True, kw_only=True):
     """A request came in; `options` holds what else was given, to plan again after a crash.
 
     `folder` is the working folder the run belongs to: it is run nowhere else.
     """
 
-    type: Literal["run_created"] = "run_created"
     request: str
     locale: str = "en"
-    options: RunOptions = RunOptions()
-    origin: Origin = Origin()
+    options: RunOptions = NO_OPTIONS
+    origin: Origin = OWN_REQUEST
     folder: str = ""
 
 
-class ReviewAsked(Record):
+class ReviewAsked(EventBody, frozen=True, kw_only=True):
     """A person is asked to approve a plan.
 
     `drops` are all calls that were approved before, did not happen, and are not made by this plan.
     """
 
-    type: Literal["review_asked"] = "review_asked"
     hash: str
-    reasons: tuple[ShownText, ...] = ()
-    drops: tuple[ShownText, ...] = ()
+    reasons: tuple[ShownField, ...] = ()
+    drops: tuple[ShownField, ...] = ()
 
 
-class PlanApproved(Record):
+class PlanApproved(EventBody, frozen=True, kw_only=True):
     """A person approved the plan with this hash; `tools` are the hashes of the tools it calls."""
 
-    type: Literal["plan_approved"] = "plan_approved"
     hash: str
-    tools: dict[str, str] = Field(default_factory=dict)
+    tools: dict[str, str] = {}
 
 
-class PlanRejected(Record):
+class PlanRejected(EventBody, frozen=True, kw_only=True):
     """A person rejected the plan."""
 
-    type: Literal["plan_rejected"] = "plan_rejected"
     reason: str = ""
 
 
-class ChangesAsked(Record):
+class ChangesAsked(EventBody, frozen=True, kw_only=True):
     """A person asks for a changed plan and says what should change."""
 
-    type: Literal["changes_asked"] = "changes_asked"
     text: str
 
 
@@ -136,7 +140,7 @@ LimitName = Literal["budget", "shared_budget", "replans", "iterations", "rejecti
 LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
 
 
-class QuestionAsked(Record):
+class QuestionAsked(EventBody, frozen=True, kw_only=True):
     """Somebody is asked a question; `kind` says who asks, and no plan can choose it.
 
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
@@ -146,20 +150,23 @@ class QuestionAsked(Record):
     the values, and how often if it is for each of many.
     """
 
-    type: Literal["question_asked"] = "question_asked"
     question: str
-    text: ShownText
+    text: ShownField
     options: tuple[str, ...] = ()
-    answer_schema: Inputs | None = None
+    answer_schema: dict[str, JsonField] | None = None
     step: str | None = None
-    expires_at: Instant | None = None
+    expires_at: Moment | None = None
     state: str = ""
     link: str = ""
     kind: QuestionKind | None = None
     callee: str = ""
     sources: tuple[str, ...] = ()
-    times: Whole = 0
+    times: int = 0
     limit: LimitName | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses a schema that JSON cannot hold."""
+        need_plain(self.answer_schema)
 
     @property
     def asks(self) -> QuestionKind:
@@ -187,90 +194,81 @@ _SIGNS: Final[dict[str, QuestionKind]] = {
 }
 
 
-class QuestionAnswered(Record):
+class QuestionAnswered(EventBody, frozen=True, kw_only=True):
     """A question was answered; `no_answer` when its time limit passed first."""
 
-    type: Literal["question_answered"] = "question_answered"
     question: str
-    answer: Value = None
+    answer: JsonField = None
     no_answer: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuses an answer that JSON cannot hold."""
+        need_plain(self.answer)
 
-class QuestionWithdrawn(Record):
+
+class QuestionWithdrawn(EventBody, frozen=True, kw_only=True):
     """A question no longer needs an answer."""
 
-    type: Literal["question_withdrawn"] = "question_withdrawn"
     question: str
-    reason: ShownText = ""
+    reason: ShownField = ""
 
 
-class RunStarted(Record):
+class RunStarted(EventBody, frozen=True, kw_only=True):
     """The steps of the plan with this hash may now run."""
 
-    type: Literal["run_started"] = "run_started"
     hash: str
-    reason: ShownText = ""
+    reason: ShownField = ""
 
 
-class RunPaused(Record):
+class RunPaused(EventBody, frozen=True, kw_only=True):
     """No new step starts until the run is resumed."""
 
-    type: Literal["run_paused"] = "run_paused"
-    reason: ShownText = ""
+    reason: ShownField = ""
 
 
-class RunResumed(Record):
+class RunResumed(EventBody, frozen=True, kw_only=True):
     """A paused run continues."""
 
-    type: Literal["run_resumed"] = "run_resumed"
 
-
-class RunRepaired(Record):
+class RunRepaired(EventBody, frozen=True, kw_only=True):
     """A damaged journal continues after its last good event; later rows were set aside.
 
     `lost` counts events that nobody can read. The run is paused: what they did is not known.
     """
 
-    type: Literal["run_repaired"] = "run_repaired"
-    aside: int = Field(default=0, ge=0)
-    lost: int = Field(default=0, ge=0)
-    reason: ShownText = ""
+    aside: Count = 0
+    lost: Count = 0
+    reason: ShownField = ""
 
 
-class CancelAsked(Record):
+class CancelAsked(EventBody, frozen=True, kw_only=True):
     """Somebody asked to cancel the run."""
 
-    type: Literal["cancel_asked"] = "cancel_asked"
-    reason: ShownText = ""
+    reason: ShownField = ""
 
 
-class ReplanStarted(Record):
+class ReplanStarted(EventBody, frozen=True, kw_only=True):
     """A new plan is being made while the run is under way."""
 
-    type: Literal["replan_started"] = "replan_started"
-    cause: ShownText
+    cause: ShownField
     kind: Literal["failure", "advice", "person", "iteration"] = "failure"
 
 
-class ReportStarted(Record):
+class ReportStarted(EventBody, frozen=True, kw_only=True):
     """The report is being written."""
 
-    type: Literal["report_started"] = "report_started"
 
-
-class ReportMade(Record):
+class ReportMade(EventBody, frozen=True, kw_only=True):
     """The report is finished and stored under its content hash."""
 
-    type: Literal["report_made"] = "report_made"
     result: str
 
 
-class RunFinished(Record):
+class RunFinished(EventBody, frozen=True, kw_only=True):
     """The run is over."""
 
-    type: Literal["run_finished"] = "run_finished"
     status: Literal["done", "partly_done", "failed", "cancelled", "answered"]
-    reason: ShownText = ""
+    reason: ShownField = ""
 
 
 AnyBody = (
@@ -308,80 +306,155 @@ AnyBody = (
     | ReportMade
     | RunFinished
 )
-Body = Annotated[AnyBody, Field(discriminator="type")]
-EVENT_TYPES: tuple[type[Record], ...] = get_args(AnyBody)
+EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
+compare_defaults(EVENT_TYPES)
 
 
-class Event(Record):
-    """One entry of a run's journal."""
+class Event(Fields, frozen=True, kw_only=True, eq=False):
+    """One entry of a run's journal, with the texts of its body and actor as they are stored."""
 
     run: str
-    number: int = Field(ge=1)
-    at: Instant
+    number: int
+    at: datetime
     by: Actor
-    body: Body
+    body: AnyBody
     before: str = ""
     hash: str
-    _texts: tuple[bytes, bytes] | None = None
+    body_text: bytes
+    by_text: bytes
 
-    @property
-    def texts(self) -> tuple[bytes, bytes]:
-        """The event body and the actor as canonical text."""
-        return self._texts or _texts(self.body, self.by)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and self._all_texts() == other._all_texts()
 
-    def with_texts(self, texts: tuple[bytes, bytes]) -> Self:
-        """Caches these texts, because storing the event needs them again; returns the event."""
-        self._texts = texts
-        return self
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def _all_texts(self) -> tuple[object, ...]:
+        return self.run, self.number, self.at, self.by_text, self.body_text, self.before, self.hash
 
     def fresh_hash(self) -> str:
         """Computes the hash of the present content, to compare it with the stored one."""
-        texts = _texts(self.body, self.by)
-        text = event_text(self.run, self.number, moment(self.at), self.before, texts)
-        return sha256(text).hexdigest()
+        place = self.number, run_text(self.run)
+        texts = self.body.canonical(), actor_text(self.by)
+        return hash_of(moment(self.at).encode(), self.before.encode(), *texts, *place)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the event as it is stored, streamed and hashed."""
-        return self.shown_json("")
+        return self._json(read_canonical(self.body_text))
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the event with sentences as text; its hash is not the hash of this form."""
-        body = {"type": self.body.type} | self.body.shown_json(locale)
+        shown: dict[str, Json] = {"type": self.body.type}
+        return self._json(shown | self.body.shown_json(locale))
+
+    def _json(self, body: Json) -> dict[str, Json]:
         told: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
-        told |= {"by": self.by.to_json(), "body": body, "before": self.before, "hash": self.hash}
-        return told
+        by = read_canonical(self.by_text)
+        return told | {"by": by, "body": body, "before": self.before, "hash": self.hash}
 
 
 def next_event(
     body: AnyBody, *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> Event:
     """Makes the event that follows the last one of a run."""
-    number, before = (last.number + 1, last.hash) if last else (1, "")
+    [event] = next_events([(body, by)], run=run, at=at, last=last)
+    return event
+
+
+def next_events(
+    entries: Iterable[tuple[AnyBody, Actor]], *, run: str, at: datetime, last: Event | None = None
+) -> list[Event]:
+    """Makes the events that follow the last one of a run, all at the same time."""
+    number, before = (last.number, last.hash) if last else (0, "")
     at = at.astimezone(UTC)
-    texts = _texts(body, by)
-    digest = sha256(event_text(run, number, moment(at), before, texts)).hexdigest()
-    event = Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
-    return event.with_texts(texts)
+    when, name, events = moment(at).encode(), run_text(run), list[Event]()
+    for body, by in entries:
+        number += 1
+        body_text, by_text = body.canonical(), actor_text(by)
+        digest = hash_of(when, before.encode(), body_text, by_text, number, name)
+        event = Event(
+            run=run,
+            number=number,
+            at=at,
+            by=by,
+            body=body,
+            before=before,
+            hash=digest,
+            body_text=body_text,
+            by_text=by_text,
+        )
+        events.append(event)
+        before = digest
+    return events
 
 
-def _texts(body: AnyBody, by: Actor) -> tuple[bytes, bytes]:
-    return texts_of(body.type, body, (by.kind, by.name))
+@lru_cache(maxsize=256)
+def actor_text(by: Actor) -> bytes:
+    """Returns the canonical text of an actor; cached, since a run has few actors."""
+    return canonical_json(by)
 
 
-def read_event(value: object) -> Event:
-    """Reads an event from its stored form."""
+@lru_cache(maxsize=256)
+def _read_actor(text: bytes) -> Actor:
+    return msgspec.json.decode(text, type=Actor)
+
+
+@cache
+def _body_reader() -> msgspec.json.Decoder[AnyBody]:
+    return msgspec.json.Decoder(AnyBody, dec_hook=read_field)
+
+
+def stored_event(
+    *,
+    run: str,
+    number: int,
+    at: str,
+    by: bytes,
+    body: bytes,
+    before: str,
+    hash: str,  # noqa: A002
+) -> Event:
+    """Reads an event from its stored texts; the hash is not checked."""
     try:
-        return _READER.validate_python(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        return Event(
+            run=run,
+            number=number,
+            at=_read_moment(at),
+            by=_read_actor(by),
+            body=_body_reader().decode(body),
+            before=before,
+            hash=hash,
+            body_text=body,
+            by_text=by,
+        )
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise JournalDamaged(
-            f"an event cannot be read: {place}: {first['msg']}",
+            f"an event cannot be read: {error}",
             hint="it may be damaged, or written by a newer Plansmith",
         ) from None
 
 
-_READER: TypeAdapter[Event] = TypeAdapter(Event)
+def read_event(value: Mapping[str, Any]) -> Event:
+    """Reads an event from its JSON form."""
+    try:
+        return stored_event(
+            run=value["run"],
+            number=value["number"],
+            at=value["at"],
+            by=canonical_json(value["by"]),
+            body=canonical_json(value["body"]),
+            before=value.get("before", ""),
+            hash=value["hash"],
+        )
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise JournalDamaged(f"an event cannot be read: {error!r}") from None
+
+
+def _read_moment(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"the time {text!r} has no time zone")
+    return at.astimezone(UTC)
 
 
 def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:

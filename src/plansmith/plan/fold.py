@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.fold_steps import OPEN, UNSURE, StepsFold, misfit, waiting_again
+from plansmith.plan.fold_steps import OPEN_OR_UNSURE, StepsFold, misfit, waiting_again
 from plansmith.plan.graph import needs
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import (
+    OVER,
     Covered,
     Run,
     RunStatus,
@@ -38,77 +39,113 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
 
 
 class Ahead(NamedTuple):
-    """The changes that checked events would make to a run."""
+    """The state of a run after events that were checked and not yet applied."""
 
-    fields: Mapping[str, Any]
-    steps: MutableMapping[str, StepState]
-    questions: dict[str, e.QuestionAsked]
+    run: Run
+    steps: dict[str, StepState]
+    changed: dict[str, StepState]
+    questions: Mapping[str, e.QuestionAsked]
     needs: Mapping[str, frozenset[str]]
     hash: str
+    last: e.Event | None
+    seen: Any = None
 
 
 class RunFold(StepsFold):
     """Builds a run event by event; each event type has a method of the same name."""
 
     def __init__(self, run: Run) -> None:
-        self.run = replace(run)
+        self.run = copy(run)
+        self.changed = {}
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
         self._result: Run | None = None
         self._hash: str = ""
-        self.questions = dict(run.questions)
-        self.steps: MutableMapping[str, StepState] = {
-            name: replace(step, status=StepStatus.WAITING)
+        self._last = run.last
+        self.questions: Mapping[str, e.QuestionAsked] = run.questions
+        self.steps = {
+            name: step.replace(status=StepStatus.WAITING)
             if step.status is StepStatus.READY
             else step
             for name, step in run.steps.items()
         }
 
+    def step(self, name: str) -> StepState | None:
+        """Returns the state of a step; None if the run has no such step."""
+        return self.steps.get(name)
+
+    @property
+    def all_steps(self) -> Mapping[str, StepState]:
+        """The steps as they are now, also while events are only checked."""
+        return {**self.steps, **self.changed} if self.changed else self.steps
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """The time of the last event, also while events are only checked."""
+        return self._last.at if self._last else None
+
     def take(self, event: e.Event) -> None:
         """Applies the next event."""
-        self._check_place(event)
-        apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
-        try:
-            apply(event, event.body)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise misfit(event, repr(error)) from error
-        self._set(last=event, updated_at=event.at)
+        self._apply(event)
+        self._merge()
+
+    def _merge(self) -> None:
+        if self.changed:
+            self.steps.update(self.changed)
+            self.changed = {}
         self._result = None
 
-    def check(self, events: Sequence[e.Event]) -> Ahead:
-        """Returns the changes that events would make, or raises `JournalDamaged`.
+    def _apply(self, event: e.Event) -> None:
+        body, last = event.body, self._last
+        first = body.__class__ is e.RunCreated
+        number = last.number + 1 if last else 1
+        if event.number != number or event.run != self.run.id or first != (number == 1):
+            raise self._misplaced(event, number)
+        if self.run.phase in OVER:
+            raise misfit(event, "the run is over")
+        try:
+            _HANDLERS[body.__class__](self, event, body)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise misfit(event, repr(error)) from error
+        self._last = event
 
-        The run itself does not change.
+    def check(
+        self, events: Sequence[e.Event], look: Callable[[RunFold], object] = lambda _: None
+    ) -> Ahead:
+        """Returns the state after events that follow, or raises `JournalDamaged`.
+
+        The run itself does not change. `look` sees it changed; `seen` is what it returns.
         """
-        steps, questions, needed, digest = self.steps, self.questions, self._needs, self._hash
-        result, self._before = self._result, {}
-        # An overlay and a list of fields to restore: copying everything would cost too much.
-        self.steps, self.questions = ChainMap({}, steps), dict(questions)
+        now = self._state()
+        result, self.run, self.changed = self._result, copy(self.run), {}
         try:
             for event in events:
-                self.take(event)
-            fields = {name: getattr(self.run, name) for name in self._before}
-            return Ahead(fields, self.steps, self.questions, self._needs, self._hash)
+                self._apply(event)
+            return self._state(look(self))
         finally:
-            before, self._before = self._before, None
-            self._set(**before)
-            self.steps, self.questions, self._needs, self._hash = steps, questions, needed, digest
+            self._become(now)
             self._result = result
 
     def adopt(self, ahead: Ahead) -> None:
         """Applies the result of `check`, if no event was applied since."""
-        fields, steps, self.questions, self._needs, self._hash = ahead
-        if isinstance(steps, ChainMap):
-            changed, known = steps.maps
-            known.update(changed)
-            steps = known
-        self._set(**fields)
-        self.steps, self._result = steps, None
+        self._become(ahead)
+        self._merge()
+
+    def _state(self, seen: object = None) -> Ahead:
+        steps = self.run, self.steps, self.changed
+        return Ahead(*steps, self.questions, self._needs, self._hash, self._last, seen)
+
+    def _become(self, state: Ahead) -> None:
+        self.run, self.steps, self.changed, self.questions, self._needs = state[:5]
+        self._hash, self._last = state[5:7]
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""
         if self._result is None:
-            self._result = replace(
-                self.run, steps=self._with_ready(), questions=dict(self.questions)
+            self._result = self.run.replace(
+                steps=self._with_ready(),
+                questions=self.questions,
+                last=self._last,
+                updated_at=self.updated_at,
             )
         return self._result
 
@@ -117,20 +154,16 @@ class RunFold(StepsFold):
             return dict(self.steps)
         done = {name for name, step in self.steps.items() if step.status is StepStatus.DONE}
         ready = {
-            name: replace(self.steps[name], status=StepStatus.READY)
+            name: self.steps[name].replace(status=StepStatus.READY)
             for name, before in self._needs.items()
             if self.steps[name].status is StepStatus.WAITING and before <= done
         }
         return {**self.steps, **ready}
 
-    def _check_place(self, event: e.Event) -> None:
-        number = self.run.last.number + 1 if self.run.last else 1
-        if event.run != self.run.id or event.number != number:
-            raise misfit(event, f"expected event {number} of run {self.run.id}")
-        if (event.number == 1) != isinstance(event.body, e.RunCreated):
-            raise misfit(event, "a run begins with run_created, once")
-        if self.run.phase.over:
-            raise misfit(event, "the run is over")
+    def _misplaced(self, event: e.Event, number: int) -> JournalDamaged:
+        if event.number == number and event.run == self.run.id:
+            return misfit(event, "a run begins with run_created, once")
+        return misfit(event, f"expected event {number} of run {self.run.id}")
 
     @property
     def plan_hash(self) -> str:
@@ -162,7 +195,8 @@ class RunFold(StepsFold):
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
-        known = {**self.run.left, **self.steps}
+        known = {**self.run.left, **self.steps, **self.changed}
+        self.changed = {}
         self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
         ids = frozenset(self.steps)
@@ -223,11 +257,11 @@ class RunFold(StepsFold):
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
         if body.question in self.questions:
             raise misfit(event, f"question {body.question!r} is open already")
-        self.questions[body.question] = body
+        self.questions = {**self.questions, body.question: body}
         if body.step is not None:
-            step = self._step(event, body.step, OPEN | UNSURE)
+            step = self._step(event, body.step, OPEN_OR_UNSURE)
             if step.status is not StepStatus.UNKNOWN:
-                self.steps[body.step] = replace(step, status=StepStatus.ASKING)
+                self.changed[body.step] = step.replace(status=StepStatus.ASKING)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.questions.get(body.question)
@@ -251,8 +285,9 @@ class RunFold(StepsFold):
         self._close(event, body.question)
 
     def _close(self, event: e.Event, question: str) -> None:
-        if self.questions.pop(question, None) is None:
+        if question not in self.questions:
             raise misfit(event, f"question {question!r} is not open")
+        self.questions = {name: asked for name, asked in self.questions.items() if name != question}
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
@@ -303,3 +338,9 @@ class RunFold(StepsFold):
 
 def _root(name: str) -> str:
     return name.split("/", maxsplit=1)[0]
+
+
+_HANDLERS: Final = {
+    each: cast("Callable[[RunFold, e.Event, Any], None]", getattr(RunFold, each.type))
+    for each in e.EVENT_TYPES
+}

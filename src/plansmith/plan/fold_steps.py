@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
+
+from msgspec.structs import force_setattr, replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.run import Made, Prefetch, Run, StepState, StepStatus
 
-WAITING: Final = frozenset({StepStatus.WAITING})
-CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
-ASKING: Final = frozenset({StepStatus.ASKING})
-UNSURE: Final = frozenset({StepStatus.UNKNOWN})
-OPEN: Final = WAITING | CALLED
-ENDED: Final = frozenset(StepStatus) - OPEN
+# Tuples, since looking for a member in a set calls the enum's own `__hash__`.
+_Allowed = tuple[StepStatus, ...]
+WAITING: Final[_Allowed] = (StepStatus.WAITING,)
+CALLED: Final[_Allowed] = (StepStatus.RUNNING, StepStatus.ASKING)
+ASKING: Final[_Allowed] = (StepStatus.ASKING,)
+UNSURE: Final[_Allowed] = (StepStatus.UNKNOWN,)
+OPEN: Final[_Allowed] = (*WAITING, *CALLED)
+OPEN_OR_UNSURE: Final[_Allowed] = (*OPEN, *UNSURE)
+CALLED_OR_UNSURE: Final[_Allowed] = (*CALLED, *UNSURE)
+ENDED: Final[_Allowed] = tuple(each for each in StepStatus if each not in OPEN)
 
 
 class StepsFold:
     """Builds the steps of a run, event by event."""
 
     run: Run
-    steps: MutableMapping[str, StepState]
-    # The earlier values of changed fields, while events are only checked.
-    _before: dict[str, Any] | None = None
+    steps: dict[str, StepState]
+    # The steps that changed since `steps` was the state of the run.
+    changed: dict[str, StepState]
 
     def _set(self, **fields: Any) -> None:
         """Changes the run in place: a copy for every event would cost too much."""
         for name, value in fields.items():
-            if self._before is not None:
-                self._before.setdefault(name, getattr(self.run, name))
-            object.__setattr__(self.run, name, value)
+            force_setattr(self.run, name, value)
 
-    def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
-        step = self.steps.get(name)
-        if step is None and name.rpartition("/")[0] in self.steps:
+    def _found(self, name: str) -> StepState | None:
+        return self.changed.get(name) or self.steps.get(name)
+
+    def _step(self, event: e.Event, name: str, allowed: _Allowed) -> StepState:
+        step = self.changed.get(name) or self.steps.get(name)
+        if step is None and self._found(name.rpartition("/")[0]):
             step = StepState()  # a part of a map or plan step is added when it first starts
         if step is None:
             raise misfit(event, f"the plan has no step {name!r}")
@@ -47,7 +52,7 @@ class StepsFold:
         return step
 
     def prefetch_started(self, event: e.Event, body: PrefetchStarted) -> None:
-        begun = Prefetch(body.tool, body.inputs, event.at)
+        begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
         self._set(prefetches={**self.run.prefetches, body.key: begun}, calls=self.run.calls + 1)
 
     def prefetch_ended(self, event: e.Event, body: PrefetchEnded) -> None:
@@ -67,7 +72,7 @@ class StepsFold:
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._step(event, body.step, WAITING)
         early = self._use_prefetch(event, body) if body.prefetched else None
-        self.steps[body.step] = StepState(
+        self.changed[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
             key=body.key,
@@ -81,7 +86,7 @@ class StepsFold:
             made=step.made,
         )
         if body.inputs and not early:  # map and plan steps themselves call nothing
-            self._set(calls=self.run.calls + 1)
+            force_setattr(self.run, "calls", self.run.calls + 1)
 
     def _use_prefetch(self, event: e.Event, body: e.StepStarted) -> Prefetch:
         """Returns the prefetched read whose result a step uses; the step takes over its times."""
@@ -94,35 +99,27 @@ class StepsFold:
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
         step = self._step(event, body.step, CALLED)
-        self.steps[body.step] = replace(step, progress=body.text)
+        self.changed[body.step] = replace(step, progress=body.text)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, CALLED | UNSURE)
+        step = self._step(event, body.step, CALLED_OR_UNSURE)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
-        # Not `replace`, which takes three times as long, for the most frequent event.
-        self.steps[body.step] = StepState(
+        self.changed[body.step] = replace(
+            step,
             status=StepStatus.DONE,
-            attempts=step.attempts,
-            key=step.key,
-            inputs=step.inputs,
             result_hash=body.result,
-            error_kind=step.error_kind,
-            progress=step.progress,
+            error="",
             tokens=body.tokens,
-            program=_program(event.by),
-            reply=step.reply,
-            started_at=step.started_at,
+            program=(event.by.name or "a program") if event.by.kind == "program" else "",
             finished_at=(early.ended_at if early else None) or event.at,
-            prefetched=step.prefetched,
-            callee=step.callee,
-            item=step.item,
-            made=step.made,
+            unsure=False,
         )
-        self._spend(body.tokens, body.cost)
+        if body.tokens or body.cost:
+            self._spend(body.tokens, body.cost)
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         step = self._step(event, body.step, WAITING)
-        self.steps[body.step] = replace(
+        self.changed[body.step] = replace(
             step,
             status=StepStatus.DONE,
             result_hash=body.result,
@@ -133,30 +130,32 @@ class StepsFold:
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
         again = StepStatus.WAITING if body.again else StepStatus.FAILED
-        self._end(event, body.step, again, body.error, OPEN | UNSURE)
-        unsure = body.unsure or (body.again and self.steps[body.step].unsure)
-        self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind, unsure=unsure)
+        self._end(event, body.step, again, body.error, OPEN_OR_UNSURE)
+        unsure = body.unsure or (body.again and self.changed[body.step].unsure)
+        self.changed[body.step] = replace(
+            self.changed[body.step], error_kind=body.kind, unsure=unsure
+        )
         self._spend(body.tokens, body.cost)
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
         step = self._step(event, body.step, ASKING)
-        self.steps[body.step] = replace(step, status=StepStatus.WAITING, reply=body)
+        self.changed[body.step] = replace(step, status=StepStatus.WAITING, reply=body)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
-        known = self.steps.get(body.step)
+        known = self._found(body.step)
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = known is not None and not known.inputs
-        allowed = OPEN if calls_nothing else WAITING | ASKING
+        allowed = OPEN if calls_nothing else (*WAITING, *ASKING)
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
-        self.steps[body.step] = replace(
-            self.steps[body.step], error_kind="" if event.by.kind == "system" else "person"
+        self.changed[body.step] = replace(
+            self.changed[body.step], error_kind="" if event.by.kind == "system" else "person"
         )
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
         self._end(event, body.step, StepStatus.CANCELLED, body.reason, OPEN)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
-        known = self.steps.get(body.step)
+        known = self._found(body.step)
         allowed = OPEN if known is not None and known.unsure else CALLED
         self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
 
@@ -166,13 +165,13 @@ class StepsFold:
         name: str,
         status: StepStatus,
         error: str,
-        allowed: frozenset[StepStatus],
+        allowed: _Allowed,
     ) -> None:
         step = self._step(event, name, allowed)
-        self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
+        self.changed[name] = replace(step, status=status, error=error, finished_at=event.at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        self.steps[body.step] = waiting_again(self._step(event, body.step, ENDED))
+        self.changed[body.step] = waiting_again(self._step(event, body.step, ENDED))
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
         self._step(event, body.step, CALLED)
@@ -185,11 +184,6 @@ def waiting_again(step: StepState) -> StepState:
     if step.status is StepStatus.DONE and step.callee:
         made = (*made, Made(step.callee, step.inputs, step.result_hash))
     return StepState(item=step.item, made=made)
-
-
-def _program(by: e.Actor) -> str:
-    """Returns the name of the program that gave a result; empty for anyone else."""
-    return (by.name or "a program") if by.kind == "program" else ""
 
 
 def misfit(event: e.Event, why: str) -> JournalDamaged:

@@ -58,6 +58,9 @@ class Origin(Record):
         return written if self._text is None else self._text
 
 
+OWN_REQUEST: Final = Origin()
+
+
 def _fields(text: str) -> dict[str, Json]:
     """Reads an origin as release 0.1 wrote it, such as `schedule:ID` or `RUN@EVENT`."""
     kind, found, rest = text.partition(":")

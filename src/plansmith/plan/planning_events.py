@@ -8,56 +8,52 @@ from pydantic import Field, model_serializer
 
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.estimate import Estimate
+from plansmith.plan.event_body import Count, EventBody, Seconds, ShownField
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.sentence import ShownText
 
 TriageDecision = Literal["answer", "plan", "ask", "refuse"]
 
 
-class Triaged(Record):
+class Triaged(EventBody, frozen=True, kw_only=True):
     """Triage decided what a request needs."""
 
-    type: Literal["triaged"] = "triaged"
     decision: TriageDecision
-    reason: ShownText = ""
+    reason: ShownField = ""
     query: str = ""
-    tokens: int = Field(default=0, ge=0)
+    tokens: Count = 0
     cost: str = ""
     record: str = ""
 
 
-class PrefetchStarted(Record):
+class PrefetchStarted(EventBody, frozen=True, kw_only=True):
     """A read is about to be made before its plan is complete; stored before the call."""
 
-    type: Literal["prefetch_started"] = "prefetch_started"
     key: str
     tool: str
     inputs: str
 
 
-class PrefetchEnded(Record):
+class PrefetchEnded(EventBody, frozen=True, kw_only=True):
     """A prefetched read has ended; `result` is the content hash of what it returned, if anything.
 
     `seconds` is the time the call took; none when its process died and nobody knows.
     """
 
-    type: Literal["prefetch_ended"] = "prefetch_ended"
     key: str
     result: str = ""
-    error: ShownText = ""
-    seconds: float | None = Field(default=None, ge=0)
-    tokens: int = Field(default=0, ge=0)
+    error: ShownField = ""
+    seconds: Seconds | None = None
+    tokens: Count = 0
     cost: str = ""
 
 
-class PlanningFailed(Record):
+class PlanningFailed(EventBody, frozen=True, kw_only=True):
     """Planning gave no usable plan; `record` is the exchange with the models."""
 
-    type: Literal["planning_failed"] = "planning_failed"
-    reason: ShownText
+    reason: ShownField
     problems: tuple[Problem, ...] = ()
-    tokens: int = Field(default=0, ge=0)
+    tokens: Count = 0
     cost: str = ""
     record: str = ""
 
@@ -94,7 +90,7 @@ class PlanningFigures(Record):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
-class PlanProposed(Record):
+class PlanProposed(EventBody, frozen=True, kw_only=True):
     """A new or revised plan, its problems, and how it was made.
 
     `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
@@ -105,17 +101,16 @@ class PlanProposed(Record):
     is the number of the event whose plan stands again.
     """
 
-    type: Literal["plan_proposed"] = "plan_proposed"
     plan: Plan
     problems: tuple[Problem, ...] = ()
     origin: PlanOrigin = "model"
-    cause: ShownText = ""
+    cause: ShownField = ""
     acts: tuple[str, ...] = ()
     estimate: Estimate | None = None
     metrics: PlanningFigures | None = None
     picks: tuple[PickedTool, ...] = ()
-    tokens: int = Field(default=0, ge=0)
+    tokens: Count = 0
     cost: str = ""
     record: str = ""
-    templates: dict[str, Plan] = Field(default_factory=dict)
-    restores: int = Field(default=0, ge=0)
+    templates: dict[str, Plan] = {}
+    restores: Count = 0

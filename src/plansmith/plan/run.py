@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
+import msgspec
+
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
+from plansmith.plan.event_body import Fields
 from plansmith.plan.events import Event, LimitName, QuestionAsked, StepAdvised, StepReplied
-from plansmith.plan.origin import Origin
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.step_events import FailureKind
 
 
@@ -40,7 +42,7 @@ class RunStatus(StrEnum):
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
-        return self in _OVER
+        return self in OVER
 
 
 class StepStatus(StrEnum):
@@ -57,19 +59,14 @@ class StepStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-_OVER: Final = frozenset(
-    {
-        RunStatus.DONE,
-        RunStatus.PARTLY_DONE,
-        RunStatus.FAILED,
-        RunStatus.CANCELLED,
-        RunStatus.ANSWERED,
-    }
+# A tuple, since looking for a member in a set calls the enum's own `__hash__`.
+OVER: Final = (
+    RunStatus.DONE,
+    RunStatus.PARTLY_DONE,
+    RunStatus.FAILED,
+    RunStatus.CANCELLED,
+    RunStatus.ANSWERED,
 )
-
-
-_NO_OPTIONS: Final = RunOptions()
-_OWN_REQUEST: Final = Origin()
 
 
 class Made(NamedTuple):
@@ -80,8 +77,7 @@ class Made(NamedTuple):
     result: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepState:
+class StepState(Fields, frozen=True):
     """The state of one step; `result` is filled in by whoever reads the store.
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
@@ -118,8 +114,7 @@ class Covered(NamedTuple):
     templates: Mapping[str, Plan]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefetch:
+class Prefetch(Fields, frozen=True, kw_only=True):
     """A read made before its plan was complete; `step` is the step that uses its result."""
 
     tool: str
@@ -145,12 +140,21 @@ class ReportText:
             self._text, self._make = self._make(), None
         return self._text
 
+    # Runs are compared and shown without their reports.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReportText)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "ReportText()"
+
 
 _NO_REPORT: Final = ReportText()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Fields, frozen=True, kw_only=True):
     """The state of a run after its last event; made by `fold`.
 
     `covered` is the plan that a person approved last, or that the policy let run without approval;
@@ -164,14 +168,14 @@ class Run:
     id: str
     request: str = ""
     locale: str = "en"
-    options: RunOptions = _NO_OPTIONS
-    origin: Origin = _OWN_REQUEST
+    options: RunOptions = NO_OPTIONS
+    origin: Origin = OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
     decision: TriageDecision | Literal[""] = ""
     reason: str = ""
     plan: Plan | None = None
-    templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
+    templates: Mapping[str, Plan] = msgspec.field(default_factory=dict[str, Plan])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
     metrics: PlanningFigures | None = None
@@ -180,10 +184,10 @@ class Run:
     covered: Covered | None = None
     drops: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    approved_tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    approved_tools: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     running_hash: str = ""
     paused: bool = False
-    grants: Mapping[LimitName, int] = field(default_factory=dict[LimitName, int])
+    grants: Mapping[LimitName, int] = msgspec.field(default_factory=dict[LimitName, int])
     replans: int = 0
     iterations: int = 0
     rejections: int = 0
@@ -194,13 +198,13 @@ class Run:
     tokens: int = 0
     money: Decimal = Decimal(0)
     started_at: datetime | None = None
-    prefetches: Mapping[str, Prefetch] = field(default_factory=dict[str, Prefetch])
+    prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
-    steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
-    left: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
-    questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])
+    steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
+    left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
+    questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
-    report_text: ReportText = field(default=_NO_REPORT, repr=False, compare=False)
+    report_text: ReportText = _NO_REPORT
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
@@ -220,15 +224,27 @@ class Run:
     @property
     def status(self) -> RunStatus:
         """The phase, or that the run waits for a person or is paused."""
-        if self.phase.over:
-            return self.phase
-        if self.paused:
-            return RunStatus.PAUSED
-        return RunStatus.ASKING if self.questions and not self.calls_open else self.phase
+        return status_of(self, self.steps, self.questions)
 
     @property
     def calls_open(self) -> tuple[str, ...]:
         """The steps whose call has begun and not ended, without map and plan steps."""
-        running = [n for n, step in self.steps.items() if step.status is StepStatus.RUNNING]
-        wholes = {name.rpartition("/")[0] for name in self.steps} if running else set[str]()
-        return tuple(name for name in running if name not in wholes)
+        return open_calls(self.steps)
+
+
+def status_of(
+    run: Run, steps: Mapping[str, StepState], questions: Mapping[str, QuestionAsked]
+) -> RunStatus:
+    """Returns the status of a run that has these steps and open questions."""
+    if run.phase.over:
+        return run.phase
+    if run.paused:
+        return RunStatus.PAUSED
+    return RunStatus.ASKING if questions and not open_calls(steps) else run.phase
+
+
+def open_calls(steps: Mapping[str, StepState]) -> tuple[str, ...]:
+    """Returns the steps whose call has begun and not ended, without map and plan steps."""
+    running = [name for name, step in steps.items() if step.status is StepStatus.RUNNING]
+    wholes = {name.rpartition("/")[0] for name in steps} if running else set[str]()
+    return tuple(name for name in running if name not in wholes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, ValidationError
 
@@ -97,6 +97,9 @@ class RunOptions(Record):
     mode: Mode = ""
     dialect: Text = ""
     team: Team | None = None
+
+
+NO_OPTIONS: Final = RunOptions()
 
 
 def read_options(fields: Mapping[str, object]) -> RunOptions:

@@ -114,23 +114,31 @@ def _write(value: Any, info: SerializationInfo) -> Any:
     """Writes a sentence as stored, or as text if the context names the reader's language."""
     context = cast("Mapping[str, str]", info.context or {})
     locale = context.get("locale", "")
-    return in_language(value, locale) if locale else _stored(value)
+    return in_language(value, locale) if locale else stored_sentence(value)
 
 
-def _stored(value: Any) -> Any:
+def stored_sentence(value: Any) -> Any:
+    """Returns a sentence as it is stored: its code and its fields."""
     if isinstance(value, Sentence):
-        fields = {name: _stored(each) for name, each in value.fields.items()}
+        fields = {name: stored_sentence(each) for name, each in value.fields.items()}
         return {"code": value.code, "fields": fields} if fields else {"code": value.code}
     if isinstance(value, (list, tuple)):
-        return [_stored(each) for each in cast("list[Any]", value)]
+        return [stored_sentence(each) for each in cast("list[Any]", value)]
     return value
 
 
 def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     """Reads a stored text: an object is a sentence, a string is from an earlier release."""
-    if isinstance(value, Sentence):
+    return read_sentence(value) if isinstance(value, (Sentence, dict)) else str(handler(value))
+
+
+def read_sentence(value: object) -> str:
+    """Reads a stored sentence, or text that was stored as it is."""
+    if isinstance(value, str):
         return value
-    return _read_field(value) if isinstance(value, dict) else str(handler(value))
+    if isinstance(value, dict):
+        return cast("str", _read_field(value))
+    raise ValueError("a text is a string, or a code with fields")
 
 
 def _read_field(value: Any, depth: int = 0) -> Any:

@@ -8,19 +8,11 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.estimate import Estimate, Measured
+from plansmith.plan.estimate import Cost, Estimate, Measured
 from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
-
-
-class Cost(NamedTuple):
-    """Seconds and tokens of one step."""
-
-    seconds: float
-    tokens: int
-
 
 _GUESS: Final[dict[str, Cost]] = {
     "tool": Cost(1.5, 0),

@@ -6,16 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+from plansmith.lazy import lazy_pattern
 from plansmith.text import HAN
 
 Kind = Literal["save", "draw", "send", "rename", "delete", "order", "pay", "cancel"]
 
 _NEAR: Final = 20  # characters before a verb that say whether it is meant
 _FAR: Final = 100
-_QUESTION: Final = re.compile("如何|怎么|怎样|怎么办|为什么|是否|能不能告诉|可以吗|会不会|多少钱")
-_DENIED: Final = re.compile("(?:不要|别|不用|无需|不必|先不|切勿|请勿|不需要|不想)[^，,]{0,4}$")
+_QUESTION: Final = lazy_pattern("如何|怎么|怎样|怎么办|为什么|是否|能不能告诉|可以吗|会不会|多少钱")
+_DENIED: Final = lazy_pattern("(?:不要|别|不用|无需|不必|先不|切勿|请勿|不需要|不想)[^，,]{0,4}$")
 # Descriptions and past actions ask for nothing: 已发送的邮件, 保存在 … 里的文件.
-_DESCRIPTION: Final = re.compile("(?:已|已经|曾|刚|被|我们|他|她|上次|之前|[的所])$")
+_DESCRIPTION: Final = lazy_pattern("(?:已|已经|曾|刚|被|我们|他|她|上次|之前|[的所])$")
 _ABOUT_MONEY: Final = (
     "宝|方式|记录|状态|交易|的|信息|金额|平台|成功|后|密码|页面"
     "|能力|政策|进度|流程|申请|详情|情况|吗"
@@ -42,7 +43,7 @@ _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
     ("cancel", "取消[^，。]{0,10}(?:订单|预订|预约|会议|订阅|机票|酒店|闹钟)"),
 )
 _RULES: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern)) for kind, pattern in _PATTERNS
+    (kind, lazy_pattern(pattern)) for kind, pattern in _PATTERNS
 )
 
 
@@ -76,16 +77,16 @@ _ENDINGS: Final = (
     "csv|tsv|jsonl?|txt|md|html?|pdf|xlsx?|docx?|pptx?|rtf|png|svg|jpe?g|gif|ya?ml|xml|toml|ini"
     "|parquet|log|db|sqlite3?|sql|py|js|ts|ics|zip"
 )
-FILE: Final = re.compile(
+FILE: Final = lazy_pattern(
     rf"(?<![\w.])(?:[\w.~-]*[/\\])*[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?![/\\])",
     re.IGNORECASE,
 )
-_QUOTED: Final = re.compile(
+_QUOTED: Final = lazy_pattern(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|「[^」]*」|『[^』]*』|《[^》]*》|‘[^’]*’"
     r"|(?<!\w)'[^'\n]*'(?!\w)|^[ \t]*>[^\n]*$",
     re.DOTALL | re.MULTILINE,
 )
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
+_SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?;])\s+|[。！？；\n]+")
 _LONGEST: Final = 20_000  # characters; anything longer is pasted data
 _ENGLISH_NEAR: Final = 120  # characters before a verb that may ask for it
 _ENGLISH_FAR: Final = 400  # characters after a verb that belong to it
@@ -129,26 +130,26 @@ def _without_quote(found: re.Match[str]) -> str:
     return inner if FILE.fullmatch(inner) else " “…” "
 
 
-_ADVERBS: Final = re.compile(
+_ADVERBS: Final = lazy_pattern(
     r"(?:\b(?:also|then|just|please|kindly|directly|finally|lastly|immediately|automatically"
     r"|quickly|simply|now|instead|afterwards?|next|first|secondly?|thirdly?|plus|so|today|tonight"
     r"|tomorrow|daily|weekly|monthly|(?:every|each|on) \w+"
     r"|at \d{1,2}(?::\d\d)?(?:\s?[ap]m)?)\b[\s,]*)+$",
     re.IGNORECASE,
 )
-_ASKS: Final = re.compile(
+_ASKS: Final = lazy_pattern(
     r"(?:^|[,:(\u2014-]|\b(?:and|then|&|please)"
     r"|\b(?:can|could|would|will) you|\b(?:want|need|like|ask(?:ing)?|expect)"
     r"(?: you| it| this)? to|\bhelp(?: me)?(?: to)?|\bplease help(?: me)?(?: to)?)\s*$",
     re.IGNORECASE,
 )
-_ENGLISH_DENIED: Final = re.compile(
+_ENGLISH_DENIED: Final = lazy_pattern(
     r"(?:\b(?:don['’]?t|do not|never|not|no need to|needn['’]?t|without|instead of|rather than"
     r"|avoid|refrain from|stop)\b)[\s\w]{0,12}$",
     re.IGNORECASE,
 )
 # A sentence that asks how or whether something is done asks for no change.
-_ENGLISH_QUESTION: Final = re.compile(
+_ENGLISH_QUESTION: Final = lazy_pattern(
     r"^\W*(?:(?:please |can you |could you |would you )?(?:tell|show|explain|teach)\b.{0,20})?"
     r"\b(?:how (?:do|does|did|can|could|to|would|should|might|is|are|many|much)|why|what if"
     r"|what happens|should (?:i|we)|(?:can|could|may|shall) (?:i|we)|is (?:it|there)|are there"
@@ -158,15 +159,15 @@ _ENGLISH_QUESTION: Final = re.compile(
 )
 # People who say what they want to buy mostly ask for advice.
 _SHOPPING: Final = frozenset({"buy", "purchase"})
-_WISH: Final = re.compile(r"\b(?:want|need|like|looking|hoping|planning) to\s*$", re.IGNORECASE)
+_WISH: Final = lazy_pattern(r"\b(?:want|need|like|looking|hoping|planning) to\s*$", re.IGNORECASE)
 # "with the name Ann and email ann@example.com" lists details; it asks for no email.
 _NOUNS: Final = frozenset({"email", "e-mail", "mail", "text", "message"})
-_PARTS: Final = re.compile(r"\bwith\b[^,;]*$", re.IGNORECASE)
-_FOLLOWING: Final = re.compile(
+_PARTS: Final = lazy_pattern(r"\bwith\b[^,;]*$", re.IGNORECASE)
+_FOLLOWING: Final = lazy_pattern(
     r"[,.;:]?\s+(?:and|then|&|but|before|after|so that)\s", re.IGNORECASE
 )
 _A: Final = r"(?:it|this|that|them|these|those|everything|all|both|each|every|the|my|our|your|a|an)"
-_VERBS: Final = re.compile(
+_VERBS: Final = lazy_pattern(
     r"\b(save|write|store|export|append|dump|output|put|create|make|generate|produce|draw|plot"
     r"|chart|graph|visuali[sz]e|build|send|e-?mail|mail|text|message|forward|post|tweet|publish"
     r"|rename|move|delete|erase|remove|book|reserve|order|buy|purchase|pay|transfer|refund"
@@ -175,17 +176,17 @@ _VERBS: Final = re.compile(
     re.IGNORECASE,
 )
 _CHART: Final = r"(?:chart|graph|plot|histogram|diagram)s?\b"
-_TO_FILE: Final = re.compile(
+_TO_FILE: Final = lazy_pattern(
     r"\b(?:to|in|into|as|onto|at|under|named|called)\s+(?:a |an |the |my |new |separate |single )*"
     r"(?:file\s+)?(?:(?:named|called|as)\s+)?$",
     re.IGNORECASE,
 )
-_ENGLISH_SOME_FILE: Final = re.compile(
+_ENGLISH_SOME_FILE: Final = lazy_pattern(
     r"\b(?:to|in|into|as)\s+(?:a|an|the|my|one)\s+(?:new |local |separate )?"
     r"(?:(?:csv|json|text|txt|excel|markdown|pdf|html|word|yaml|log)\s+file|file|disk)\b",
     re.IGNORECASE,
 )
-_OWN: Final = re.compile(rf"{_A}\b(?!\s+(?:day|date|trip|hassle|trouble))", re.IGNORECASE)
+_OWN: Final = lazy_pattern(rf"{_A}\b(?!\s+(?:day|date|trip|hassle|trouble))", re.IGNORECASE)
 _THING: Final = (
     r"(?:files?|folders?|director(?:y|ies)|e?-?mails?|messages?|events?|meetings?|appointments?"
     r"|accounts?|tasks?|notes?|reminders?|alarms?|photos?|pictures?|documents?|contacts?|posts?"
@@ -234,7 +235,7 @@ _ENGLISH_PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
     ),
 )
 _ENGLISH_RULES: Final[tuple[tuple[frozenset[str], Kind, re.Pattern[str]], ...]] = tuple(
-    (frozenset(verbs.split("|")), kind, re.compile(rest, re.IGNORECASE))
+    (frozenset(verbs.split("|")), kind, lazy_pattern(rest, re.IGNORECASE))
     for verbs, kind, rest in _ENGLISH_PATTERNS
 )
 
@@ -265,7 +266,7 @@ def _english(sentence: str) -> list[tuple[Intent, bool]]:
 
 
 # Words that join two changes belong to neither: `draw a chart and`.
-_JOINED: Final = re.compile(r"(?:[\s,.;:!?&]+(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
+_JOINED: Final = lazy_pattern(r"(?:[\s,.;:!?&]+(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
 
 
 def _place(sentence: str, verb: re.Match[str]) -> _Place:
@@ -315,16 +316,16 @@ def _objects(rest: str) -> tuple[str, ...]:
 _SAVING: Final = frozenset({"save", "write", "store", "export", "append", "dump", "output", "put"})
 _MAKING: Final = frozenset({"create", "make", "generate", "produce"})
 # Verbs that turn one file into another: `sort people.csv into sorted.csv`.
-_TURNING: Final = re.compile(
+_TURNING: Final = lazy_pattern(
     "sort|convert|copy|merge|combine|join|split|extract|filter|collect|summari[sz]e|translate"
 )
-_INTO: Final = re.compile(
+_INTO: Final = lazy_pattern(
     r"\b(?:into|as)\s+(?:a |an |the |my |new )*(?:file\s+)?(?:(?:named|called)\s+)?$", re.IGNORECASE
 )
 
 
 # A new file, as in `give me a csv called out.csv`; "the file called in.csv" exists already.
-_NEW: Final = re.compile(r"\ban?\s+(?:new\s+)?(?:\w+\s+){1,2}(?:named|called)\s+$", re.IGNORECASE)
+_NEW: Final = lazy_pattern(r"\ban?\s+(?:new\s+)?(?:\w+\s+){1,2}(?:named|called)\s+$", re.IGNORECASE)
 
 
 def _saved(verb: str, rest: str) -> tuple[str, ...] | None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from plansmith.lazy import lazy_pattern
+
 ASSUMED_HOUR: Final = 9
 ASSUMED: Final = "at 09:00, since no time was said"
 TOO_OFTEN: Final = "nothing runs more often than once a minute"
@@ -98,11 +100,11 @@ _WHICH: Final = (
     rf"|(?:on\s+)?the\s+(?P<nth>{_NTH})(?:\s+(?P<of>day|{_DAY}))?\s+{_MONTHLY}\b"
     rf"|(?:(?:every|each)\s+month|monthly)\s+on\s+the\s+(?P<nth2>{_NTH})(?:\s+(?P<of2>day|{_DAY}))?\b"
 )
-_PHRASE: Final = re.compile(
+_PHRASE: Final = lazy_pattern(
     rf"\b(?:once\s+)?(?:{_BEFORE}\s*,?\s*)?(?:{_WHICH})(?:\s*,?\s*{_AFTER})?",
     re.IGNORECASE,
 )
-_INTERVAL: Final = re.compile(
+_INTERVAL: Final = lazy_pattern(
     rf"\b(?:(?:once\s+)?(?:every|each)\s+(?:(?P<count>{_NUMBER})\s+)?"
     r"(?P<unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?)"
     r"|once\s+(?:an?|per)\s+(?P<once>minute|hour)|(?P<half>every\s+half\s+(?:an?\s+)?hour)"
@@ -238,11 +240,11 @@ _CHINESE_WHICH: Final = (
     rf"|每(?:个|個)?月的?(?:(?P<last>最后一天|最後一天|月末|月底)|(?P<date>{_CHINESE_NUMBER})\s*[号號日])"
     r"|(?P<day>每天|每日|天天)"
 )
-_CHINESE_PHRASE: Final = re.compile(
+_CHINESE_PHRASE: Final = lazy_pattern(
     rf"(?P<beijing>北京时间|北京時間)?(?:{_CHINESE_WHICH})的?\s*(?:在|于|於)?(?P<zone>北京时间|北京時間)?\s*"
     rf"(?:{_FIRST}(?:\s*[、，,和及]\s*{_SECOND})?)?"
 )
-_CHINESE_INTERVAL: Final = re.compile(
+_CHINESE_INTERVAL: Final = lazy_pattern(
     rf"(?P<skip>每隔|每)\s*(?P<half>半)?\s*(?P<count>{_CHINESE_NUMBER})?\s*(?:个|個)?\s*"
     r"(?P<unit>秒钟?|秒鐘|分钟|分鐘|分(?!之)|小时|小時|钟头|鐘頭|天|日|周|週|星期)(?![一二三四五六日末])"
     r"(?:一次)?"

@@ -7,24 +7,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Flag, Json, Number, Record, Whole
-from plansmith.plan.estimate import Estimate
-from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFigures
-from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import EarlierMessage, Mode, RunBudget, RunOptions, read_options
-from plansmith.planner.context.background import Search
-from plansmith.planner.context.profile import Profile
 from plansmith.planner.context.token_budget import Count, rough_count
-from plansmith.planner.estimate import Cost
 from plansmith.planner.fallback import Fallback
-from plansmith.planner.shortlist.pick import Pick, SemanticRanker
-from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Clock, ContextSource, Message, Usage
+
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.estimate import Cost, Estimate
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.planning_events import PlanningFigures
+    from plansmith.plan.problem import Problem
+    from plansmith.planner.context import profile as profiles
+    from plansmith.planner.context.background import Search
+    from plansmith.planner.shortlist.pick import Pick, SemanticRanker
+    from plansmith.planner.triage import Decision
+else:
+    lazy_modules(globals(), profiles="plansmith.planner.context.profile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class PlanRequest:
     text: str
     locale: str = ""
     target: str | None = None
-    profile: Profile | None = None
+    profile: profiles.Profile | None = None
     history: Sequence[Message] = ()
     previous: Plan | None = None
     feedback: str = ""
@@ -172,7 +177,7 @@ class PlanRequest:
             text,
             locale=options.locale,
             target=options.target or None,
-            profile=Profile.model_validate(profile.to_json()) if profile else None,
+            profile=profiles.Profile.model_validate(profile.to_json()) if profile else None,
             history=tuple(Message(*each) for each in options.history),
             top_k=options.top_k,
             max_steps=options.max_steps,
@@ -196,7 +201,7 @@ class PlannerDeps:
     search: Search | None = None
     ranker: SemanticRanker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
-    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, Sequence[Cost]])
+    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
     price_per_million: Decimal | None = None
     count: Count = rough_count
 

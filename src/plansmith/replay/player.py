@@ -288,8 +288,7 @@ class _Player:
             for event in ends
             if isinstance(event.body, e.StepFailed) and event.body.again
         ]
-        # The executor handles last what woke it: the first outcome, if nothing else did.
-        for event in ends if progress or waking else [*ends[-1:], *ends[:-1]]:
+        for event in ends:
             self._end(event)
 
     def _next_ends(self) -> tuple[list[e.StepProgressed | e.StepAdvised], list[e.Event]]:

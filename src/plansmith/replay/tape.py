@@ -11,12 +11,14 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import cast
 
-from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure
+from plansmith.engine.call import Callees
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Call, News, PlanStore, Usage
 
 
@@ -113,9 +115,15 @@ class TapeStore:
         self._values: dict[str, bytes] = {}
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content] = ()
+        self,
+        events: Sequence[e.Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
     ) -> None:
         """Accepts the events that come next on the tape."""
+        del status, summary
         done = self._tape.position
         if events and events[0].number <= done:
             raise StaleWriter(f"event {events[0].number} does not follow event {done}")
@@ -204,6 +212,10 @@ class TapeCallees(Callees):
         following = (event.body for event in self.tape.events[self.tape.position :])
         starts = (body for body in following if isinstance(body, e.StepStarted))
         return next((body.prefetched for body in starts if body.step == unit.name), "")
+
+    def function(self, unit: Unit) -> None:
+        """Returns no function, since none is called."""
+        del unit
 
     async def call(
         self,

@@ -19,8 +19,9 @@ from plansmith.plan.refs import RESERVED
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
-from plansmith.report.data import Answer, Evidence, Failure, Report, Took, times_of
+from plansmith.report.data import Answer, Evidence, Failure, Report, Took
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import Words, words_for

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from markdown_it.token import Token
-
+from plansmith.lazy import lazy_modules
 from plansmith.report.data import Evidence, Report, Took
 from plansmith.report.history import Entry
-from plansmith.report.prose import read_prose
 from plansmith.report.words import Words
 from plansmith.text import visible
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+    from plansmith.report import prose
+else:
+    lazy_modules(globals(), prose="plansmith.report.prose")
 
 _ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
 _LINE_START: Final = re.compile(
@@ -66,10 +71,10 @@ def _lines(report: Report) -> Iterator[str]:
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
-    prose = _Prose()
-    for token in read_prose(report.answer.text):
-        prose.take(token)
-    yield from (part for block in prose.blocks for part in (block, ""))
+    answer = _Prose()
+    for token in prose.read_prose(report.answer.text):
+        answer.take(token)
+    yield from (part for block in answer.blocks for part in (block, ""))
     if report.answer.sources:
         named = ", ".join(coded(name) for name in report.answer.sources)
         yield from (f"{words['sources']}: {named}", "")

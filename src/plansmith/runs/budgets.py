@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from plansmith.engine.budget import Budget, Spending
 from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.run import Run
-from plansmith.runs.intake import PlanIntake
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
+    from plansmith.runs.intake import PlanIntake
 
 
 class RunBudgets:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.rerun import check_unknown, events_to_repeat
-from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping
 from plansmith.runs.undo import versions
+
+if TYPE_CHECKING:
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run import Run
+    from plansmith.runs.revising import PlanReviser
+    from plansmith.runs.stopping import RunStopping
 
 
 class PlanEditing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_results
@@ -16,13 +17,15 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.review.coverage import redefined
-from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.conclude import conclude
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner
-from plansmith.runs.revising import PlanReviser
 from plansmith.templates.book import runs_templates
+
+if TYPE_CHECKING:
+    from plansmith.runs.budgets import RunBudgets
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.planning import RunPlanner
+    from plansmith.runs.revising import PlanReviser
 
 
 class RunExecution:
@@ -168,8 +171,9 @@ class RunExecution:
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on
+        past = await self._intake.past()
         await self._conclude(journal, reason=outcome.reason)
-        (await self._intake.past()).learn(journal.run)
+        past.learn((await journal.summary()).calls)
         return False
 
     async def _conclude(self, journal: Journal, *, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plansmith.engine.answers import Known
 from plansmith.engine.call import Callees, secret_problems, secret_uses
@@ -13,18 +13,15 @@ from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.requested import asking_about_missing, left_out
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run
+from plansmith.plan.summary import OVER_STATUSES, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
-from plansmith.planner.context.background import Search
 from plansmith.planner.estimate import Workload
-from plansmith.ports import Agent, Clock, Closing, PlanStore, Secrets, ToolSource
+from plansmith.ports import Agent, Clock, Headline, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
@@ -39,6 +36,15 @@ from plansmith.templates.book import (
     usable_templates,
 )
 from plansmith.templates.pinning import contents, pinned
+
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.data import Json
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run import Run
+    from plansmith.planner.context import background
+else:
+    lazy_modules(globals(), background="plansmith.planner.context.background")
 
 
 class PlanIntake:
@@ -70,11 +76,7 @@ class PlanIntake:
         self._past = past
         self._secrets = secrets
         self._ask_also = ask_also
-        self._agents: dict[str, Agent] = {}
-        for agent in agents:
-            if agent.spec.name in self._agents:
-                raise Misconfigured(f"two agents are called {agent.spec.name!r}")
-            self._agents[agent.spec.name] = agent
+        self._agents = {agent.spec.name: agent for agent in agents}
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
@@ -230,13 +232,26 @@ class PlanIntake:
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
-            self._past = CallTimings()
-            for run_id in (await self.store.runs())[-RUNS:]:
+            past = CallTimings()
+            for each in reversed(await self._ended()):
                 # A damaged run must not keep others from being planned.
                 with suppress(JournalDamaged):
-                    journal = await Journal.load(run_id, store=self.store, clock=self.clock)
-                    self._past.learn(journal.run)
+                    past.learn((each.summary or await self._read(each.run)).calls)
+            # Another task may have read them meanwhile, and learnt from a run.
+            if self._past is None:
+                self._past = past
         return self._past
+
+    async def _ended(self) -> Sequence[Headline]:
+        """Returns the last runs that are over; the last runs, if the store does not tell."""
+        if isinstance(self.store, SummaryStore):
+            return await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
+        ids = (await self.store.runs())[-RUNS:]
+        return [Headline(each, 0, "", None) for each in reversed(ids)]
+
+    async def _read(self, run_id: str) -> RunSummary:
+        journal = await Journal.load(run_id, store=self.store, clock=self.clock)
+        return await journal.summary()
 
     def agents(self) -> list[AgentSpec]:
         """Returns the cards of all agents."""
@@ -249,7 +264,7 @@ class PlanIntake:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
 
-    def search(self) -> Search | None:
+    def search(self) -> background.Search | None:
         """Returns the search for background before planning, if a tool is marked for it."""
         marked = (
             source
@@ -257,7 +272,7 @@ class PlanIntake:
             if any(spec.search for spec in specs)
         )
         found = next(marked, None)
-        return Search(found) if found is not None else None
+        return background.Search(found) if found is not None else None
 
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}
@@ -275,9 +290,3 @@ class PlanIntake:
         """Returns the present hash of each tool and agent that a plan calls."""
         facts, known = await self._facts_and_known(plan, templates)
         return dict(facts.once(definitions, plan, **known))
-
-    async def close(self) -> None:
-        """Closes the tools and agents that can be closed."""
-        for part in [*self.sources, *self._agents.values()]:
-            if isinstance(part, Closing):
-                await part.close()

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import Journal, repair, whole_run
 from plansmith.engine.ownership import Owners
 from plansmith.engine.store_outage import StoreOutage
 from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
-from plansmith.plan.origin import Origin
-from plansmith.plan.plan import Plan
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import RunOptions, Team
-from plansmith.ports import Clock, PlanStore
-from plansmith.report.build import report_maker
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
+from plansmith.plan.summary import RunSummary
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.plan import Plan
+    from plansmith.ports import Clock, PlanStore
+    from plansmith.report import build
+else:
+    lazy_modules(globals(), build="plansmith.report.build")
 
 _MAX_REMEMBERED: Final = 1000
 
@@ -83,7 +90,7 @@ class Journals:
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
         run = journal.run
-        make = report_maker(run, journal.events)
+        make = build.report_maker(run, journal.events)
         whole = await whole_run(self.store, run, results, make_report=make)
         return await self.owners.marked(whole)
 
@@ -95,14 +102,16 @@ class Journals:
         """Returns all runs, oldest first, without results; a damaged one names its damage."""
         return [(await self.listed(run_id))[0] for run_id in await self.store.runs()]
 
-    async def listed(self, run_id: str) -> tuple[Run, Sequence[e.Event]]:
-        """Returns a run without results, and its events; a damaged one names its damage."""
+    async def listed(self, run_id: str) -> tuple[Run, RunSummary]:
+        """Returns a run without results, and its summary; a damaged one names its damage."""
         try:
             journal = await self.load(run_id)
         except JournalDamaged as damage:
-            text = str(damage)
-            return Run(id=run_id, phase=RunStatus.FAILED, reason=text, damage=text), ()
-        return await self.owners.marked(journal.run), journal.events
+            text, over = str(damage), RunStatus.FAILED
+            run = Run(id=run_id, phase=over, reason=text, damage=text)
+            return run, RunSummary(run_id, 0, over, reason=text, damage=text)
+        run = await self.owners.marked(journal.run)
+        return run, replace(await journal.summary(), interrupted=run.interrupted)
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False
@@ -176,7 +185,7 @@ def run_created(
     return e.RunCreated(
         request=request or (plan.goal if plan else ""),
         locale=locale or (plan.locale if plan else "en"),
-        options=options or RunOptions(),
-        origin=origin or Origin(),
+        options=options or NO_OPTIONS,
+        origin=origin or OWN_REQUEST,
         folder=folder,
     )

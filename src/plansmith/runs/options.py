@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
-from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from plansmith.engine.timings import CallTimings
-from plansmith.plan.limits import BudgetLimits, Limits
-from plansmith.plan.plan import Plan
-from plansmith.plan.run_options import Team
-from plansmith.planner.request import Tell
-from plansmith.planner.shortlist.pick import SemanticRanker
-from plansmith.ports import ChatModel, ContextSource, Secrets
-from plansmith.review.policy import ReviewPolicy
-from plansmith.runs.replan import Rounds
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from decimal import Decimal
+    from pathlib import Path
+
+    from plansmith.engine.timings import CallTimings
+    from plansmith.plan.limits import BudgetLimits, Limits
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run_options import Team
+    from plansmith.planner.request import Tell
+    from plansmith.planner.shortlist.pick import SemanticRanker
+    from plansmith.ports import ChatModel, ContextSource, Secrets
+    from plansmith.review.policy import ReviewPolicy
+    from plansmith.runs.replan import Rounds
 
 
 class Options(TypedDict, total=False):

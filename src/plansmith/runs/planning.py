@@ -4,36 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.engine.call import Callees
 from plansmith.engine.journal import Entry, Journal
-from plansmith.engine.prefetch import Prefetch, left_open, wanted_by
 from plansmith.engine.progress import spending
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.planning_events import PickedTool, PlanningFailed, PlanningFigures
 from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep
-from plansmith.planner.draft import OnStep
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
-from plansmith.planner.old_models import takes_prompt
-from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest, Tell
-from plansmith.planner.shortlist.pick import SemanticRanker
-from plansmith.planner.triage import Decision
-from plansmith.ports import ChatModel, ContextSource
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
-from plansmith.runs.replies import Composer
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
+
+if TYPE_CHECKING:
+    from plansmith.engine import prefetch
+    from plansmith.engine.call import Callees
+    from plansmith.plan.steps import AnyStep
+    from plansmith.planner import old_models, pipeline, triage
+    from plansmith.planner.draft import OnStep
+    from plansmith.planner.shortlist.pick import SemanticRanker
+    from plansmith.ports import ChatModel, ContextSource
+    from plansmith.runs import replies
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+else:
+    lazy_modules(
+        globals(),
+        old_models="plansmith.planner.old_models",
+        pipeline="plansmith.planner.pipeline",
+        prefetch="plansmith.engine.prefetch",
+        replies="plansmith.runs.replies",
+        triage="plansmith.planner.triage",
+    )
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that plans by rules
@@ -75,16 +85,16 @@ class RunPlanner:
         self.early_start = early_start
         self.tell = tell
         journals.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
-        self.model = takes_prompt(model) if model else None
+        self.model = old_models.takes_prompt(model) if model else None
         self._journals = journals
         self._intake = intake
-        self._triage_model = takes_prompt(triage_model) if triage_model else self.model
-        self._report_model = takes_prompt(report_model) if report_model else self.model
+        self._triage_model = old_models.takes_prompt(triage_model) if triage_model else self.model
+        self._report_model = old_models.takes_prompt(report_model) if report_model else self.model
         self._context = list(context)
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing_review = standing
-        self._early: dict[str, Prefetch] = {}
+        self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
 
     def need_model(self) -> ChatModel:
@@ -117,7 +127,7 @@ class RunPlanner:
             )
             # Nothing of a plan runs while a person reviews it.
             runs_on = planned.plan is not None and not await self._intake.review(planned.plan)
-            keep = wanted_by(planned.plan) if planned.plan and runs_on else ()
+            keep = prefetch.wanted_by(planned.plan) if planned.plan and runs_on else ()
             await self.settle_early(journal, keep)
             await self._record(journal, planned)
         finally:
@@ -129,35 +139,37 @@ class RunPlanner:
         """Returns what starts reads early; nothing starts if a person sees every plan first."""
         if not self.early_start or sees_first(journal.run) or self._intake.policy.ask == "always":
             return _start_nothing
-        early = Prefetch(journal, await self._intake.callees(), tell=self.tell)
+        early = prefetch.Prefetch(journal, await self._intake.callees(), tell=self.tell)
         self._early[journal.id] = early
         return early.start
 
     async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
         """Records how early reads ended, also those of a process that died."""
         early = self._early.get(journal.id)
+        if early is None and not journal.run.prefetches:
+            return
         if early is not None:
             await early.settle(journal, keep)
-        gone = left_open(journal.run, early.keys if early else ())
+        gone = prefetch.left_open(journal.run, early.keys if early else ())
         if gone and not journal.run.status.over:
             await journal.append(*gone)
 
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
         spent = spending(planned.metrics.usage)
-        head = {"decision": planned.decision.value, "reason": planned.reason}
+        decided = e.Triaged(decision=planned.decision.value, reason=planned.reason)
         plan = planned.plan
-        if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
-            await self.propose(journal, planned, start=[e.Triaged.model_validate(head)])
+        if planned.decision is triage.Decision.PLAN and plan and not only_stands_in(plan):
+            await self.propose(journal, planned, start=[decided])
             return
         exchanges = recorded_exchanges(planned)
         record = content_hash(exchanges[0]) if exchanges else ""
-        if planned.decision is Decision.PLAN:
+        if planned.decision is triage.Decision.PLAN:
             failed, ended = failure(planned), _no_plan(planned)
-            await journal.append(e.Triaged.model_validate(head), failed, ended, values=exchanges)
+            await journal.append(decided, failed, ended, values=exchanges)
             return
-        triaged = e.Triaged.model_validate(head | spent | {"record": record})
-        if planned.decision is Decision.ASK:
+        triaged = decided.replace(**spent, record=record)
+        if planned.decision is triage.Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             name = f"request:{number + 1}"
             question = e.QuestionAsked(question=name, text=planned.answer, kind="request")
@@ -183,8 +195,10 @@ class RunPlanner:
         about: dict[str, Any] = {
             "origin": self.maker_of(planned),
             "cause": cause,
-            "metrics": planned.metrics.to_json(),
-            "picks": [{"name": each.name, "reason": each.reason} for each in planned.picks],
+            "metrics": PlanningFigures.model_validate(planned.metrics.to_json()),
+            "picks": tuple(
+                PickedTool(name=each.name, reason=each.reason) for each in planned.picks
+            ),
             **spending(planned.metrics.usage),
         }
         exchanges = recorded_exchanges(planned)
@@ -232,7 +246,7 @@ class RunPlanner:
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
         )
-        made = await make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
+        made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         made = replace(made, exchanges=tuple(transcript.exchanges))
         if made.plan is None or not runs_templates(made.plan):
             return made
@@ -257,7 +271,7 @@ class RunPlanner:
         if self._report_model is None:
             return replace(callees, early=early) if early is not None else callees
         prompts = self._settings.prompts
-        composer = Composer(self._report_model, locale=run.locale, prompts=prompts)
+        composer = replies.Composer(self._report_model, locale=run.locale, prompts=prompts)
         return replace(callees, compose=composer, early=early)
 
     async def drop_early(self, run_id: str) -> None:
@@ -280,8 +294,12 @@ def recorded_exchanges(planned: Planned) -> list[Json]:
 def failure(planned: Planned) -> PlanningFailed:
     """Returns the event of planning that failed, with its reason and cost."""
     record = content_hash([*planned.exchanges]) if planned.exchanges else ""
-    fields = {"reason": why_none(planned), "problems": planned.problems, "record": record}
-    return PlanningFailed.model_validate(fields | spending(planned.metrics.usage))
+    return PlanningFailed(
+        reason=why_none(planned),
+        problems=tuple(planned.problems),
+        record=record,
+        **spending(planned.metrics.usage),
+    )
 
 
 def why_none(planned: Planned) -> str:

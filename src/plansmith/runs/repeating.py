@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from plansmith.engine.journal import Entry, Journal
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
-from plansmith.plan.run_options import RunOptions
 from plansmith.runs.planning import review_on_request
 from plansmith.runs.rerun import carried_over, everything_done
-from plansmith.runs.revising import PlanReviser
+
+if TYPE_CHECKING:
+    from plansmith.engine.journal import Entry, Journal
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run import Run
+    from plansmith.plan.run_options import RunOptions
+    from plansmith.runs.revising import PlanReviser
 
 
 class Create(Protocol):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations
 from plansmith.engine.journal import Entry, Journal, load_results
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
-from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
-from plansmith.runs.budgets import RunBudgets
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
 from plansmith.runs.planning import RunPlanner, failure, recorded_exchanges
 from plansmith.runs.replan import (
@@ -33,6 +29,12 @@ from plansmith.runs.replan import (
     resets,
 )
 from plansmith.runs.rerun import carried_over, done_again
+
+if TYPE_CHECKING:
+    from plansmith.plan.plan import Plan
+    from plansmith.runs.budgets import RunBudgets
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
 
 _NO_BUDGET: Final = Sentence("pause.replan_budget")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
-from plansmith.engine.budget import BudgetLimits
-from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.requested import asking_about_missing, missing_in
 from plansmith.errors import (
     JournalDamaged,
@@ -19,28 +18,39 @@ from plansmith.errors import (
     StaleDecision,
     StaleWriter,
 )
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
-from plansmith.plan.origin import Origin
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.request import MetricTotals, PlanMetrics, PlanRequest
-from plansmith.ports import Clock, PlanStore
+from plansmith.planner.request import PlanRequest
 from plansmith.runs.budgets import RunBudgets
-from plansmith.runs.editing import PlanEditing
 from plansmith.runs.execution import RunExecution, may_execute
-from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals, run_created
+from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
-from plansmith.runs.repeating import RunRepeating
-from plansmith.runs.replan import Rounds
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, append_decision
+
+if TYPE_CHECKING:
+    from plansmith.engine.budget import BudgetLimits
+    from plansmith.engine.journal import Entry, Journal
+    from plansmith.plan.data import Json
+    from plansmith.plan.origin import Origin
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run_options import RunOptions
+    from plansmith.ports import Clock, PlanStore
+    from plansmith.runs import editing, repeating
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.replan import Rounds
+else:
+    lazy_modules(
+        globals(),
+        editing="plansmith.runs.editing",
+        repeating="plansmith.runs.repeating",
+    )
 
 SUBMITTED: Final = {"origin": "submitted"}
 _BATCH_SIZE: Final = 100
@@ -65,6 +75,7 @@ class RunService:
         free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
         limits = given.replace(data_free=tuple(free))
         self.journals = journals
+        self.lists = RunLists(journals)
         self.intake = intake
         self.planner = planner
         self.budgets = RunBudgets(intake, limits=budget, shared=shared_budget)
@@ -85,8 +96,16 @@ class RunService:
             limits=limits,
         )
         self.stopping = RunStopping(journals=journals, execution=self.execution)
-        self.editing = PlanEditing(reviser=self.reviser, stopping=self.stopping)
-        self.repeating = RunRepeating(reviser=self.reviser, create=self.create)
+
+    @cached_property
+    def editing(self) -> editing.PlanEditing:
+        """Changes plans as persons ask."""
+        return editing.PlanEditing(reviser=self.reviser, stopping=self.stopping)
+
+    @cached_property
+    def repeating(self) -> repeating.RunRepeating:
+        """Repeats runs that are over."""
+        return repeating.RunRepeating(reviser=self.reviser, create=self.create)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -103,11 +122,9 @@ class RunService:
         return self.journals.clock
 
     async def close(self) -> None:
-        """Stops executing and closes the store, tools and agents; runs can be resumed later."""
+        """Stops planning and executing; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
-        await self.intake.close()
-        await self.journals.close()
 
     async def create(  # noqa: PLR0913 - all by name
         self,
@@ -298,11 +315,7 @@ class RunService:
 
     async def metrics(self) -> dict[str, Json]:
         """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
-        totals = MetricTotals()
-        for run in await self.journals.all():
-            if run.metrics is not None:
-                totals.add(PlanMetrics.of(run.metrics))
-        return totals.to_json()
+        return (await self.lists.sums()).planning.to_json()
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
@@ -323,34 +336,36 @@ class RunService:
         A damaged run does not stop the others; its error is raised at the end. Runs that other
         processes of this machine execute are left to them; `busy` is called for each.
         """
-        for run_id in await self.store.open_runs() if self.planner.model is not None else ():
-            with suppress(JournalDamaged):  # raised below
-                try:
-                    await self._finish_planning(run_id)
-                except RunBusy as error:
-                    busy(error)
         begun: list[asyncio.Future[Run] | BaseException | None] = []
         names = await self.store.open_runs()
         for start in range(0, len(names), _BATCH_SIZE):
-            some = map(self._resume, names[start : start + _BATCH_SIZE])
-            begun += await asyncio.gather(*some, return_exceptions=True)
+            loading = map(self.journals.load, names[start : start + _BATCH_SIZE])
+            found = await asyncio.gather(*loading, return_exceptions=True)
+            journals = [each for each in found if isinstance(each, Journal)]
+            begun += [each for each in found if isinstance(each, BaseException)]
+            for journal in journals:
+                with suppress(JournalDamaged):  # raised below
+                    try:
+                        await self._finish_planning(journal)
+                    except RunBusy as error:
+                        busy(error)
+            begun += await asyncio.gather(*map(self._resume, journals), return_exceptions=True)
         runs = list(await asyncio.gather(*_started(begun, busy)))
         for each in begun:
             if isinstance(each, JournalDamaged):
                 raise each
         return runs
 
-    async def _finish_planning(self, run_id: str) -> None:
+    async def _finish_planning(self, journal: Journal) -> None:
         """Makes a plan whose making was interrupted."""
-        journal = await self.journals.load(run_id)
-        here = self.journals.is_ours(journal.run) and self.execution.of(run_id) is None
-        if here and isinstance(next_move(journal.run), MakePlan):
-            await self._plan(journal)
+        run = journal.run
+        here = self.journals.is_ours(run) and self.execution.of(journal.id) is None
+        if here and isinstance(next_move(run), MakePlan) and await self._plan(journal):
+            await self.journals.resumed(journal.id)  # the same, which is not kept for another
 
-    async def _resume(self, run_id: str) -> asyncio.Future[Run] | None:
-        journal = await self.journals.load(run_id)
+    async def _resume(self, journal: Journal) -> asyncio.Future[Run] | None:
         journal.need_sound()
-        if self.execution.of(run_id) is not None or not self.journals.is_ours(journal.run):
+        if self.execution.of(journal.id) is not None or not self.journals.is_ours(journal.run):
             return None
         await self._expire(journal)
         match next_move(journal.run):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import NOT_BEGUN, behind
-from plansmith.engine.journal import Journal
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.execution import RunExecution
-from plansmith.runs.journals import Journals
+
+if TYPE_CHECKING:
+    from plansmith.engine.journal import Journal
+    from plansmith.plan.data import Json
+    from plansmith.runs.execution import RunExecution
+    from plansmith.runs.journals import Journals
 
 _SKIPPED: Final = Sentence("step.left_out")
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from plansmith.engine.journal import Entry
 from plansmith.errors import Misconfigured
 from plansmith.plan import events as e
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
-from plansmith.plan.schedules import Schedule
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import PlanStore, ScheduleStore
 from plansmith.review.coverage import redefined
-from plansmith.runs.intake import PlanIntake
+
+if TYPE_CHECKING:
+    from plansmith.engine.journal import Entry
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run import Run
+    from plansmith.plan.schedules import Schedule
+    from plansmith.ports import PlanStore, ScheduleStore
+    from plansmith.runs.intake import PlanIntake
 
 
 def keeps_schedules(store: PlanStore) -> bool:

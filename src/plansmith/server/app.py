@@ -177,7 +177,16 @@ async def _resume_open_runs(server_state: ServerState) -> None:
         return
     server_state.ready = True
     server_state.log.info("ready", runs=count)
-    await server_state.background.adopt_orphans()
+    await asyncio.gather(_sum_up(server_state), server_state.background.adopt_orphans())
+
+
+async def _sum_up(server_state: ServerState) -> None:
+    """Makes the summaries that an earlier release did not make."""
+    try:
+        smith = server_state.smith
+        await smith.runs.journals.patience.until_done(smith.runs.lists.sum_up)
+    except PlansmithError as error:
+        server_state.log.warning("runs_not_summed_up", error=str(error))
 
 
 async def _fire_schedules(server_state: ServerState) -> None:

@@ -94,20 +94,21 @@ class BackgroundRuns:
 
     async def _plan_or_execute(self, run_id: str) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
-        smith = await self._smith_of(run_id)
-        journal = await smith.runs.journals.load(run_id)
+        journal = await self._smith.runs.journals.resumed(run_id)
         run = journal.run
+        smith = await self._smith_of(run)
         if next_move(run) == MakePlan() and not run.options.mode:
             await smith.runs.planner.plan(journal)
             return journal.run
+        smith.runs.journals.keep(journal)
         return await smith.run(run_id)
 
-    async def _smith_of(self, run_id: str) -> Plansmith:
+    async def _smith_of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of the run's team; `RunBusy` if another process has the run."""
         try:
-            return await self._teams.of_id(run_id)
+            return self._teams.of(run)
         except OtherTeam:
-            await self._smith.runs.journals.owners.need_free(run_id)
+            await self._smith.runs.journals.owners.need_free(run.id)
             raise
 
     async def _give_up(self, run_id: str, error: PlansmithError) -> None:
@@ -227,6 +228,7 @@ class BackgroundRuns:
             return 0
         self._known.add(run_id)
         if goes_on(run):
+            self._smith.runs.journals.keep(journal)
             self.go_on(run_id)
             return 1
         self._continue_at_expiry(run)

@@ -20,7 +20,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
-from plansmith.report.data import times_of
+from plansmith.plan.summary import RunSummary
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.server.errors import not_found, problem_json
@@ -252,33 +252,25 @@ async def effects_view(
     return {**total, "hosts": list(names), "by_step": by_step}
 
 
-def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
-    """Returns the row of a run in a list; the times need its events."""
-    times = times_of(events)
-    planned = run.plan.steps if run.plan else ()
-    states = [run.steps[step.id].status for step in planned if step.id in run.steps]
+def run_row(run: RunSummary) -> dict[str, Json]:
+    """Returns the row of a run in a list."""
     return {
-        "id": run.id,
+        "id": run.run,
         "status": run.status.value,
         "request": run.request,
-        "goal": run.plan.goal if run.plan else "",
+        "goal": run.goal,
         "folder": run.folder,
         "locale": run.locale,
         "created_at": moment(run.created_at),
         "updated_at": moment(run.updated_at),
-        "steps": {
-            "total": len(states),
-            "done": states.count(StepStatus.DONE),
-            "failed": states.count(StepStatus.FAILED),
-            "running": states.count(StepStatus.RUNNING),
-        },
+        "steps": {**run.steps._asdict()},
         "questions": len(run.questions),
         "tokens": run.tokens,
         "cost_usd": str(run.money),
         "damage": run.damage,
-        "planning_seconds": times.planning,
-        "running_seconds": times.running,
-        "waiting_seconds": times.waiting,
+        "planning_seconds": run.times.planning,
+        "running_seconds": run.times.running,
+        "waiting_seconds": run.times.waiting,
     }
 
 

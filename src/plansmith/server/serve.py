@@ -41,7 +41,7 @@ from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.settings import Serve
-from plansmith.server.state import LiveAgent, RunList, ServerState
+from plansmith.server.state import LiveAgent, OpenRuns, ServerState
 from plansmith.server.tokens import TokenFile
 from plansmith.wiring import Parts, TeamSmiths, make_agents, make_model, make_smith
 
@@ -224,7 +224,7 @@ def make_state(
         background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log),
         log=log,
         metrics=Metrics(),
-        rows=RunList(smith),
+        open_runs=OpenRuns(smith),
         by=by or getpass.getuser(),
         leader=Leader(_lock_path(settings), clock),
         registry=registry,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -15,7 +15,6 @@ from plansmith.engine.journal import Journal
 from plansmith.errors import OtherTeam, PlansmithError
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.ports import Agent, Call, Closing
 from plansmith.server.background import BackgroundRuns
@@ -64,22 +63,21 @@ Row = dict[str, Json]
 
 
 class Listed(NamedTuple):
-    """A run in a list; `run` is None once the run is over."""
+    """An open run, and its row in a list."""
 
     row: Row
-    run: Run | None
-    metrics: PlanningFigures | None
+    run: Run
 
 
-class RunList:
-    """Caches the rows of runs for lists and sums."""
+class OpenRuns:
+    """Caches the open runs, which the inbox and every new stream read."""
 
     def __init__(self, smith: Plansmith) -> None:
         self._smith = smith
         self._position = -1
         self._listed: OrderedDict[str, Listed] = OrderedDict()
 
-    async def refresh(self) -> None:
+    async def _refresh(self) -> None:
         """Forgets runs that have changed."""
         store = self._smith.store
         if self._position < 0:
@@ -89,14 +87,14 @@ class RunList:
                 self._listed.pop(each.run, None)
             self._position = news[-1].position
 
-    async def listed(self, run_id: str) -> Listed:
-        """Returns the row of a run, also of a damaged one."""
+    async def _read(self, run_id: str) -> Listed:
+        """Returns an open run, also a damaged one."""
         known = self._listed.get(run_id)
         if known is not None:
             return known
         before = self._position
-        run, events = await self._smith.runs.journals.listed(run_id)
-        found = Listed(run_row(run, events), None if run.status.over else run, run.metrics)
+        run, summary = await self._smith.runs.journals.listed(run_id)
+        found = Listed(run_row(summary), run)
         # If the run changed while it was read, it is read again next time.
         if self._position == before:
             self._listed[run_id] = found
@@ -108,20 +106,10 @@ class RunList:
         """Forgets a removed run."""
         self._listed.pop(run_id, None)
 
-    async def newest(self, before: str = "") -> AsyncIterator[Listed]:
-        """Yields runs from the newest on, or older than the run of a cursor."""
-        await self.refresh()
-        ids = list(await self._smith.store.runs())
-        # The run of the cursor may have been removed: ids sort by time.
-        end = ids.index(before) if before in ids else None
-        for run_id in reversed(ids[:end]):
-            if end is not None or not before or run_id < before:
-                yield await self.listed(run_id)
-
-    async def open(self) -> list[Listed]:
+    async def all(self) -> list[Listed]:
         """Returns the open runs, oldest first."""
-        await self.refresh()
-        return [await self.listed(run_id) for run_id in await self._smith.store.open_runs()]
+        await self._refresh()
+        return [await self._read(run_id) for run_id in await self._smith.store.open_runs()]
 
 
 _LONGEST: Final = 300
@@ -137,15 +125,12 @@ class ServerState:
     background: BackgroundRuns
     log: Log
     metrics: Metrics
-    rows: RunList
+    open_runs: OpenRuns
     by: str
     leader: Leader
     teams: TeamSmiths
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
-    model_calls: dict[str, list[tuple[str, int]]] = field(
-        default_factory=dict[str, list[tuple[str, int]]]
-    )
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
 
 from pydantic import Field, ValidationError
 
-from plansmith.dialects.text import read_text, write_yaml
 from plansmith.engine.call import Callees
 from plansmith.errors import InvalidPlan, Misconfigured, Refused
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, Record, Whole, canonical_json
@@ -24,6 +24,11 @@ from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.names import Catalogue, Names
 from plansmith.ports import Clock, PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
+
+if TYPE_CHECKING:
+    from plansmith.dialects import text as dialect_text
+else:
+    lazy_modules(globals(), dialect_text="plansmith.dialects.text")
 
 REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter
 Name = Annotated[str, Field(pattern=r"^[^\W_][\w.-]{0,63}$")]
@@ -180,7 +185,7 @@ class TemplateBook:
 
     async def take_in(self, text: str | bytes, *, name: str = "", by: e.Who = "") -> Template:
         """Imports a template from a file, as the next version of its name."""
-        reading = read_text(text)
+        reading = dialect_text.read_text(text)
         if reading.problems:
             raise InvalidPlan(reading.problems)
         if not isinstance(reading.value, dict):
@@ -290,7 +295,7 @@ def runs_templates(plan: Plan | None) -> bool:
 def exported(template: Template, *, yaml: bool = False) -> Json | str:
     """Returns a template as it is written into a file: a value for JSON, or YAML text."""
     value = template.to_json()
-    return write_yaml(value) if yaml else value
+    return dialect_text.write_yaml(value) if yaml else value
 
 
 def given_template(name: str, plan: Plan) -> Template:

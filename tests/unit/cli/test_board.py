@@ -63,7 +63,7 @@ def test_a_map_step_shows_how_many_of_its_parts_are_done() -> None:
     shown = run(StepStatus.RUNNING)
     parts = {f"s0/{n}": StepState(status=StepStatus.DONE) for n in range(2)}
     parts["s0/2"] = StepState(status=StepStatus.RUNNING)
-    [row] = rows(replace(shown, steps={**shown.steps, **parts}), now=NOW, words=ENGLISH)
+    [row] = rows(shown.replace(steps={**shown.steps, **parts}), now=NOW, words=ENGLISH)
     assert "2/3 00:41" in row.text
 
 
@@ -85,9 +85,7 @@ def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:
     stream = io.StringIO()
     body = e.StepFailed(step="s", error=f"\x1b]0;x\x07{text}")
     actor = e.Actor(kind="system")
-    Lines(ENGLISH, stream).show(
-        shown, e.Event(run="r", number=1, at=NOW, by=actor, body=body, hash="h")
-    )
+    Lines(ENGLISH, stream).show(shown, e.next_event(body, run="r", at=NOW, by=actor))
     for shown_text in (row.text, stream.getvalue().removesuffix("\n")):
         kinds = {unicodedata.category(letter) for letter in shown_text}
         assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -101,14 +99,7 @@ def test_the_block_is_drawn_in_place_without_colours_where_none_are_wanted(
             return True
 
     monkeypatch.setenv("TERM", "xterm-256color")
-    event = e.Event(
-        run="r",
-        number=1,
-        at=NOW,
-        by=e.Actor(kind="system"),
-        body=e.RunCreated(request="x"),
-        hash="h",
-    )
+    event = e.next_event(e.RunCreated(request="x"), run="r", at=NOW, by=e.Actor(kind="system"))
     for no_colour in ("", "1"):
         monkeypatch.setenv("NO_COLOR", no_colour)
         stream = Terminal()

@@ -92,7 +92,7 @@ def test_a_crash_is_told_as_json_and_whole_on_stderr(
     def crash(_: argparse.Namespace) -> int:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(plans, "CHECK", plans.FileCommand(plans.CHECK.configure, crash))
+    monkeypatch.setattr(plans, "CHECK", plans.CHECK._replace(main=crash))
     code, out, err = cli("check", write(LOOK), "--json")
     told = error_of(out)
     assert (code, told["exit"], told["kind"]) == (1, 1, "Crash")

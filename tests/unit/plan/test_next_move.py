@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,7 +105,7 @@ def test_who_executes_a_run_says_when_no_step_can_start() -> None:
 def test_a_plan_that_nobody_started_does_not_go_on_by_itself() -> None:
     planned = run(plan=PLAN, phase=PLANNING)
     assert not goes_on(planned)
-    assert goes_on(replace(planned, options=RunOptions(mode="read_only")))
+    assert goes_on(planned.replace(options=RunOptions(mode="read_only")))
     assert goes_on(run())
     assert goes_on(run(cancel_asked=True))
     assert not goes_on(run(questions=ASKED))

@@ -13,7 +13,7 @@ from plansmith.plan.fold import GO_ON
 
 def lifted(**fields: Any) -> dict[e.LimitName, int]:
     """What a person grants by going on after this question."""
-    asked = e.QuestionAsked.model_validate({"question": "q", "text": "?"} | fields)
+    asked = e.QuestionAsked.from_json({"question": "q", "text": "?"} | fields)
     word = e.QuestionAnswered(question=asked.question, answer=GO_ON)
     return dict(run(*RUNNING, asked, word).grants)
 
@@ -32,7 +32,7 @@ def lifted(**fields: Any) -> dict[e.LimitName, int]:
 def test_a_question_of_the_first_release_is_known_by_its_name(
     fields: dict[str, Any], kind: str
 ) -> None:
-    asked = e.QuestionAsked.model_validate({"text": "?"} | fields)
+    asked = e.QuestionAsked.from_json({"text": "?"} | fields)
     assert asked.asks == kind
 
 
@@ -50,7 +50,7 @@ def test_no_question_of_a_plan_lifts_a_limit_by_its_name(kind: str) -> None:
 
 def test_a_limit_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="limit"):
-        e.QuestionAsked.model_validate({"question": "q", "text": "?", "limit": "moon"})
+        e.QuestionAsked.from_json({"question": "q", "text": "?", "limit": "moon"})
 
 
 def test_a_run_says_nothing_of_options_and_origin_that_nobody_gave() -> None:

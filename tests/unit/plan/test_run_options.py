@@ -57,7 +57,7 @@ def test_the_options_of_an_old_journal_are_written_back_byte_for_byte(
     options: dict[str, Any],
 ) -> None:
     body: dict[str, Any] = {"request": "r"} | ({"options": options} if options else {})
-    created = RunCreated.model_validate(body)
+    created = RunCreated.from_json(body)
     assert canonical_json(created.to_json()) == canonical_json(body)
     assert canonical_json(created.replace(folder="").to_json()) == canonical_json(body)
 
@@ -129,6 +129,6 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(
 def test_the_figures_of_an_old_plan_are_written_back_byte_for_byte(figures: dict[str, Any]) -> None:
     picks = [{"name": "weather", "reason": ""}]
     body: dict[str, Any] = {"plan": {"steps": []}, "metrics": figures, "picks": picks}
-    written = PlanProposed.model_validate(body).to_json()
+    written = PlanProposed.from_json(body).to_json()
     assert canonical_json(written["metrics"]) == canonical_json(figures)
     assert written["picks"] == picks

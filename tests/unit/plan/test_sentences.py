@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 import plansmith
 from plansmith.plan.events import ReviewAsked, RunFinished
@@ -103,7 +102,7 @@ def test_very_many_texts_become_one_that_can_be_shown_and_stored() -> None:
     parts = [Sentence("end.failed", steps=[str(number)]) for number in range(3_000)]
     ended = RunFinished(status="failed", reason=joined(parts))
     assert ended.reason == "; ".join(parts)
-    assert RunFinished.model_validate_json(ended.model_dump_json()) == ended
+    assert RunFinished.from_json(ended.to_json()) == ended
     assert in_language(ended.reason, "zh").count("；") == 2_999
 
 
@@ -118,7 +117,7 @@ def test_a_sentence_is_stored_as_its_code_and_fields_and_read_back() -> None:
     )
     stored = json.loads(json.dumps(body.to_json()))
     assert stored["reason"] == {"code": "end.no_plan", "fields": {"reason": {"code": "ps.no_plan"}}}
-    read = RunFinished.model_validate(stored)
+    read = RunFinished.from_json(stored)
     assert read == body
     assert in_language(read.reason, "zh") == "没有得到计划：没有计划"
     assert body.shown_json()["reason"] == "no plan could be made: no plan"
@@ -127,17 +126,17 @@ def test_a_sentence_is_stored_as_its_code_and_fields_and_read_back() -> None:
 
 def test_the_plain_sentence_of_an_earlier_release_stays_as_it_is() -> None:
     stored = {"hash": "h", "reasons": ["n changes something with note"]}
-    read = ReviewAsked.model_validate(stored)
+    read = ReviewAsked.from_json(stored)
     assert read.to_json() == stored
     assert in_language(read.reasons[0], "zh") == "n changes something with note"
 
 
 def test_a_sentence_of_a_newer_release_is_shown_by_its_code_and_kept_as_it_is() -> None:
     stored = {"status": "done", "reason": {"code": "end.later", "fields": {"n": 3, "who": "ada"}}}
-    read = RunFinished.model_validate(stored)
+    read = RunFinished.from_json(stored)
     assert read.to_json() == stored
     assert read.reason == "end.later (3, ada)"
-    fewer = RunFinished.model_validate({"status": "done", "reason": {"code": "end.failed"}})
+    fewer = RunFinished.from_json({"status": "done", "reason": {"code": "end.failed"}})
     assert fewer.reason == "failed: "
 
 
@@ -156,8 +155,8 @@ def test_a_sentence_of_a_newer_release_is_shown_by_its_code_and_kept_as_it_is() 
     ],
 )
 def test_whatever_else_stands_in_the_place_of_a_text_is_refused(reason: object) -> None:
-    with pytest.raises(ValidationError):
-        RunFinished.model_validate({"status": "done", "reason": reason})
+    with pytest.raises(ValueError, match=r"text|code|str"):
+        RunFinished.from_json({"status": "done", "reason": reason})
 
 
 def test_a_field_cannot_bring_in_a_field_of_the_sentence_around_it() -> None:
@@ -195,5 +194,5 @@ def test_sentences_that_are_very_deep_in_one_another_are_refused() -> None:
     reason: dict[str, object] = {"code": "end.same_plan"}
     for _ in range(500):
         reason = {"code": "text.both", "fields": {"first": reason, "then": "x"}}
-    with pytest.raises(ValidationError, match="too deep"):
-        RunFinished.model_validate({"status": "failed", "reason": reason})
+    with pytest.raises(ValueError, match="too deep"):
+        RunFinished.from_json({"status": "failed", "reason": reason})

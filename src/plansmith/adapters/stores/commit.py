@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from plansmith.adapters.stores.rows import Entry
+from plansmith.adapters.stores.rows import Entry, SummaryCells
 from plansmith.errors import JournalError
 
 
@@ -33,14 +33,22 @@ class Request:
 
 
 class Append(Request):
-    """Events of one run, and values, that become durable together."""
+    """Events of one run, and values, that become durable together; the status after them."""
 
-    __slots__ = ("entries", "run", "values")
+    __slots__ = ("entries", "run", "status", "summary", "values")
 
     def __init__(
-        self, run: str = "", entries: Sequence[Entry] = (), values: Sequence[tuple[str, bytes]] = ()
+        self,
+        run: str = "",
+        entries: Sequence[Entry] = (),
+        values: Sequence[tuple[str, bytes]] = (),
+        *,
+        status: str = "",
+        summary: SummaryCells | None = None,
     ) -> None:
         super().__init__()
+        self.status = status
+        self.summary = summary
         self.run = run
         self.entries = entries
         self.values = values

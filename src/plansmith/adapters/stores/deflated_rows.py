@@ -6,14 +6,13 @@ computes the chain from the last whole hash on, and so knows the hash of every e
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.rows import Row
-from plansmith.plan.chain import event_text, moment
+from plansmith.plan.chain import hash_of, moment, run_text
 
 _WHOLE_HASH_EVERY: Final = 16
 _MARK_BYTES: Final = 4
@@ -83,11 +82,11 @@ def _plain(run: str, number: int, data: object, before: str | None) -> Row:
     mark = data[:length].hex()
     try:
         at, kind, by, body = _decoded(run, data[length:])
-        whole = event_text(run, number, at, before or "", (body, by))
+        place = number, run_text(run)
+        digest = hash_of(at.encode(), (before or "").encode(), body, by, *place)
         row = Row(number, kind, at, by.decode(), mark, body.decode())
     except (ValueError, IndexError, OverflowError, zlib.error):
         return Row(number, "", "", "", "", data.hex())
-    digest = hashlib.sha256(whole).hexdigest()
     return row._replace(hash=digest) if before is not None and digest.startswith(mark) else row
 
 

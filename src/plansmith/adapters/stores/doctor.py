@@ -23,7 +23,8 @@ from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
-from plansmith.ports import PlanStore
+from plansmith.plan.summary import RunSummary
+from plansmith.ports import Headline, PlanStore, SummaryStore
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000
@@ -40,7 +41,7 @@ class Finding:
     hint: str = ""
 
 
-class _Examined(PlanStore, Protocol):
+class _Examined(PlanStore, SummaryStore, Protocol):
     """A store that can also count values that no event mentions."""
 
     async def unmentioned(self) -> int: ...
@@ -66,6 +67,10 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
 
 async def verify(store: PlanStore, run: str) -> int:
     """Verifies a run's hash chain, its fold and all results; returns its number of events."""
+    return len((await _verified(store, run)).events)
+
+
+async def _verified(store: PlanStore, run: str) -> Journal:
     journal = Journal(run, store=store, clock=SystemClock())
     await journal.catch_up()
     journal.need_sound()
@@ -79,7 +84,7 @@ async def verify(store: PlanStore, run: str) -> int:
                 await store.get(event.body.result)
             except JournalDamaged as lost:
                 raise JournalDamaged(lost.message, hint=_without(journal)) from None
-    return len(events)
+    return journal
 
 
 def _without(journal: Journal) -> str:
@@ -92,15 +97,44 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     examined: _Examined = store
     try:
         missing = await missing_runs(examined)
-        runs = list(await examined.runs())
+        count = len(await examined.runs())
+        some = await examined.headlines(limit=count if sample is None else sample)
     except PlansmithError as error:
         return [_error("journals", error)]
-    some = runs if sample is None else runs[len(runs) - min(sample, len(runs)) :]
-    damaged = [found for run in some if (found := await _damage(examined, run))]
-    summary = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
+    damaged: list[Finding] = []
+    wrong: list[tuple[int, RunSummary]] = []
+    for each in reversed(some):
+        try:
+            found = await (await _verified(examined, each.run)).summary()
+        except PlansmithError as error:
+            damaged.append(_error(f"run {each.run}", error))
+        else:
+            wrong += [] if _agrees(each, found) else [(each.last, found)]
+    summary = f"{len(some)} of {count} runs verified, {len(damaged)} damaged"
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
     journals = Finding(level, "journals", summary)
-    return [*missing, *damaged[:_SHOWN], journals, await _values(examined)]
+    summaries = await _summaries(examined, wrong)
+    return [*missing, *damaged[:_SHOWN], journals, summaries, await _values(examined)]
+
+
+def _agrees(stored: Headline, found: RunSummary) -> bool:
+    """Tells whether the status and the summary are those of the journal, or not told at all."""
+    if found.number != stored.last:
+        return True  # it went on meanwhile
+    return stored.status in ("", found.status) and stored.summary in (None, found)
+
+
+async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
+    """Stores the right summaries instead of wrong ones."""
+    if not wrong:
+        return Finding("ok", "summaries", "they say what the journals say")
+    try:
+        await store.keep_summaries(wrong)
+    except PlansmithError as error:
+        return _error("summaries", error)
+    runs = ", ".join(summary.run for _, summary in wrong[:_SHOWN])
+    what = f"{len(wrong)} did not say what the journals say, and were made again: {runs}"
+    return Finding("warning", "summaries", what)
 
 
 async def missing_runs(store: Any) -> list[Finding]:
@@ -117,14 +151,6 @@ async def _values(store: _Examined) -> Finding:
         return _error("values", error)
     summary = f"{unused} values are mentioned by no event"
     return Finding("ok", "values", summary, "retention removes them" if unused else "")
-
-
-async def _damage(store: PlanStore, run: str) -> Finding | None:
-    try:
-        await verify(store, run)
-    except PlansmithError as error:
-        return _error(f"run {run}", error)
-    return None
 
 
 def _error(subject: str, error: PlansmithError) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
@@ -20,8 +20,8 @@ from plansmith.adapters.stores.database import (
     open_database,
 )
 from plansmith.adapters.stores.ends import End, Ends
-from plansmith.adapters.stores.rows import COLUMNS, DOCTOR, day_of, stale
-from plansmith.adapters.stores.statements import SQLITE, Change
+from plansmith.adapters.stores.rows import COLUMNS, DOCTOR, SUMMARY_COLUMNS, day_of, stale
+from plansmith.adapters.stores.statements import SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 
 # With eight cells a row still within what any SQLite takes in one statement.
@@ -117,8 +117,10 @@ class Ledger:
             self._load_heads(connection, appends)
             known = self._last_run
             heads, events, values = self._rows(appends)
-            runs = [(head.id, run, head.number) for run, head in heads.items()]
-            _insert(connection, "INSERT INTO runs (id, name, last) VALUES", runs, _UPDATE_LAST)
+            told = {each.run: each.status for each in appends if each.error is None}
+            runs = [(head.id, run, head.number, told[run]) for run, head in heads.items()]
+            _insert(connection, _INTO_RUNS, runs, _UPDATE_LAST)
+            _insert(connection, _INTO_SUMMARIES, _summaries(appends, heads), SUM_UP_AGAIN)
             _insert(connection, _INTO_EVENTS, events)
             _insert(connection, _INTO_CONTENTS, values, _PUT_AGAIN)
             if self._last_run > known:
@@ -218,13 +220,27 @@ _HEADS: Final = """
     SELECT name, runs.id, last, hash FROM runs
     JOIN events ON events.run = runs.id AND number = last
 """
-_UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
+_UPDATE_LAST: Final = (
+    "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
+)
+_INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
 # A value put again is young again, so that retention does not take it from its new user.
 _PUT_AGAIN: Final = (
     "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
 )
+
+
+def _summaries(appends: Sequence[Append], heads: Mapping[str, Head]) -> _Rows:
+    """Returns the last summary of each run that has one."""
+    found = {
+        each.run: (heads[each.run].id, *each.summary)
+        for each in appends
+        if each.error is None and each.summary is not None
+    }
+    return list(found.values())
 
 
 def _insert(

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, Final, cast
 
-from plansmith.adapters.stores.batched_reads import ANY_RUN
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.data import Content, Json, canonical_json, content_of
-from plansmith.plan.events import Event
-from plansmith.plan.schedules import Fire, Schedule
-from plansmith.ports import News, Sound
+from plansmith.lazy import lazy_modules
+from plansmith.ports import DayTotal, Headline, News, Planned, Sound
+
+if TYPE_CHECKING:
+    from plansmith.plan import data
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.schedules import Fire, Schedule
+    from plansmith.plan.summary import RunSummary
+else:
+    lazy_modules(globals(), data="plansmith.plan.data")
+
+_ANY_RUN: Final = ""  # the name that no run has
 
 
 class MemoryStore:
@@ -29,8 +38,17 @@ class MemoryStore:
         self._fires: dict[tuple[str, datetime], Fire] = {}
         self._aside: dict[str, list[Event]] = {}
         self._owners: dict[str, str] = {}
+        self._statuses: dict[str, str] = {}
+        self._summaries: dict[str, RunSummary] = {}
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+    ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         if not events:
             return
@@ -43,11 +61,14 @@ class MemoryStore:
                     hint="read the run again and decide again",
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
-        self._values |= dict(map(content_of, values))
+        self._values |= dict(map(data.content_of, values))
         self._events.setdefault(run, []).extend(events)
+        self._statuses[run] = status
+        if summary is not None:
+            self._summaries[run] = summary
         start = len(self._news) + 1
         self._news += [News(at, run, each.number) for at, each in enumerate(events, start=start)]
-        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(ANY_RUN, ())]:
+        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
             waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
@@ -74,7 +95,7 @@ class MemoryStore:
         """Returns the newest position once it is after the given one."""
         while len(self._news) <= after:
             news = asyncio.Event()
-            self._waiting.setdefault(ANY_RUN, []).append(news)
+            self._waiting.setdefault(_ANY_RUN, []).append(news)
             await news.wait()
         return len(self._news)
 
@@ -82,9 +103,66 @@ class MemoryStore:
         """Returns the ids of all runs, oldest first."""
         return list(self._events)
 
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
+        found: list[Headline] = []
+        older = before not in self._events
+        for run in reversed(self._events):
+            wanted = older and (before in self._events or not before or run < before)
+            if wanted and (not statuses or self._statuses[run] in statuses):
+                summary = self._summaries.get(run)
+                if not text or summary is None or summary.has(text):
+                    found.append(self._headline(run))
+            older = older or run == before
+            if len(found) == limit:
+                break
+        return found
+
+    def _headline(self, run: str) -> Headline:
+        last, summary = len(self._events[run]), self._summaries.get(run)
+        current = summary if summary is not None and summary.number == last else None
+        return Headline(run, last, self._statuses[run], current)
+
+    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event, and some of the others."""
+        found = map(self._headline, self._events)
+        return [each for each in found if each.summary is None][:limit]
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        return Counter(self._statuses.values())
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        return [
+            DayTotal(each.day, str(each.money), 1, each.tokens) for each in self._summaries.values()
+        ]
+
+    async def planned(self) -> Sequence[Planned]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        return [
+            Planned(each.figures, each.models) for each in self._summaries.values() if each.planned
+        ]
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number."""
+        for last, each in summaries:
+            if len(self._events.get(each.run, ())) == last:
+                self._summaries[each.run] = each
+                if not each.damage:
+                    self._statuses[each.run] = each.status.value
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids that come right before and after each of these when sorted."""
+        ordered = sorted(self._events)
+        places = [ordered.index(run) for run in runs]
+        return [*{each for at in places for each in ordered[max(at - 1, 0) : at + 2]}]
+
     async def put(self, value: Json) -> str:
         """Stores a value once and returns its content hash."""
-        digest, self._values[digest] = content_of(value)
+        digest, self._values[digest] = data.content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
@@ -96,7 +174,7 @@ class MemoryStore:
     async def keep_template(self, name: str, value: Json) -> int:
         """Stores the next version of a template, unless it equals the last one."""
         versions = self._templates.setdefault(name, [])
-        text = canonical_json(value)
+        text = data.canonical_json(value)
         if not versions or versions[-1][0] != text:
             versions.append((text, False))
         return len(versions)
@@ -135,13 +213,15 @@ class MemoryStore:
         moved = journal[after:]
         self._aside.setdefault(run, []).extend(moved)
         del journal[after:]
+        self._statuses[run] = ""
+        self._summaries.pop(run, None)
         await self.append(events)
         return len(moved)
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
         """Returns the events of a run that were set aside, oldest first."""
         moved = self._aside.get(run, ())
-        return [(each.number, canonical_json(each.to_json())) for each in moved]
+        return [(each.number, data.canonical_json(each.to_json())) for each in moved]
 
     async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
         """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""

@@ -3,6 +3,7 @@
 Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
 so that earlier releases no longer write there. Then the rows are moved in many small transactions;
 then it is version 9. A process that opens the store continues where another one stopped.
+One more transaction makes version 10.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ from plansmith.adapters.stores import schemas
 from plansmith.adapters.stores.broken_pages import SoundRows, or_without_removing
 from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
 from plansmith.adapters.stores.rows import COLUMNS
+from plansmith.adapters.stores.status_migration import (
+    tell_statuses_postgres,
+    tell_statuses_sqlite,
+)
 from plansmith.errors import Misconfigured
 from plansmith.plan.chain import moment
 
-VERSION: Final = 9
+VERSION: Final = 10
 _MOVING: Final = 8
+_MOVED: Final = 9
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.
@@ -146,8 +152,13 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
         elif done < _MOVING:
             _begin_sqlite(connection, done)
             connection.execute(f"PRAGMA user_version = {_MOVING}")
-    if 0 < done < VERSION:
+    if 0 < done < _MOVED:
         _move_sqlite(connection, name)
+    with _transaction(connection):
+        if _number(connection, "user_version") == _MOVED:
+            _run(connection, schemas.FROM_9)
+            tell_statuses_sqlite(connection)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _begin_sqlite(connection: sqlite3.Connection, done: int) -> None:
@@ -236,7 +247,7 @@ class _MoveSqlite:
                 self._connection.executemany(_insert(table, "?"), plain(rows))
             for table in ("place", "gone", *_OLD_TABLES) if removing else ():
                 self._connection.execute(f"DROP TABLE old_{table}")
-            self._connection.execute(f"PRAGMA user_version = {VERSION}")
+            self._connection.execute(f"PRAGMA user_version = {_MOVED}")
 
 
 _SOME: Final = "SELECT id, name FROM runs WHERE id > ? ORDER BY id LIMIT ?"
@@ -296,8 +307,13 @@ async def migrate_postgres(connection: Any) -> None:
             await _refuse_encoding(connection)
             if done < _MOVING:
                 await _begin_postgres(connection, done)
-        if 0 < done < VERSION:
+        if 0 < done < _MOVED:
             await _move_postgres(connection)
+        async with connection.transaction():
+            if await schema_version(connection) == _MOVED:
+                await connection.execute(schemas.FROM_9)
+                await tell_statuses_postgres(connection)
+                await _note(connection, VERSION)
     finally:
         if not connection.closed:
             await connection.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
@@ -339,7 +355,7 @@ async def _move_postgres(connection: Any) -> None:
             await _insert_all(connection, table, plain(rows))
         for table in _OLD_TABLES:
             await connection.execute(f"DROP TABLE old_{table}")
-        await _note(connection, VERSION)
+        await _note(connection, _MOVED)
 
 
 async def _move_run_in_postgres(connection: Any, key: int, run: str) -> int:

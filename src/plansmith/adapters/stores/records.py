@@ -22,10 +22,12 @@ from plansmith.adapters.stores.rows import (
     stale,
 )
 from plansmith.adapters.stores.statements import Change, Dialect, Parameters
+from plansmith.adapters.stores.summaries import OPEN, SummaryReads, cells_of
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import News
 
 _SPARED_FIRES: Final = 100
@@ -60,22 +62,32 @@ class Database:
     ends: Ends | None = None
 
 
-class DatabaseStore:
+class DatabaseStore(SummaryReads):
     """A store over a database: values, lists of runs, templates, schedules, owners."""
 
     def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
+        super().__init__(database.query, database.transact)
         self._database = database
         self._values = values
         self._followers = followers
         self._closed = False
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+    ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         entries = entries_of(events)
         texts = [content_of(value) for value in values]
         if entries or texts:
             run = events[0].run if events else ""
-            await self._database.submit(Append(run, entries, texts))
+            cells = cells_of(summary) if summary is not None else None
+            request = Append(run, entries, texts, status=status, summary=cells)
+            await self._database.submit(request)
             self._values.keep(texts)
 
     async def put(self, value: Json) -> str:
@@ -100,7 +112,7 @@ class DatabaseStore:
 
     async def open_runs(self) -> Sequence[str]:
         """Returns the ids of the runs that are not over, oldest first."""
-        return [head.run for head in await self.heads() if not head.over]
+        return [str(row[0]) for row in await self._database.query(OPEN, {})]
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Returns the events of all runs after a position, in the order they became durable."""
@@ -155,9 +167,9 @@ class DatabaseStore:
     async def prune(self, before: datetime) -> Pruned:
         """Deletes runs and fires that ended before a moment, then values no event mentions."""
         self._values.forget()
-        old = [head for head in await self.heads() if head.over and head.at < before]
-        runs = await self._delete({head.run: head.number for head in old})
         spared = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
+        old = await self._database.query(sql.OVER_BEFORE, spared)
+        runs = await self._delete({str(run): int(number) for run, number in old})
         fires = await self._database.execute(sql.OLD_FIRES, spared)
         # A value put a moment ago may not have its event yet.
         day = min(day_of(before), day_of(self._database.now() - timedelta(days=1)))
@@ -212,6 +224,7 @@ class DatabaseStore:
         before = {"before": entries[0].before if entries else ""}
         steps: list[tuple[str, Sequence[Parameters]]] = [
             (sql.CUT, [where]),
+            *((step, [where]) for step in sql.FORGET_SUMMARY),
             (dialect.take, [{"count": len(entries)}]),
             *([(sql.ADD, rows)] if rows else []),
             (sql.END, [{"run": run, "last": last}]),

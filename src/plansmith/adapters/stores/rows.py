@@ -7,7 +7,6 @@ A row of the table `events` holds the parts of the text that was hashed, as they
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,13 +14,14 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.chain import event_text, moment
-from plansmith.plan.data import Json
-from plansmith.plan.events import Event, read_event
+from plansmith.plan.chain import hash_of, moment, run_text
+from plansmith.plan.data import Json, read_canonical
+from plansmith.plan.events import Event, stored_event
 from plansmith.ports import Sound
 
 DOCTOR: Final = "`plansmith doctor` says what is damaged, and what can be done about it"
 COLUMNS: Final = "number, type, at, by, hash, body"
+SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HASH: Final = re.compile("[0-9a-f]{64}")
 
@@ -47,6 +47,17 @@ class Entry(NamedTuple):
     def number(self) -> int:
         """The number of the event in its run."""
         return self.row.number
+
+
+class SummaryCells(NamedTuple):
+    """A summary as a database row, without its run: the cells of `SUMMARY_COLUMNS`."""
+
+    number: int
+    day: str
+    tokens: int
+    cost: str
+    planning: str | None
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +89,11 @@ def entries_of(events: Sequence[Event]) -> list[Entry]:
 
 
 def _entry(event: Event) -> Entry:
-    at, (body, by) = moment(event.at), event.texts
-    text = event_text(event.run, event.number, at, event.before, (body, by))
-    digest = hashlib.sha256(text).hexdigest()
-    if digest != event.hash:
-        raise JournalDamaged(f"event {event.number} of run {event.run} was altered")
-    row = Row(event.number, event.body.type, at, by.decode(), digest, body.decode())
+    at, body, by, number = moment(event.at), event.body_text, event.by_text, event.number
+    before, run = event.before.encode(), run_text(event.run)
+    if hash_of(at.encode(), before, body, by, number, run) != event.hash:
+        raise JournalDamaged(f"event {number} of run {event.run} was altered")
+    row = Row(number, event.body.type, at, by.decode(), event.hash, body.decode())
     return Entry(row, event.before)
 
 
@@ -128,17 +138,15 @@ def _read(run: str, rows: Iterable[Sequence[object]], *, after: int) -> Iterator
 def _checked(run: str, row: Row, before: str) -> Event:
     altered = JournalDamaged(f"event {row.number} of run {run} was altered", hint=DOCTOR)
     try:
-        texts = row.body.encode(), row.by.encode()
-        text = event_text(run, row.number, row.at, before, texts)
+        body, by = row.body.encode(), row.by.encode()
+        digest = hash_of(row.at.encode(), before.encode(), body, by, row.number, run_text(run))
     except UnicodeEncodeError:  # a byte of it is no text any more
         raise altered from None
-    if hashlib.sha256(text).hexdigest() != row.hash:
+    if digest != row.hash:
         raise altered
-    try:
-        event = read_event(cast("dict[str, Json]", json.loads(text)) | {"hash": row.hash})
-    except (ValueError, RecursionError) as error:  # no JSON, or far too deep: not by this release
-        words = f"event {row.number} of run {run} cannot be read: {error}"
-        raise JournalDamaged(words, hint=DOCTOR) from None
+    event = stored_event(
+        run=run, number=row.number, at=row.at, by=by, body=body, before=before, hash=row.hash
+    )
     if event.body.type != row.type:
         raise altered
     return event
@@ -169,7 +177,7 @@ def read_value(digest: str, text: object) -> Json:
     data = text.encode(errors="replace") if isinstance(text, str) else b""
     if hashlib.sha256(data).hexdigest() != digest:
         raise JournalDamaged(f"the value stored under {digest} was altered", hint=DOCTOR)
-    return cast("Json", json.loads(data))
+    return read_canonical(data)
 
 
 def day_of(moment: datetime) -> str:

@@ -9,7 +9,12 @@ from typing import Final
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
 # position that was given, so that none comes twice.
 _COUNTS: Final = """
-    CREATE TABLE runs ({id}, name text NOT NULL UNIQUE, last integer NOT NULL){half_full};
+    CREATE TABLE runs (
+        {id},
+        name text NOT NULL UNIQUE,
+        last integer NOT NULL,
+        status text NOT NULL DEFAULT ''
+    ){half_full};
     CREATE TABLE tally (runs integer NOT NULL);
     INSERT INTO tally VALUES (0);
     CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL){no_rowid};
@@ -17,6 +22,23 @@ _COUNTS: Final = """
 _COUNTER: Final = """
     CREATE TABLE counter (position bigint NOT NULL){tenth_full};
     INSERT INTO counter VALUES (0);
+"""
+# What lists and sums need of a run as of event `number`. `unsummed` are the runs from before
+# there were summaries; an open run may also have newer events than its summary.
+_SUMMARIES: Final = """
+    CREATE INDEX runs_status ON runs (status, id);
+    CREATE TABLE summaries (
+        run integer PRIMARY KEY,
+        number integer NOT NULL,
+        day text NOT NULL,
+        tokens bigint NOT NULL,
+        cost text NOT NULL,
+        planning text,
+        body text NOT NULL
+    );
+    CREATE INDEX summaries_day ON summaries (day, cost, tokens);
+    CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
+    CREATE TABLE unsummed (run integer PRIMARY KEY);
 """
 _TABLES: Final = """
     CREATE TABLE events (
@@ -79,8 +101,13 @@ _IN_POSTGRES: Final = {
     "half_full": " WITH (fillfactor = 50)",
     "tenth_full": " WITH (fillfactor = 10)",
 }
-SQLITE: Final = (_COUNTS + _COUNTER + _TABLES).format(**_IN_SQLITE)
-POSTGRES: Final = (_COUNTS + _COUNTER + _TABLES).format(**_IN_POSTGRES)
+SQLITE: Final = (_COUNTS + _COUNTER + _TABLES + _SUMMARIES).format(**_IN_SQLITE)
+POSTGRES: Final = (_COUNTS + _COUNTER + _TABLES + _SUMMARIES).format(**_IN_POSTGRES)
+FROM_9: Final = f"""
+    ALTER TABLE runs ADD COLUMN status text NOT NULL DEFAULT '';
+    {_SUMMARIES}
+    INSERT INTO unsummed SELECT id FROM runs;
+"""  # noqa: S608 - constants
 # From version 7, whose rows are moved afterwards.
 _SQLITE_RENAMES: Final = """
     ALTER TABLE run RENAME TO runs;

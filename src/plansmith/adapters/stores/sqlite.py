@@ -88,9 +88,9 @@ class SqliteStore(DatabaseStore):
             need_end(run, end, last, placed[-1][4] if placed else None)
             return read_journal(run, placed, after=after)
 
-        # Remembered before the rows are read: what others write meanwhile is in both or in none.
-        end = await self._in_thread(lambda: self._ledger.ends.of(run))
-        rows = await self._journals.get((run, after)) or ()
+        if self._closed:
+            raise closed()
+        end, rows = await self._journals.get((run, after)) or (None, ())
         # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
         # two threads that both compute only take the interpreter from each other.
         return decoded(rows) if len(rows) <= _FEW else await self._in_thread(lambda: decoded(rows))
@@ -185,13 +185,14 @@ class SqliteStore(DatabaseStore):
 
     async def _read_journals(
         self, keys: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], _Rows]:
-        return await self._read(
-            lambda connection: {
-                (run, start): connection.execute(_EVENTS, (start, run)).fetchall()
-                for run, start in keys
-            }
-        )
+    ) -> Mapping[tuple[str, int], tuple[End | None, _Rows]]:
+        def read(connection: sqlite3.Connection) -> dict[tuple[str, int], tuple[End | None, _Rows]]:
+            # Before the rows: what others write meanwhile is in both or in none.
+            ends = [self._ledger.ends.of(run) for run, _ in keys]
+            rows = (connection.execute(_EVENTS, (start, run)).fetchall() for run, start in keys)
+            return dict(zip(keys, zip(ends, rows, strict=True), strict=True))
+
+        return await self._read(read)
 
     async def _read_values(self, hashes: Sequence[str]) -> Mapping[str, object]:
         return await self._read(lambda connection: dict(_in_parts(connection, _VALUES, hashes)))

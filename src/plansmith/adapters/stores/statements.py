@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.commit import Append
-from plansmith.adapters.stores.rows import COLUMNS, Row
+from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Row, SummaryCells
 
 Parameters = Mapping[str, object]
 
@@ -64,6 +64,10 @@ HEADS: Final = """
     LEFT JOIN events AS newest ON newest.run = runs.id AND newest.number = last
     ORDER BY runs.id
 """
+OVER_BEFORE: Final = """
+    SELECT name, last FROM runs JOIN events ON events.run = runs.id AND number = last
+    WHERE type = 'run_finished' AND at < :before
+"""
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
     WHERE position > :after ORDER BY position LIMIT :most
@@ -77,8 +81,18 @@ DELETE_CONTENT: Final = """
         SELECT 1 FROM events WHERE position > :seen AND body LIKE :pattern
     )
 """
+SUM_UP_AGAIN: Final = """
+    ON CONFLICT (run) DO UPDATE SET number = excluded.number, day = excluded.day,
+        tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
+        body = excluded.body
+"""
 IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = coalesce(:number, last)"
+FORGET_SUMMARY: Final = (
+    "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
+    "DELETE FROM unsummed WHERE run = (SELECT id FROM runs WHERE name = :run)",
+)
 DELETE_RUN: Final = (
+    *FORGET_SUMMARY,
     "DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = :run)",
     "DELETE FROM owners WHERE run = :run",
     "DELETE FROM set_aside WHERE run = :run",
@@ -104,7 +118,7 @@ ADD: Final = f"""
     SELECT counter.position - :back, runs.id, :number, :type, :at, :by, :hash, :body
     FROM runs CROSS JOIN counter WHERE name = :run
 """  # noqa: S608 - constants
-END: Final = "UPDATE runs SET last = :last WHERE name = :run"
+END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
 
 OWNERS: Final = "SELECT run, owner FROM owners ORDER BY run"
@@ -176,11 +190,11 @@ APPEND: Final = f"""
         SELECT * FROM unnest(
             %(runs)b::text[], %(lasts)b::int[], %(befores)b::text[], %(places)b::int[],
             %(numbers)b::int[], %(types)b::text[], %(ats)b::text[], %(bys)b::text[],
-            %(hashes)b::text[], %(bodies)b::text[]
-        ) AS unit (name, last, before, place, {COLUMNS})
+            %(hashes)b::text[], %(bodies)b::text[], %(statuses)b::text[]
+        ) AS unit (name, last, before, place, {COLUMNS}, status)
     ), made AS (
-        INSERT INTO runs (name, last)
-        SELECT name, last FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
+        INSERT INTO runs (name, last, status)
+        SELECT name, last, status FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
         ON CONFLICT (name) DO NOTHING RETURNING id, name
     ), following AS (
         SELECT id, name FROM made
@@ -194,10 +208,19 @@ APPEND: Final = f"""
         FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
         ON CONFLICT DO NOTHING RETURNING run
     ), won AS (
-        SELECT name, id, last, number FROM unit JOIN following USING (name)
+        SELECT name, id, last, number, status FROM unit JOIN following USING (name)
         WHERE id IN (SELECT run FROM opened)
     ), ended AS (
-        UPDATE runs SET last = won.last FROM won WHERE runs.id = won.id AND won.number > 1
+        UPDATE runs SET last = won.last, status = won.status
+        FROM won WHERE runs.id = won.id AND won.number > 1
+    ), summed AS (
+        INSERT INTO summaries (run, {SUMMARY_COLUMNS})
+        SELECT id, {", ".join(f"sum.{each}" for each in SummaryCells._fields)} FROM unnest(
+            %(sum_runs)b::text[], %(sum_numbers)b::int[], %(sum_days)b::text[],
+            %(sum_tokens)b::bigint[], %(sum_costs)b::text[], %(sum_plannings)b::text[],
+            %(sum_bodies)b::text[]
+        ) AS sum (name, {SUMMARY_COLUMNS}) JOIN won USING (name) ORDER BY id
+        {SUM_UP_AGAIN}
     ), counted AS (
         UPDATE tally SET runs = runs + (SELECT count(*) FROM made)
         WHERE EXISTS (SELECT FROM made)
@@ -277,11 +300,27 @@ def columns_of(
         "rest_runs": [run for _, run, _ in rest],
         "rest_places": [place for place, _, _ in rest],
         **_cells("rest_", [row for _, _, row in rest]),
+        **_summaries(units),
         "count": count,
         "value_runs": [run for run, _, _ in values],
         "value_hashes": [digest for _, digest, _ in values],
         "values": [text for _, _, text in values],
         "day": day,
+    }
+
+
+def _summaries(units: Mapping[str, Sequence[Append]]) -> dict[str, list[object]]:
+    """Returns the statuses of all units, and the last summary of those that have one."""
+    found: dict[str, SummaryCells] = {}
+    for request in (each for requests in units.values() for each in requests):
+        if request.summary is not None:
+            found[request.run] = request.summary
+    names = ("numbers", "days", "tokens", "costs", "plannings", "bodies")
+    columns = zip(*found.values(), strict=True) if found else [()] * len(names)
+    return {
+        "statuses": [requests[-1].status for requests in units.values()],
+        "sum_runs": list(found),
+        **{f"sum_{name}": list(each) for name, each in zip(names, columns, strict=True)},
     }
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from plansmith.adapters.stores.database import Synchronous
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from plansmith.adapters.stores import memory, postgres, sqlite
+    from plansmith.adapters.stores.database import Synchronous
+else:
+    lazy_modules(
+        globals(),
+        memory="plansmith.adapters.stores.memory",
+        postgres="plansmith.adapters.stores.postgres",
+        sqlite="plansmith.adapters.stores.sqlite",
+    )
 
 HINT: Final = (
     "memory, sqlite:///relative/file.db, sqlite:////absolute/file.db "
@@ -20,13 +28,13 @@ HINT: Final = (
 _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
 
 
-def open_store(url: str) -> MemoryStore | SqliteStore | PostgresStore:
+def open_store(url: str) -> memory.MemoryStore | sqlite.SqliteStore | postgres.PostgresStore:
     """Returns the store at an address; opens nothing before its first use."""
     if url in ("memory", "memory:", "memory://"):
-        return MemoryStore()
+        return memory.MemoryStore()
     if is_postgres(url):
-        return PostgresStore(url)
-    return SqliteStore(sqlite_path(url), **_settings(url))
+        return postgres.PostgresStore(url)
+    return sqlite.SqliteStore(sqlite_path(url), **_settings(url))
 
 
 def is_postgres(url: str) -> bool:

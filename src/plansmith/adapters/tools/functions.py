@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import (
-    Any,
-    Final,
-    Literal,
-    ParamSpec,
-    TypeVar,
-    cast,
-    get_type_hints,
-    overload,
-)
+from typing import Any, Final, Literal, cast, get_type_hints, overload
 
 from pydantic import (
     BaseModel,
@@ -31,13 +20,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from plansmith.engine.plain import is_plain
+from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Call
+from plansmith.ports import Call, LocalFunction
 
-P = ParamSpec("P")
-R = TypeVar("R")
 EffectName = Literal["read", "write", "final"]
 
 
@@ -50,7 +39,8 @@ class FunctionTool:
         self.function = function
         self.spec = spec
         self._arguments = arguments
-        self._takes_call = "call" in inspect.signature(function).parameters
+        self.takes_call = "call" in inspect.signature(function).parameters
+        self.is_async = inspect.iscoroutinefunction(function)
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
@@ -58,21 +48,23 @@ class FunctionTool:
         """Calls the function itself."""
         return self.function(*args, **options)
 
-    async def run(self, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Calls the function for a plan: checks the arguments, converts the result to JSON."""
+    def bind(self, arguments: Mapping[str, Json], call: Call | None) -> Callable[[], Any]:
+        """Checks the arguments for a plan, and returns the function with them."""
         try:
-            checked = self._arguments.model_validate(dict(arguments))
+            checked = self._arguments.__pydantic_validator__.validate_python(dict(arguments))
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise ToolFailed(f"{self.spec.name}: {place}: {first['msg']}") from None
-        given = {name: getattr(checked, name) for name in type(checked).model_fields}
-        if self._takes_call:
+        given: dict[str, Any] = checked.__dict__
+        if self.takes_call:
             given["call"] = call
-        if inspect.iscoroutinefunction(self.function):
-            result = await self.function(**given)
-        else:
-            result = await _in_a_thread(partial(self.function, **given))
+        return partial(self.function, **given)
+
+    def to_json(self, result: object) -> Json:
+        """Converts the result of a plan's call to JSON."""
+        if is_plain(result):
+            return cast("Json", result)
         try:
             return _to_json(result)
         except ToolFailed as failure:
@@ -81,38 +73,15 @@ class FunctionTool:
             raise OutcomeUnknown(f"it was called, and {failure.message}") from None
 
 
-async def _in_a_thread(work: Callable[[], R]) -> R:
-    """Runs a function in its own thread, which no one waits for after the call is given up.
+class _LocalFunction:
+    """A function together with the threads of its source."""
 
-    Python waits at exit for the threads of `asyncio.to_thread`: one function that hangs would keep
-    the process alive for ever.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[R] = loop.create_future()
-
-    def settle(result: R | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(cast("R", result))
-
-    def run() -> None:
-        result: R | None = None
-        error: BaseException | None = None
-        try:
-            result = work()
-        except StopIteration as stop:  # a future refuses to carry it
-            error = RuntimeError(f"the function raised {stop!r}")
-        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
-            error = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, error)
-
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), daemon=True).start()
-    return await future
+    def __init__(self, tool: FunctionTool, threads: Threads) -> None:
+        self.is_async = tool.is_async
+        self.takes_call = tool.takes_call
+        self.bind = tool.bind
+        self.to_json = tool.to_json
+        self.start = threads.start
 
 
 @overload
@@ -171,6 +140,7 @@ class FunctionTools:
     def __init__(self, tools: Sequence[FunctionTool | Callable[..., Any]]) -> None:
         made = [each if isinstance(each, FunctionTool) else tool(each) for each in tools]
         self._tools = {each.spec.name: each for each in made}
+        self._threads = Threads()
         if len(self._tools) < len(made):
             names = [each.spec.name for each in made]
             twice = next(name for name in names if names.count(name) > 1)
@@ -184,7 +154,38 @@ class FunctionTools:
         """Calls a function by its tool name."""
         if tool not in self._tools:
             raise ToolFailed(f"there is no tool called {tool!r}")
-        return await self._tools[tool].run(arguments, call)
+        function = self._tools[tool]
+        work = function.bind(arguments, call)
+        result = await work() if function.is_async else await self._in_a_thread(work)
+        return function.to_json(result)
+
+    async def _in_a_thread(self, work: Callable[[], Any]) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        job = self._threads.start(work, settle)
+        try:
+            return await future
+        finally:
+            job.given_up = True
+
+    def local_function(self, tool: str) -> LocalFunction | None:
+        """Returns a function to be called directly; None if a subclass changes how it is called."""
+        is_changed = type(self).call is not FunctionTools.call or "call" in vars(self)
+        if is_changed or tool not in self._tools:
+            return None
+        return _LocalFunction(self._tools[tool], self._threads)
+
+    async def close(self) -> None:
+        """Ends the threads that have nothing to do; functions can still be called."""
+        self._threads.close()
 
 
 def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry, Choices, Standing
 from plansmith.adapters.secrets import SecretBox
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.questions import ask_line

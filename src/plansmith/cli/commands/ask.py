@@ -8,8 +8,9 @@ import sys
 from typing import Any
 
 from plansmith.adapters.models.demo import NOTICE
+from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.model import offer_model
-from plansmith.cli.commands.plans import FileCommand, print_foreign
+from plansmith.cli.commands.plans import print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit

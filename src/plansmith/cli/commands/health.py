@@ -13,7 +13,7 @@ from plansmith.adapters.models.choose import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
 from plansmith.adapters.stores.urls import open_store
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run

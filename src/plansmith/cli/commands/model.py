@@ -25,7 +25,7 @@ from plansmith.adapters.models.local.files import (
     weights_path,
 )
 from plansmith.adapters.models.local.model import Trial, try_model
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import ask_line, read_choice

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, NamedTuple
@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.session import Session, in_session
@@ -91,13 +92,6 @@ _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
 def names_run(name: str) -> bool:
     """Whether a name means a run rather than a file."""
     return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
-
-
-class FileCommand(NamedTuple):
-    """A command made of two functions."""
-
-    configure: Callable[[argparse.ArgumentParser], None]
-    main: Callable[[argparse.Namespace], int]
 
 
 def _plan_argument(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.ui.output import print_json, print_lines

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from plansmith.cli.commands.plans import FileCommand, names_run
+from plansmith.cli.command import FileCommand
+from plansmith.cli.commands.plans import names_run
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import Watcher, finish, interrupts, run_interactively

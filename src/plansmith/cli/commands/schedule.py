@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.schedule_options import (
     behaviour_of,
     configure,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from plansmith.app import Plansmith
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.describe import run_json
 from plansmith.cli.interactive import finish, run_interactively
 from plansmith.cli.options import add_parts, add_running, settings_of

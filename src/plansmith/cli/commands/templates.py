@@ -8,7 +8,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
-from plansmith.cli.commands.plans import FileCommand, names_run
+from plansmith.cli.command import FileCommand
+from plansmith.cli.commands.plans import names_run
 from plansmith.cli.commands.report import write_file
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively

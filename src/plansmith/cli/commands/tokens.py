@@ -9,8 +9,10 @@ import sys
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from plansmith.adapters.clock import SystemClock
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import data_folder
@@ -101,7 +103,7 @@ def _line(token: Token, now: datetime) -> str:
 
 def _json(token: Token, now: datetime) -> dict[str, Json]:
     shown = token.model_dump(mode="json", include={"name", "kind", "by", "created", "expires"})
-    actor: dict[str, Json] = token.actor.to_json()
+    actor: dict[str, Json] = msgspec.to_builtins(token.actor)
     return {**shown, "scopes": list(token.scopes), "good": token.is_good(now), "actor": actor}
 
 

@@ -8,12 +8,17 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from plansmith.dialects.native import read_plan
 from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
 from plansmith.text import safe
+
+if TYPE_CHECKING:
+    from plansmith.dialects import native
+else:
+    lazy_modules(globals(), native="plansmith.dialects.native")
 
 
 def read_file(name: str) -> bytes:
@@ -29,7 +34,7 @@ def read_file(name: str) -> bytes:
 
 def load_plan(name: str) -> Plan:
     """Reads the plan of a file; raises `InvalidPlan` if it is not a plan."""
-    found = read_plan(read_file(name))
+    found = native.read_plan(read_file(name))
     if isinstance(found, Plan):
         return found
     raise InvalidPlan(found)

@@ -10,17 +10,21 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pkgutil import resolve_name
-from typing import Final, NamedTuple, Protocol, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
 
 from plansmith.cli.ui.output import print_line_json
 from plansmith.cli.ui.words import Words
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import in_language
-from plansmith.review.draw import branches
-from plansmith.review.render import action
 from plansmith.text import clip, safe
+
+if TYPE_CHECKING:
+    from plansmith.review import draw, render
+else:
+    lazy_modules(globals(), draw="plansmith.review.draw", render="plansmith.review.render")
 
 ICONS: Final = {
     StepStatus.WAITING: "·",
@@ -102,7 +106,7 @@ def rows(run: Run, *, now: datetime, words: Words, most: int | None = None) -> l
         return []
     found = [
         Row(run.steps[each.step].status, f"{each.lead}{_text(run, each.step, now, words)}")
-        for each in branches(run.plan)
+        for each in draw.branches(run.plan)
     ]
     if most is None or len(found) <= most:
         return found
@@ -119,7 +123,7 @@ def _status(row: Row) -> StepStatus:
 def _text(run: Run, name: str, now: datetime, words: Words) -> str:
     state = run.steps[name]
     step = run.plan.by_id[name] if run.plan else None
-    about = clip(safe(step.title) or action(step), _TITLE) if step else ""
+    about = clip(safe(step.title) or render.action(step), _TITLE) if step else ""
     state_text = f"{ICONS[state.status]} {safe(name)}  {words[state.status.value]}"
     return "  ".join(part for part in (state_text, _detail(run, name, now, words), about) if part)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,43 +26,48 @@ from plansmith.planner.parse.characters import (
 from plansmith.planner.parse.quotes import Role
 
 _STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
-_KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]")
+_KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]|->")
 # The first quote after a bare word, if it directly follows the word.
-_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]|\\.){1,400}(?<![\s,{\[:])\"")
+_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]++|\\.)++(?<![\s,{\[:])\"")
+_LONGEST_LOST: Final = 400
 _COMMA = re.compile(",")
 _BALANCED: Final = {"{": "}", "[": "]", "(": ")"}
 _LONGEST_BRACKET: Final = 200
-_NUMBERS = re.compile(r"(?:-?\d[\d.eE+-]*\s+)+-?\d[\d.eE+-]*")
+_LITERAL = r"(?:[tT]rue|[fF]alse|null|None|-?\d[\d.eE+-]*)"
+_LITERALS = re.compile(rf"(?:{_LITERAL}\s+)+{_LITERAL}")
+_KEY_AND_LITERAL = re.compile(rf"([^\W\d][\w$.-]*)\s+(?={_LITERAL}\s*(?:[,，;}}\]\n]|\Z))")
 _JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An unquoted value and where it ends; `empty` if only a character was skipped."""
+    """Unquoted values and where they end; none if only a character was skipped."""
 
-    value: Json
+    values: Sequence[Json]
     end: int
     flaws: int = 1
-    empty: bool = False
 
 
 def bare_word(text: str, start: int, end: int, role: Role, *, closing: bool) -> Word:
     """Reads the unquoted value at a place; `closing` if a parenthesis may end it."""
     found = SIMPLE_CALL.match(text, start, end)
     if found:
-        return Word(_argument(found[1]), found.end())
+        return Word([_argument(found[1])], found.end())
     grouped = GROUPED.match(text, start, end) if role is Role.VALUE else None
     if grouped and not BARE_KEY.match(text, grouped[0].index(",") + start + 1, end):
-        return Word(number(grouped[0].replace(",", "")), grouped.end())
+        return Word([number(grouped[0].replace(",", ""))], grouped.end())
     stop = _lost_opening(text, start, end, role) or _word_end(text, start, end, role, closing)
     if stop == start:
-        return Word(None, start + 1, empty=True)
+        return Word([], start + 1)
     word = text[start:stop].strip()
     first = word.split(maxsplit=1)[0] if word else ""
-    if len(first) < len(word) and _JSON_WORD.fullmatch(first):
+    if len(first) < len(word):
+        if role is Role.ITEM and _LITERALS.fullmatch(word):
+            items = [bare_value(item) for item in word.split()]
+            return Word(items, stop, flaws=len(items))
         keyed = role is Role.VALUE and WORD_KEY.match(text, start + len(first), end)
-        if keyed or (role is Role.ITEM and _NUMBERS.fullmatch(word)):
-            return Word(bare_value(first), start + len(first))
+        if keyed and _JSON_WORD.fullmatch(first):
+            return Word([bare_value(first)], start + len(first))
     hanging = stop < end and text[stop] in '"“”' and not text[stop - 1].isspace()
     return _meaning(word, stop + hanging, hanging=hanging)
 
@@ -77,8 +83,8 @@ def _meaning(word: str, end: int, *, hanging: bool) -> Word:
     if hanging and (value is None or isinstance(value, bool)):
         value = word
     if isinstance(value, str):
-        return Word(clean(value), end, flaws=2)
-    return Word(value, end, flaws=0 if _JSON_WORD.fullmatch(word) else 1)
+        return Word([clean(value)], end, flaws=2)
+    return Word([value], end, flaws=0 if _JSON_WORD.fullmatch(word) else 1)
 
 
 def call_around(text: str, start: int, end: int) -> int:
@@ -92,7 +98,7 @@ def call_around(text: str, start: int, end: int) -> int:
 
 def _lost_opening(text: str, start: int, end: int, role: Role) -> int:
     """Returns where a string without an opening quote ends, else 0."""
-    found = _HANGING_QUOTE.match(text, start, end)
+    found = _HANGING_QUOTE.match(text, start, min(end, start + _LONGEST_LOST))
     if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
         return 0
     if any(found[0].count(close) > found[0].count(opener) for opener, close in _BALANCED.items()):
@@ -137,6 +143,9 @@ def _passed(text: str, start: int, end: int, found: re.Match[str], role: Role) -
 
 def bare_key(text: str, start: int, end: int) -> tuple[str, int]:
     """Reads the unquoted key at a place; returns it and where it ends."""
+    found = _KEY_AND_LITERAL.match(text, start, end)
+    if found:
+        return found[1], found.end()
     found = _KEY_END.search(text, start, end)
     stop = found.start() if found else end
     hanging = start < stop < end and text[stop] in "\"'“”" and not text[stop - 1].isspace()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import string
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
+
+from pydantic_core import from_json
 
 from plansmith.plan.data import Json
 
@@ -17,11 +20,15 @@ OPENERS: Final = {"{": "{", "[": "[", "(": "(", "｛": "{", "［": "["}
 CLOSERS: Final = {"}": "{", "]": "[", ")": "(", "｝": "{", "］": "["}
 COMMAS: Final = frozenset(",，;；、")
 COLONS: Final = frozenset(":：=")
+_COLON = "(?:[:：]|=>?|->)"
+COLON: Final = re.compile(_COLON)
 
 _SPACE = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
 GAP: Final = re.compile(
     rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
 )
+# Characters that begin no gap: most calls need no search.
+_SOLID = frozenset("{}[](),:=\"'“”") | frozenset(string.ascii_letters + string.digits)
 ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
 REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 CALL: Final = re.compile(r"(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\s*\(")
@@ -34,12 +41,25 @@ STRING_PREFIX: Final = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\]
 _QUOTED_KEY = (
     r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
 )
-QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED_KEY}){_SPACE}*(?:[:：]|=>?)")
+QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED_KEY}){_SPACE}*{_COLON}")
 BARE_KEY: Final = re.compile(
     rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
 )
 WORD_KEY: Final = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
 QUOTED: Final = re.compile(_QUOTED_KEY)
+# Strings whose end is certain by what follows, so that no quote needs to be judged.
+_STRING = r"(?:\"[^\"\\]+\"|'[^'\\]+')"
+_LAST_STRING = r"(?:\"[^\"\\{\[(]+\"|'[^'\\{\[(]+')(?=\s*[}\]]\s*[,}\]])"
+CERTAIN_KEY: Final = re.compile(rf"{_STRING}(?=\s*:)")
+CERTAIN_VALUE: Final = re.compile(rf"{_STRING}(?=\s*,\s*[\"'])|{_LAST_STRING}")
+CERTAIN_ITEM: Final = re.compile(rf"{_STRING}(?=\s*,)|{_LAST_STRING}")
+# A word or several after a quote, up to the end of the field or, if spaced, to the next string.
+_FIELD_END = rf"\n|[}}\]]|\Z|[,，;]\s*(?:[\"'“‘}}\]]|\Z|[\w$.-]+\s*{_COLON})"
+BARE_VALUE: Final = re.compile(
+    r"\s*(?!\.\.\.)[^\s\"'“”‘’`:：=,，;{}\[\]()+\\]"
+    r"(?:[^\"“”:：=,，;{}\[\]\n]|:(?=//)|(?<=\d):(?=\d\d)){0,200}?"
+    rf"(?=\s*(?:{_FIELD_END})|(?<=\s)[\"'“‘])"
+)
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|-?\.\d+([eE][+-]?\d+)?")
 _OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
@@ -75,7 +95,12 @@ _LATEX = frozenset([
 ])  # fmt: skip
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_BIG_NUMBER = re.compile(r"[eE][+]?\d{3}|\d{309}")
+# All digits become 0 and all else but e a dot, so that two searches find every huge number.
+_SHAPES: Final = bytes(
+    ord("0" if code in b"0123456789" else "e" if code in b"eE" else ".") for code in range(256)
+)
+_LONG_EXPONENT: Final = b"0e000"
+_MANY_DIGITS: Final = b"0" * 200
 _CALL_COST: Final = 16
 
 
@@ -108,6 +133,8 @@ def number(word: str) -> int | float | str:
 
 def after_gap(text: str, position: int, end: int) -> int:
     """Returns the next place that is neither white space nor a comment."""
+    if position < end and text[position] in _SOLID:
+        return position
     found = GAP.match(text, position, end)
     return found.end() if found else position
 
@@ -176,7 +203,7 @@ class Source:
 
     @cached_property
     def _decoder(self) -> json.JSONDecoder:
-        return _GUARDED if _BIG_NUMBER.search(self.text) else _PLAIN
+        return _decoder(self.text)
 
     def strict_at(self, start: int) -> tuple[Json, int] | None:
         """Returns the well-formed container at a place and its end, or None."""
@@ -194,9 +221,27 @@ class Source:
             return None
         return _scrubbed(value, self.text[start:end]), end
 
-    def whole(self) -> Json:
-        """Parses the text as one JSON document; raises ValueError if it is not."""
-        return _scrubbed(self._decoder.decode(self.text), self.text)
+
+def document(text: str) -> Json:
+    """Parses the text as one JSON document; raises ValueError if it is not."""
+    try:
+        data = text.encode()
+        if not _may_overflow(data):
+            return cast("Json", from_json(data, allow_inf_nan=False))
+    except ValueError:
+        pass  # ill-formed, or what only the slower decoder reads: NaN, lone surrogates, many levels
+    return _scrubbed(_decoder(text).decode(text), text)
+
+
+def _decoder(text: str) -> json.JSONDecoder:
+    return _GUARDED if _may_overflow(text.encode(errors="surrogatepass")) else _PLAIN
+
+
+def _may_overflow(data: bytes) -> bool:
+    """Whether there may be a number beyond floats, which decoders read as infinity."""
+    shapes = data.translate(_SHAPES, b"+")
+    # From the end, where digits fail at the first comparison.
+    return shapes.rfind(_LONG_EXPONENT) >= 0 or _MANY_DIGITS in shapes
 
 
 def _scrubbed(value: Json, text: str) -> Json:

@@ -187,6 +187,8 @@ class Shape:
 
     def _text(self, text: str, ids: set[str], step: str, path: Path) -> str:
         """Rewrites `${step.key}` as a reference, if there is such a step."""
+        if "{" not in text:
+            return text
 
         def rewrite(match: re.Match[str]) -> str:
             source = self._renamed.get(match[1], match[1])

@@ -10,6 +10,10 @@ from typing import Final
 
 from plansmith.planner.parse.characters import (
     BARE_KEY,
+    BARE_VALUE,
+    CERTAIN_ITEM,
+    CERTAIN_KEY,
+    CERTAIN_VALUE,
     CLOSERS,
     COLONS,
     COMMAS,
@@ -21,6 +25,7 @@ from plansmith.planner.parse.characters import (
     WORD_KEY,
     Source,
     after_gap,
+    clean,
     closers_of,
     unescape,
 )
@@ -72,6 +77,7 @@ _PATTERNS: Final = {
     )
     for quote in OPENING_QUOTES
 }
+_CERTAIN: Final = {Role.KEY: CERTAIN_KEY, Role.VALUE: CERTAIN_VALUE, Role.ITEM: CERTAIN_ITEM}
 _TRIPLE = re.compile(r'"""|\'\'\'')
 _OPEN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ITEM_STOP = re.compile(r"[,，\]}\n+]|/\*")
@@ -79,6 +85,9 @@ _FIELD_STOP = re.compile(r"[,，}\]\n+]")
 _KEY_STOP = re.compile(r"[:：,}\n]")
 # The text between the end of one field and the key of the next.
 _STRUCTURE = re.compile(r"(?:\s*[}\]])*\s*(?:[,，]|\n)\s*(?:[{\[]\s*)*")
+_KEY_AND_COLON = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
+_AFTER_STRING: Final = COMMAS | COLONS | CLOSERS.keys()
+_NOISE_AND_KEY = re.compile(rf"[\w ]{{1,40}}(?=[\"']){QUOTED_KEY.pattern}")
 _MAX_RUN: Final = 200
 
 
@@ -94,6 +103,10 @@ class Strings:
     def read(self, start: int, role: Role) -> Reading:
         """Reads the string whose opening quote is at `start`."""
         text = self.text
+        pattern = _CERTAIN.get(role)
+        if pattern and (certain := pattern.match(text, start, self.end)):
+            self._source.budget -= certain.end() - start
+            return Reading(clean(certain[0][1:-1]), certain.end())
         quote = text[start]
         if _TRIPLE.match(text, start):
             close = text.find(text[start : start + 3], start + 3, self.end)
@@ -168,16 +181,23 @@ class Strings:
         return self._before_word(scan, at, follow)
 
     def _judge_key(self, scan: _Scan, at: int, char: str) -> Verdict:
-        if char in COLONS or char in COMMAS or char in CLOSERS or char in OPENERS or char.isdigit():
+        if char in COLONS or char in COMMAS or char in CLOSERS:
+            return Verdict.END
+        if self._lost_key_end(scan, at):
+            return Verdict.NEXT
+        if char in OPENERS or char.isdigit():
             return Verdict.END
         if self._before_char(scan, at) in COLONS and not self._closes_pair(scan):
             return Verdict.NEXT
-        if self._lost_key_end(scan, at):
-            return Verdict.NEXT
-        return Verdict.END if char in OPENING_QUOTES and scan.inner % 2 == 0 else Verdict.INNER
+        value = char in OPENING_QUOTES or BARE_VALUE.match(self.text, self._skip(at + 1), self.end)
+        return Verdict.END if value and scan.inner % 2 == 0 else Verdict.INNER
 
     def _lost_key_end(self, scan: _Scan, at: int) -> bool:
-        """Whether a key lost its closing quote, so that a whole field was read as key."""
+        """Whether a key lost its closing quote, so that more of its field was read as key."""
+        if _KEY_AND_COLON.match(self.text, scan.start, at):
+            string = QUOTED.match(self.text, at, self.end)
+            follow = self._skip(string.end()) if string else self.end
+            return follow < self.end and self.text[follow] in _AFTER_STRING
         fresh = self._before_char(scan, at) == "," and QUOTED_KEY.match(self.text, at, self.end)
         return bool(fresh) and ":" in self.text[scan.start : min(at, scan.start + _MAX_RUN)]
 
@@ -198,11 +218,7 @@ class Strings:
         if ELLIPSIS.match(text, follow, end) or BARE_KEY.match(text, follow, end):
             return Verdict.END
         # A word before a quoted key that is no key itself is noise.
-        return Verdict.END if self._noise_before_key(follow) else Verdict.INNER
-
-    def _noise_before_key(self, position: int) -> bool:
-        word = re.compile(r"[\w ]{1,40}(?=[\"'])").match(self.text, position, self.end)
-        return bool(word and QUOTED_KEY.match(self.text, word.end(), self.end))
+        return Verdict.END if _NOISE_AND_KEY.match(text, follow, end) else Verdict.INNER
 
     def _before_closer(self, scan: _Scan, at: int, follow: int) -> Verdict:
         """Whether a closing bracket after the quote closes a container, not one in the string."""
@@ -225,11 +241,8 @@ class Strings:
             return Verdict.INNER
         lowest = sum(self.opened.values()) <= 1
         opens = char in OPENERS or char in OPENING_QUOTES or char.isdigit()
-        return (
-            Verdict.END
-            if lowest or opens or self._line_between(follow, beyond)
-            else (Verdict.INNER)
-        )
+        ended = lowest or opens or self._line_between(follow, beyond)
+        return Verdict.END if ended else Verdict.INNER
 
     def _open_inside(self, scan: _Scan, at: int, kind: str) -> bool:
         """Whether a bracket of this kind was opened in the string and is still open."""

@@ -17,6 +17,7 @@ from plansmith.planner.parse.characters import (
     QUOTED_KEY,
     REGEX_LITERAL,
     Source,
+    document,
     number,
 )
 from plansmith.planner.parse.nesting import TooDeep
@@ -174,7 +175,7 @@ def only_gap(text: str, start: int, end: int) -> bool:
 def read_json(text: str, *, fits: Fits | None = None) -> Json:
     """Returns the JSON value in a text; among several, the one that fits best."""
     try:
-        return Source(text).whole()
+        return document(text)
     except (ValueError, RecursionError):
         pass
     try:

@@ -38,7 +38,9 @@ _LANDMARK = re.compile(
 )
 _UNSURE = re.compile(r"(?:<[a-z]{0,9}|[\[［]\s*)\Z", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
-_PIECE = re.compile(r"\s+|[^\s\"“”„＂'‘’`´＇{}\[\]｛｝［］:：,，/#\\]+|//|/\*|```|~~~|.", re.DOTALL)
+_PIECE = re.compile(
+    r"\s*+([^\s\"“”„＂'‘’`´＇{}\[\]｛｝［］:：,，/#\\]+|//|/\*|```|~~~|.|\Z)", re.DOTALL
+)
 _OPEN: Final = {"{": "{", "[": "[", "｛": "{", "［": "["}
 _CLOSE: Final = {"}": "{", "]": "[", "｝": "{", "］": "["}
 _LONGEST_TAG: Final = 12
@@ -127,14 +129,13 @@ class JsonStream:
     def _outside(self, data: str, position: int) -> int:
         """Reads one piece of the text between strings."""
         found = _PIECE.match(data, position)
-        piece = found[0] if found else data[position]
-        end = position + len(piece)
+        if found is None or not found[1]:
+            return len(data)
+        piece, end = found[1], found.end()
         if piece[0] in "/`~" and end == len(data) and len(piece) < len("```"):
-            return self._wait(data, position)
-        if piece.isspace():
-            return end
+            return self._wait(data, end - len(piece))
         if piece in _OPEN:
-            self._open(_OPEN[piece], position)
+            self._open(_OPEN[piece], end - 1)
         elif piece in _CLOSE:
             self._close(_CLOSE[piece], data, end)
         elif piece in ("```", "~~~"):

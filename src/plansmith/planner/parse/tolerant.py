@@ -10,6 +10,7 @@ from plansmith.plan.data import Json
 from plansmith.planner.parse.bare_words import bare_key, bare_word, call_around
 from plansmith.planner.parse.characters import (
     CLOSERS,
+    COLON,
     COLONS,
     COMMAS,
     ELLIPSIS,
@@ -132,9 +133,9 @@ class TolerantParser:
         char = self.text[self.pos] if self.pos < self.end else ""
         if char == "" or char in COMMAS or char in CLOSERS:
             self._keyless(frame, word, quoted=quoted)
-        elif not quoted and QUOTED_KEY.match(self.text, self.pos, self.end):
+        elif not (quoted and frame.comma) and QUOTED_KEY.match(self.text, self.pos, self.end):
             pass  # a word before a quoted key is noise
-        elif frame.comma or not frame.named:
+        elif quoted or frame.comma or not frame.named:
             frame.key, frame.named = word, True
 
     def _keyless(self, frame: Frame, word: str, *, quoted: bool) -> None:
@@ -147,11 +148,11 @@ class TolerantParser:
         frame.comma = False
 
     def _colon(self) -> bool:
-        if self.pos < self.end and self.text[self.pos] in COLONS:
-            self.flaws += self.text[self.pos] != ":"
-            self.pos += 2 if self.text.startswith("=>", self.pos) else 1
-            return True
-        return False
+        found = COLON.match(self.text, self.pos, self.end)
+        if found:
+            self.flaws += found[0] != ":"
+            self.pos = found.end()
+        return bool(found)
 
     def _field(self) -> None:
         char = self.text[self.pos]
@@ -280,8 +281,8 @@ class TolerantParser:
             )
             self.flaws += word.flaws
             self.pos = word.end
-            if not word.empty:
-                self._nest.put(word.value)
+            for value in word.values:
+                self._nest.put(value)
 
     def _bare_key(self) -> str:
         if self._is_escaped():

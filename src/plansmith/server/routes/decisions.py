@@ -81,9 +81,8 @@ def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
 async def inbox(ask: Ask, _: Nothing) -> Answer:
     """Lists what waits for a person: plans, questions, tools, schedules paused by failures."""
     server_state, items = ask.server_state, list[Json]()
-    for listed in await server_state.rows.open():
-        if listed.run is not None:
-            items += _waiting(listed.run, listed.row["goal"])
+    for listed in await server_state.open_runs.all():
+        items += _waiting(listed.run, listed.row["goal"])
     now = moment(server_state.smith.runs.journals.clock.now())
     for each in await waiting_tools(server_state):
         items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})

@@ -89,7 +89,7 @@ class _Stream:
             yield text
 
     async def _snapshot(self, position: int) -> dict[str, Json]:
-        rows = await self._state.rows.open()
+        rows = await self._state.open_runs.all()
         mine = [each.row for each in rows if self._run in ("", each.row["id"])]
         return {"position": position, "runs": [*mine]}
 

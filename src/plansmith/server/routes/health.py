@@ -9,6 +9,7 @@ from typing import Final
 from starlette.responses import JSONResponse, PlainTextResponse
 
 from plansmith.errors import PlansmithError
+from plansmith.plan.summary import OPEN_STATUSES
 from plansmith.server.errors import HttpProblem, not_found
 from plansmith.server.middleware import page_response
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -53,12 +54,10 @@ async def versions(ask: Ask, _: Nothing) -> Answer:
 async def prometheus(ask: Ask, _: Nothing) -> Answer:
     """Returns the server's metrics for Prometheus."""
     server_state = ask.server_state
-    statuses: dict[str, float] = {}
-    for each in await server_state.rows.open():
-        status = str(each.row["status"])
-        statuses[status] = statuses.get(status, 0) + 1
+    counts = await server_state.smith.runs.lists.status_counts()
+    opened: dict[str, float] = {name: counts[name] for name in OPEN_STATUSES if name in counts}
     gauges = {
-        "plansmith_open_runs": statuses,
+        "plansmith_open_runs": opened,
         "plansmith_busy_runs": {"": float(server_state.background.busy)},
         "plansmith_streams": {"": float(server_state.metrics.streams)},
     }

@@ -20,7 +20,7 @@ from plansmith.runs.planning import SEEN_FIRST
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import requests as b
-from plansmith.server.serialize import inspected, is_undecided, run_view
+from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
 
 EDITED: Final = "the plan was changed by hand"
 
@@ -66,17 +66,12 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
     unknown = wanted - {each.value for each in RunStatus} - {"open"}
     if unknown:
         raise HttpProblem(422, "invalid_input", f"there is no status {min(unknown)!r}")
-    text, items = given.q.casefold(), list[Json]()
-    async for row, *_ in ask.server_state.rows.newest(given.cursor):
-        if wanted and row["status"] not in wanted:
-            continue
-        if text and text not in f"{row['request']}\n{row['goal']}\n{row['id']}".casefold():
-            continue
-        if len(items) == given.limit:
-            last: Any = items[-1]
-            return {"items": items, "next": last["id"]}
-        items.append(row)
-    return {"items": items, "next": None}
+    found = await ask.server_state.smith.runs.lists.newest(
+        statuses=wanted, before=given.cursor, text=given.q, limit=given.limit + 1
+    )
+    page = found[: given.limit]
+    items: list[Json] = [run_row(each) for each in page]
+    return {"items": items, "next": page[-1].run if len(found) > len(page) else None}
 
 
 async def show(ask: Ask, _: Nothing) -> Answer:
@@ -96,7 +91,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
         await server_state.background.halt_planning(ask.run)
         await smith.cancel(ask.run, by=ask.by)
     await delete(ask.run)
-    server_state.rows.forget(ask.run)
+    server_state.open_runs.forget(ask.run)
     return Response(status_code=204)
 
 
@@ -172,7 +167,7 @@ async def repair(ask: Ask, _: Nothing) -> Answer:
     server_state = ask.server_state
     await server_state.journal(ask.run)
     await server_state.smith.runs.journals.repair(ask.run, by=ask.by)
-    server_state.rows.forget(ask.run)
+    server_state.open_runs.forget(ask.run)
     return await run_view(server_state.smith, ask.run)
 
 

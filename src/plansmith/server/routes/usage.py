@@ -3,78 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from plansmith.adapters.models.choose import choose
 from plansmith.adapters.models.local.files import ModelFolder
 from plansmith.config import Settings, load_settings
-from plansmith.errors import JournalDamaged, Refused
-from plansmith.plan import events as e
+from plansmith.errors import Refused
 from plansmith.plan.data import Json
-from plansmith.planner.request import MetricTotals, PlanMetrics
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.settings import leaves, shown
-from plansmith.server.state import ServerState
 
 _HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 
 async def metrics(ask: Ask, __: Nothing) -> Answer:
     """Sums up tokens and costs of all runs, by status, day and model."""
-    statuses, days = Counter[str](), defaultdict[str, Counter[str]](Counter)
-    money, tokens, totals = defaultdict[str, Decimal](Decimal), 0, MetricTotals()
-    async for row, _, planning in ask.server_state.rows.newest():
-        if planning is not None:
-            totals.add(PlanMetrics.of(planning))
-        statuses[str(row["status"])] += 1
-        day = str(row["created_at"] or "")[:10]
-        spent = int(str(row["tokens"]))
-        tokens += spent
-        days[day].update(runs=1, tokens=spent)
-        money[day] += Decimal(str(row["cost_usd"]))
+    sums = await ask.server_state.smith.runs.lists.sums()
+    days = sums.days
     return {
-        "runs": dict(statuses),
-        "tokens": tokens,
-        "cost_usd": str(sum(money.values(), Decimal(0))),
+        "runs": {**sums.statuses},
+        "tokens": sum(each.tokens for each in days.values()),
+        "cost_usd": str(sum((each.money for each in days.values()), Decimal(0))),
         "by_day": [
-            {"day": day, **dict(days[day]), "cost_usd": str(money[day])} for day in sorted(days)
+            {
+                "day": day,
+                "runs": days[day].runs,
+                "tokens": days[day].tokens,
+                "cost_usd": str(days[day].money),
+            }
+            for day in sorted(days)
         ],
-        "by_model": await _by_model(ask.server_state),
-        "planning": totals.to_json(),
+        "by_model": [
+            {"model": name, **sums.models[name]._asdict()} for name in sorted(sums.models)
+        ],
+        "planning": sums.planning.to_json(),
     }
-
-
-async def _by_model(server_state: ServerState) -> list[Json]:
-    """Counts the planning calls and tokens of each model."""
-    calls, tokens = Counter[str](), Counter[str]()
-    for run_id in await server_state.smith.store.runs():
-        for name, spent in await _model_calls(server_state, run_id):
-            calls[name] += 1
-            tokens[name] += spent
-    return [{"model": name, "calls": calls[name], "tokens": tokens[name]} for name in sorted(calls)]
-
-
-async def _model_calls(server_state: ServerState, run_id: str) -> list[tuple[str, int]]:
-    if run_id in server_state.model_calls:
-        return server_state.model_calls[run_id]
-    try:
-        events = await server_state.smith.store.events(run_id)
-        found: list[tuple[str, int]] = []
-        for event in events:
-            if isinstance(event.body, (e.Triaged, e.PlanProposed)) and event.body.record:
-                calls: Any = await server_state.smith.store.get(event.body.record)
-                found += [(str(each["model"]), int(each.get("tokens") or 0)) for each in calls]
-    except JournalDamaged:
-        return []
-    if events and isinstance(events[-1].body, e.RunFinished):
-        server_state.model_calls[run_id] = found
-    return found
 
 
 async def settings(ask: Ask, _: Nothing) -> Answer:

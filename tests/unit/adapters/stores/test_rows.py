@@ -129,7 +129,7 @@ def test_events_that_do_not_follow_each_other_are_refused() -> None:
         with pytest.raises(StaleWriter):
             rows.entries_of(events)
     odd = next_event(a[1].body, run="a", by=a[0].by, at=a[0].at, last=a[0])
-    forged = odd.model_copy(update={"before": "not hexadecimal", "hash": "0" * 64})
+    forged = odd.replace(before="not hexadecimal", hash="0" * 64)
     with pytest.raises(JournalDamaged):
         rows.entries_of([forged])
 

@@ -194,9 +194,10 @@ def test_sqlites_errors_get_names_and_hints(tmp_path: Path) -> None:
     assert isinstance(error, Misconfigured)
     assert error.hint
     twice = sqlite3.connect(path)
-    twice.execute("INSERT INTO runs VALUES (1, 'a', 1)")
+    twice.execute("INSERT INTO runs (id, name, last) VALUES (1, 'a', 1)")
     assert isinstance(
-        named(_error(twice, "INSERT INTO runs VALUES (2, 'a', 1)"), path), JournalDamaged
+        named(_error(twice, "INSERT INTO runs (id, name, last) VALUES (2, 'a', 1)"), path),
+        JournalDamaged,
     )
     other = named(sqlite3.ProgrammingError("something"), path)
     assert type(other) is JournalError

@@ -1,0 +1,266 @@
+"""Lists, counts and sums up the runs of a database by their summaries, never by their journals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from string import ascii_lowercase
+from typing import Any, Final
+
+from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
+from plansmith.adapters.stores.statements import IS_AT, SUM_UP_AGAIN, Change, Parameters
+from plansmith.plan.estimate import Cost
+from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.run import RunStatus
+from plansmith.plan.summary import (
+    OPEN_STATUSES,
+    OVER_STATUSES,
+    ModelUse,
+    RunSummary,
+    StepCounts,
+)
+from plansmith.plan.times import Times
+from plansmith.ports import DayTotal, Headline, Planned
+
+_KEEP: Final = f"""
+    INSERT INTO summaries (run, {SUMMARY_COLUMNS})
+    SELECT id, :number, :day, :tokens, :cost, :planning, :body FROM runs WHERE name = :run
+    {SUM_UP_AGAIN}
+"""  # noqa: S608 - constants
+_SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
+_SUMMED: Final = "DELETE FROM unsummed WHERE run = (SELECT id FROM runs WHERE name = :run)"
+
+
+def _quoted(statuses: Sequence[str]) -> str:
+    return ", ".join(f"'{each}'" for each in statuses)
+
+
+OPEN: Final = f"""
+    SELECT name FROM (
+        SELECT id, name FROM runs WHERE status IN ({_quoted(OPEN_STATUSES)})
+        UNION ALL
+        SELECT id, name FROM runs LEFT JOIN events ON events.run = id AND events.number = last
+        WHERE status = '' AND (type IS NULL OR type <> 'run_finished')
+    ) AS found ORDER BY id
+"""  # noqa: S608 - constants
+_CELLS: Final = "runs.id, name, last, status, summaries.number, tokens, cost, planning, body"
+_RUNS: Final = f"SELECT {_CELLS} FROM runs LEFT JOIN summaries ON summaries.run = runs.id"  # noqa: S608 - constants
+_PLACE: Final = """
+    SELECT coalesce(
+        (SELECT id FROM runs WHERE name = :run),
+        (SELECT id + 1 FROM runs WHERE name < :run ORDER BY name DESC LIMIT 1), 0
+    )
+"""
+_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
+_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
+_PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
+_BESIDE: Final = """
+    SELECT (SELECT max(name) FROM runs WHERE name < :run),
+        (SELECT min(name) FROM runs WHERE name > :run)
+"""
+_BACKLOG: Final = f"""
+    SELECT {_CELLS} FROM unsummed JOIN runs ON runs.id = unsummed.run
+    LEFT JOIN summaries ON summaries.run = runs.id ORDER BY unsummed.run DESC LIMIT :most
+"""  # noqa: S608 - constants
+_NEWEST: Final = 2**31 - 1
+_UNTOLD: Final = ""
+_SEARCHED: Final = 2000
+_STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
+
+
+def cells_of(summary: RunSummary) -> SummaryCells:
+    """Returns the row of a summary."""
+    planning: dict[str, Any] = {}
+    if summary.figures is not None:
+        planning["figures"] = summary.figures.to_json()
+    if summary.models:
+        planning["models"] = summary.models
+    return SummaryCells(
+        number=summary.number,
+        day=summary.day,
+        tokens=summary.tokens,
+        cost=str(summary.money),
+        planning=_text(planning) if planning else None,
+        body=_text({name: value for name, value in _body(summary).items() if value}),
+    )
+
+
+def _body(summary: RunSummary) -> dict[str, Any]:
+    times = summary.times
+    return {
+        "request": summary.request,
+        "goal": summary.goal if summary.goal != summary.request else None,
+        "no_goal": not summary.goal,
+        "folder": summary.folder,
+        "locale": summary.locale if summary.locale != "en" else None,
+        "reason": summary.reason,
+        "created": summary.created_at.isoformat() if summary.created_at else None,
+        "updated": summary.updated_at.isoformat() if summary.updated_at else None,
+        "steps": summary.steps,
+        "questions": summary.questions,
+        "times": (times.planning, times.running, times.waiting),
+        "working": summary.working,
+        "calls": {
+            name: [each if each.tokens else each.seconds for each in costs]
+            for name, costs in summary.calls.items()
+        },
+    }
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
+    tokens, cost, planning, text = cells
+    body, planned = json.loads(text), _planned(planning)
+    request = str(body.get("request", ""))
+    return RunSummary(
+        run=run,
+        number=number,
+        status=RunStatus(status),
+        request=request,
+        goal="" if body.get("no_goal") else str(body.get("goal", request)),
+        folder=str(body.get("folder", "")),
+        locale=str(body.get("locale", "en")),
+        reason=str(body.get("reason", "")),
+        created_at=_moment(body.get("created")),
+        updated_at=_moment(body.get("updated")),
+        steps=StepCounts(*body["steps"]),
+        questions=tuple(body.get("questions", ())),
+        tokens=tokens,
+        money=Decimal(cost),
+        times=Times(*body["times"]),
+        working=bool(body.get("working")),
+        figures=planned.figures,
+        calls={
+            name: [Cost(*each) if isinstance(each, list) else Cost(each) for each in costs]
+            for name, costs in body.get("calls", {}).items()
+        },
+        models=planned.models,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _planned(text: str | None) -> Planned:
+    found = json.loads(text) if text else {}
+    figures = found.get("figures")
+    models = {name: ModelUse(*use) for name, use in found.get("models", {}).items()}
+    return Planned(PlanningFigures.model_validate(figures) if figures is not None else None, models)
+
+
+def _headline(row: Sequence[Any]) -> Headline:
+    _, run, last, status, number, *cells = row
+    summary: RunSummary | None = None
+    if status and number == last:
+        try:
+            summary = _summary(str(run), status, number, cells)
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            summary = None  # altered by hand: whoever needs it makes it of the journal again
+    return Headline(str(run), int(last), str(status), summary)
+
+
+def _having(rows: Sequence[Sequence[Any]], text: str) -> list[Sequence[Any]]:
+    """Returns the rows that may have a casefolded text, without taking them apart."""
+    # In the body the text stands as JSON writes it.
+    written = _text(text)[1:-1]
+    return [
+        row
+        for row in rows
+        if row[-1] is None or written in str(row[-1]).casefold() or text in str(row[1]).casefold()
+    ]
+
+
+@cache
+def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
+    """Returns the query of a page of runs, newest first: one index range for each status."""
+    more = " AND (summaries.number IS NULL OR summaries.number <> last)" if unsummed else ""
+    end = "ORDER BY runs.id DESC LIMIT :most"
+    if not statuses:
+        return f"{_RUNS} WHERE runs.id < :before{more} {end}"
+    # Constants, checked by the caller.
+    parts = [
+        f"SELECT * FROM ({_RUNS} WHERE status = '{each}' AND runs.id < :before{more} {end}) AS {at}"  # noqa: S608
+        for at, each in zip(ascii_lowercase, statuses, strict=False)
+    ]
+    return f"{' UNION ALL '.join(parts)} ORDER BY 1 DESC LIMIT :most"
+
+
+class SummaryReads:
+    """The part of a store that lists and counts runs."""
+
+    def __init__(
+        self,
+        query: Callable[[str, Parameters], Awaitable[list[Any]]],
+        transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]],
+    ) -> None:
+        self._query_rows = query
+        self._make_changes = transact
+
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
+        place = _NEWEST
+        if before:
+            [[place]] = await self._query_rows(_PLACE, {"run": before})
+        known = tuple(each for each in (_UNTOLD, *_STATUSES) if each in statuses)
+        if statuses and not known:
+            return []
+        query = page_query(known, unsummed=False)
+        found: list[Sequence[Any]] = []
+        size, full = _SEARCHED if text else limit, True
+        while full and len(found) < limit:
+            rows = await self._query_rows(query, {"before": place, "most": size})
+            found += _having(rows, text) if text else rows
+            place, full = rows[-1][0] if rows else 0, len(rows) == size
+        return [_headline(row) for row in found[:limit]]
+
+    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event, and some of the others."""
+        query = page_query((_UNTOLD, *OPEN_STATUSES), unsummed=True)
+        rows = await self._query_rows(query, {"before": _NEWEST, "most": _NEWEST})
+        rows += await self._query_rows(_BACKLOG, {"most": limit})
+        return [_headline(row) for row in rows]
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        return {str(status): int(n) for status, n in await self._query_rows(_COUNTS, {})}
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        rows = await self._query_rows(_TOTALS, {})
+        return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
+
+    async def planned(self) -> Sequence[Planned]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        return [_planned(row[0]) for row in await self._query_rows(_PLANNED, {})]
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number."""
+        changes = [_kept(last, summary) for last, summary in summaries]
+        if changes:
+            await self._make_changes(changes)
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids that come right before and after each of these when sorted."""
+        found: set[str] = set()
+        for run in runs:
+            [row] = await self._query_rows(_BESIDE, {"run": run})
+            found.update(str(each) for each in row if each is not None)
+        return sorted(found)
+
+
+def _kept(last: int, summary: RunSummary) -> Change:
+    row = {"run": summary.run, **cells_of(summary)._asdict()}
+    status = {"run": summary.run, "status": summary.status.value}
+    # What a damaged journal says may differ from what was told when it was whole.
+    told = [] if summary.damage else [(_SET_STATUS, [status])]
+    need = IS_AT, {"run": summary.run, "number": last}
+    return Change(need, [(_KEEP, [row]), *told, (_SUMMED, [{"run": summary.run}])])

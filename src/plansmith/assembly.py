@@ -1,0 +1,73 @@
+"""Makes the parts of a Plansmith, when one of them is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plansmith.plan.limits import Limits
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.planning import RunPlanner, ignore_progress
+from plansmith.runs.service import RunService
+from plansmith.schedules.approval import StandingApproval
+
+if TYPE_CHECKING:
+    from plansmith.planner.request import PlannerSettings
+    from plansmith.ports import Agent, ChatModel, ToolSource
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.options import Options
+
+
+def make_runs(
+    *,
+    journals: Journals,
+    sources: Sequence[ToolSource],
+    agents: Sequence[Agent],
+    model: ChatModel | None,
+    settings: PlannerSettings | None,
+    options: Options,
+) -> RunService:
+    """Makes the service for runs."""
+    intake = PlanIntake(
+        store=journals.store,
+        clock=journals.clock,
+        sources=sources,
+        agents=agents,
+        templates=options.get("templates"),
+        policy=options.get("policy"),
+        price_per_million=options.get("price_per_million"),
+        past=options.get("past"),
+        secrets=options.get("secrets"),
+        ask_also=options.get("ask_also", lambda _: ()),
+    )
+    return RunService(
+        journals=journals,
+        intake=intake,
+        planner=_planner(model, journals, intake, settings, options),
+        limits=options.get("limits"),
+        rounds=options.get("rounds"),
+        budget=options.get("budget"),
+        shared_budget=options.get("shared_budget"),
+    )
+
+
+def _planner(
+    model: ChatModel | None,
+    journals: Journals,
+    intake: PlanIntake,
+    settings: PlannerSettings | None,
+    options: Options,
+) -> RunPlanner:
+    return RunPlanner(
+        journals=journals,
+        intake=intake,
+        model=model,
+        triage_model=options.get("triage_model"),
+        report_model=options.get("report_model"),
+        context=options.get("context", ()),
+        ranker=options.get("ranker"),
+        settings=settings,
+        early_start=options.get("limits", Limits()).early_start,
+        tell=options.get("tell", ignore_progress),
+        standing=StandingApproval(intake=intake).of_run,
+    )

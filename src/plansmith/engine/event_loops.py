@@ -1,0 +1,168 @@
+"""What the calls of one event loop share: a timer for all time limits, a wake-up for many ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+class PerLoop(Generic[_T]):
+    """One object for each event loop that uses it; those of closed loops are forgotten."""
+
+    def __init__(self, make: Callable[[asyncio.AbstractEventLoop], _T]) -> None:
+        self._make = make
+        self._made: dict[asyncio.AbstractEventLoop, _T] = {}
+
+    def here(self) -> _T:
+        """Returns the object of the event loop that runs now."""
+        loop = asyncio.get_running_loop()
+        found = self._made.get(loop)
+        if found is None:
+            found = self._make(loop)
+            known = list(self._made.items())
+            self._made = {each: made for each, made in known if not each.is_closed()}
+            self._made[loop] = found
+        return found
+
+
+class Deadline:
+    """A moment at which something is called, unless it is taken back before."""
+
+    __slots__ = ("at", "expire", "seconds")
+
+    def __init__(self, at: float, seconds: float, expire: Callable[[], object]) -> None:
+        self.at = at
+        self.seconds = seconds
+        self.expire = expire
+
+
+class Deadlines:
+    """All deadlines of one event loop, with one timer for the earliest.
+
+    A timer of its own for each call would cost more than the call. Deadlines of the same length
+    expire in the order they were added, so that no sorting is needed. The timer of a deadline that
+    was taken back stays: it finds nothing to do.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._by_length: dict[float, dict[Deadline, None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_length.values()))
+
+    def add(self, seconds: float, expire: Callable[[], object]) -> Deadline:
+        """Calls `expire` in some seconds."""
+        added = Deadline(self._loop.time() + seconds, seconds, expire)
+        row = self._by_length.get(seconds)
+        if row is None:
+            self._by_length[seconds] = {added: None}
+        else:
+            row[added] = None
+        if self._timer is None or added.at < self._timer_at:
+            self._set_timer(added.at)
+        return added
+
+    def remove(self, deadline: Deadline) -> None:
+        """Takes a deadline back; does nothing if it has expired."""
+        row = self._by_length.get(deadline.seconds)
+        if row is not None and deadline in row:
+            del row[deadline]
+            if not row:
+                del self._by_length[deadline.seconds]
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        # A timer may fire a little early, within the resolution of the clock.
+        now = max(self._loop.time(), self._timer_at)
+        due: list[Deadline] = []
+        for row in list(self._by_length.values()):
+            for each in row:
+                if each.at > now:
+                    break
+                due.append(each)
+        for each in due:
+            self.remove(each)
+        if self._by_length:
+            self._set_timer(min(next(iter(row)).at for row in self._by_length.values()))
+        for each in due:
+            each.expire()
+
+
+class TimeLimit:
+    """Ends the work of a task after some seconds, like `asyncio.timeout`, by shared deadlines."""
+
+    __slots__ = ("_before", "_deadline", "_deadlines", "_expired", "_seconds", "_task")
+
+    def __init__(
+        self, deadlines: Deadlines, seconds: float, task: asyncio.Task[object] | None
+    ) -> None:
+        if task is None:
+            raise RuntimeError("a time limit needs a task")
+        self._deadlines = deadlines
+        self._seconds = seconds
+        self._task = task
+        self._expired = False
+
+    def __enter__(self) -> None:
+        self._before = self._task.cancelling()
+        self._deadline = self._deadlines.add(self._seconds, self._expire)
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._task.cancel()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._expired:
+            self._deadlines.remove(self._deadline)
+        elif self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+
+class ThreadEnds:
+    """Brings the ends of work in threads to an event loop, many with one wake-up."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ended: deque[Callable[[], None]] = deque()
+        self._is_woken = False
+
+    def put(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` in the event loop; may be called from any thread."""
+        self._ended.append(tell)
+        if not self._is_woken:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._is_woken = True
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        # First of all: what is added from now on wakes the loop again.
+        self._is_woken = False
+        try:
+            while self._ended:
+                self._ended.popleft()()
+        finally:
+            if self._ended:
+                self._wake()

@@ -1,0 +1,87 @@
+"""How a call ended: with a result, a failure, a doubt or a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from plansmith.errors import InputNeeded, PlansmithError
+from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
+from plansmith.planner.check.schemas import BadSchema, validator
+
+LONGEST_ERROR: Final = 10_000
+FailureKind = Literal["tool", "time", "reference", "result"]
+
+
+@dataclass(slots=True)
+class Done:
+    """The call gave a result."""
+
+    value: Json
+
+
+@dataclass(slots=True)
+class Failed:
+    """The call gave no result and changed nothing; `again` if another try may help."""
+
+    error: str
+    again: bool = False
+    kind: FailureKind = "tool"
+
+
+@dataclass(slots=True)
+class Unsure:
+    """The call may have taken effect; `again` if its key makes another try harmless."""
+
+    reason: str
+    again: bool = False
+    kind: FailureKind = "tool"
+
+
+@dataclass(slots=True)
+class Asks:
+    """The call needs an answer from a person."""
+
+    need: InputNeeded
+
+
+Outcome = Done | Failed | Unsure | Asks
+
+
+def error_text(error: BaseException) -> str:
+    """Returns the message of an error as text for the journal; a tool's own may be anything."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - `__str__` of a tool's error may raise anything
+        return Sentence("step.cannot_say")
+    return kept_text(text)
+
+
+def named(error: BaseException) -> str:
+    """Returns the message of an error, with its class name unless it is one of Plansmith's."""
+    is_ours = isinstance(error, PlansmithError)
+    return error_text(error) if is_ours else f"{type(error).__name__}: {error_text(error)}"
+
+
+def kept_text(text: object) -> str:
+    """Returns a tool's text in a form that a journal can store."""
+    if isinstance(text, Sentence):
+        return text
+    clean = str(text).encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
+
+
+def asks(need: InputNeeded) -> Outcome:
+    """Returns a call's question, or a failure if an answer to it could never be checked."""
+    # A tool may have put anything there.
+    texts: list[Any] = [need.message, need.link, *need.options]
+    flaw = next(flaws([need.state, need.schema, *texts]), None)
+    if flaw is not None or not all(isinstance(each, str) for each in texts):
+        why = flaw.message if flaw is not None else Sentence("step.question_not_text")
+        return Failed(Sentence("step.bad_question", reason=why))
+    try:
+        validator(need.schema or {})
+    except BadSchema as error:
+        return Failed(Sentence("step.bad_question_schema", reason=str(error)))
+    return Asks(need)

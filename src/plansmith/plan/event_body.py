@@ -1,0 +1,155 @@
+"""The base of all event bodies: fast records whose canonical text is written once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
+
+import msgspec
+
+from plansmith.plan.data import Json, Record, canonical_json, flaws, may_differ
+from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
+
+if TYPE_CHECKING:
+    ShownField = str
+    JsonField = Json
+else:
+    JsonField = Any
+
+    class _IsText(type):
+        """Makes every text an instance, because a stored sentence is read as one."""
+
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, str)
+
+    class ShownField(metaclass=_IsText):
+        """The type of a field with a sentence, or with words that were given as they are."""
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """An immutable value that costs little to make; nothing is validated when it is made."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+def _type_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+class EventBody(
+    Fields,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=_type_name,
+):
+    """What happened. Its `type` comes from the name of the class, and is stored.
+
+    Code that makes a body gives fields of the right types; only what is read is validated.
+    """
+
+    type: ClassVar[str]
+    # Fields whose default may have equals that are other objects; set once all are defined.
+    compared: ClassVar[tuple[tuple[str, object], ...]] = ()
+    # Whether all fields are texts and whole numbers, which every encoder writes alike.
+    only_texts: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.type = _type_name(cls.__name__)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Reads a body from its JSON; raises `ValueError` if it does not fit."""
+        try:
+            return msgspec.convert({"type": cls.type} | dict(value), cls, dec_hook=read_field)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns the body as it is stored, without its type and without default values."""
+        value = cast("dict[str, Json]", msgspec.json.decode(self.canonical()))
+        del value["type"]
+        return value
+
+    def shown_json(self, locale: str = "en") -> dict[str, Json]:
+        """Returns the body with sentences as text in a language."""
+
+        def write(value: object) -> object:
+            if isinstance(value, Sentence):
+                return in_language(value, locale)
+            return Record.shown_json(value, locale) if isinstance(value, Record) else _write(value)
+
+        value = cast("dict[str, Json]", msgspec.to_builtins(self.plain(), enc_hook=write))
+        del value["type"]
+        return value
+
+    def canonical(self) -> bytes:
+        """Returns the canonical text that is hashed, chained and stored."""
+        body = self.plain() if self.compared else self
+        text = _encode(body)
+        if self.only_texts or not may_differ(text):
+            return text
+        return canonical_json(msgspec.to_builtins(body, enc_hook=_write))
+
+    def plain(self) -> Self:
+        """Returns the body with equal fields replaced by their defaults, which are not written."""
+        same = {
+            name: default
+            for name, default in self.compared
+            if (value := getattr(self, name)) is not default and value == default
+        }
+        return self.replace(**same) if same else self
+
+
+def compare_defaults(kinds: Iterable[type[EventBody]]) -> None:
+    """Finds the fields that msgspec would write although they equal their default."""
+    for kind in kinds:
+        kind.compared = tuple(
+            (each.name, each.default)
+            for each in msgspec.structs.fields(kind)
+            if isinstance(each.default, (str, Record)) and each.default != ""
+        )
+
+
+def read_field(kind: type[Any], value: object) -> object:
+    """Reads a field that is a sentence or a validated record."""
+    if kind is ShownField:
+        return read_sentence(value)
+    if issubclass(kind, Record):
+        return kind.model_validate(value)
+    raise TypeError(f"a field of the type {kind.__name__} cannot be read")
+
+
+def need_plain(value: object) -> None:
+    """Raises `ValueError` for a value that JSON cannot hold."""
+    flaw = next(flaws(value), None)
+    if flaw is not None:
+        place = ".".join(map(str, flaw.path))
+        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
+
+
+def _write(value: object) -> object:
+    if isinstance(value, Sentence):
+        return stored_sentence(value)
+    if isinstance(value, Record):
+        # Not its own `to_json`, which may add default values for readers.
+        return Record.to_json(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+_encode: Final = msgspec.json.Encoder(enc_hook=_write, order="sorted").encode

@@ -1,0 +1,101 @@
+"""Adds up how long a run was planned, ran and waited, from the times of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from plansmith.plan import events as e
+
+_NONE = timedelta()
+_ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of planning, of running, and of waiting for a person."""
+
+    planning: float = 0.0
+    running: float = 0.0
+    waiting: float = 0.0
+
+    @property
+    def working(self) -> float:
+        """Returns the seconds without the waiting."""
+        return self.planning + self.running
+
+
+def times_of(events: Iterable[e.Event]) -> Times:
+    """Adds up the time between events by what the run was doing."""
+    clock = RunClock()
+    clock.take(events)
+    return clock.times
+
+
+@dataclass(slots=True)
+class RunClock:
+    """What a run is doing, and how long it has done what until its last event."""
+
+    phase: str = "planning"
+    paused: bool = False
+    calls: set[str] = field(default_factory=set[str])
+    questions: set[str] = field(default_factory=set[str])
+    last: datetime | None = None
+    spent: dict[str, timedelta] = field(default_factory=dict[str, timedelta])
+
+    @property
+    def times(self) -> Times:
+        """Returns the seconds so far."""
+        return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
+
+    def copy(self) -> RunClock:
+        """Returns a clock that goes on by itself."""
+        parts = set(self.calls), set(self.questions)
+        return RunClock(self.phase, self.paused, *parts, self.last, dict(self.spent))
+
+    def take(self, events: Iterable[e.Event]) -> None:
+        """Adds the next events."""
+        spent = self.spent
+        for event in events:
+            if self.last is not None and event.at > self.last:
+                doing = self.phase
+                if self.calls:
+                    doing = "running"
+                elif self.paused or self.questions:
+                    doing = "waiting"
+                spent[doing] = spent.get(doing, _NONE) + (event.at - self.last)
+            self._take(event.body)
+            self.last = event.at
+
+    def _take(self, body: e.AnyBody) -> None:
+        match body:
+            case e.StepStarted(step=step, inputs=inputs):
+                if inputs:
+                    self.calls.add(step)
+            case e.StepDone(step=step):
+                self.calls.discard(step)
+            case e.ChangesAsked() | e.ReplanStarted():
+                self.phase = "planning"
+            case e.PlanProposed() | e.ReviewAsked():
+                self.phase = "waiting"
+            case e.RunStarted():
+                self.phase = "running"
+            case _:
+                self._take_rare(body)
+
+    def _take_rare(self, body: e.AnyBody) -> None:
+        match body:
+            case e.RunPaused() | e.RunRepaired():
+                self.paused = True
+            case e.RunResumed():
+                self.paused = False
+            case e.QuestionAsked(question=question, step=step):
+                self.questions.add(question)
+                self.calls.discard(step or "")
+            case e.QuestionAnswered(question=question) | e.QuestionWithdrawn(question=question):
+                self.questions.discard(question)
+            case _ if isinstance(body, _ENDS):
+                self.calls.discard(body.step)
+            case _:
+                pass

@@ -1,0 +1,214 @@
+"""Lists, counts and sums up runs by their summaries; reads only journals that have none yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Final
+
+from plansmith.errors import JournalError, Misconfigured, PlansmithError
+from plansmith.plan.run import RunStatus
+from plansmith.plan.summary import ModelUse, RunSummary
+from plansmith.planner.request import MetricTotals, PlanMetrics
+from plansmith.ports import Headline, SummaryStore
+from plansmith.runs.journals import Journals
+
+_PAGE: Final = 500
+_AT_ONCE: Final = 50
+_REMEMBERED: Final = 2000
+_UNTOLD: Final = ""
+
+
+@dataclass(slots=True)
+class DaySum:
+    """Runs, tokens and cost of the runs of one day."""
+
+    runs: int = 0
+    tokens: int = 0
+    money: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSums:
+    """What all runs together are and cost."""
+
+    statuses: Mapping[str, int]
+    days: Mapping[str, DaySum]
+    models: Mapping[str, ModelUse] = field(default_factory=dict[str, ModelUse])
+    planning: MetricTotals = field(default_factory=MetricTotals)
+
+
+class RunLists:
+    """Lists and counts the runs of a store.
+
+    A run that is being executed, or that an earlier release wrote, has no current summary: its
+    journal is read, and the summary is remembered and, where possible, stored.
+    """
+
+    def __init__(self, journals: Journals) -> None:
+        self._journals, self._store = journals, journals.store
+        self._remembered: OrderedDict[str, tuple[int, RunSummary]] = OrderedDict()
+
+    async def newest(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> list[RunSummary]:
+        """Returns the newest runs, newest first: with these statuses and this text, older ones."""
+        found: list[RunSummary] = []
+        asked = {*statuses, _UNTOLD} if statuses else statuses
+        folded, size = text.casefold(), min(limit, _PAGE)
+        while len(found) < limit:
+            page = await self._headlines(asked, before, folded, size)
+            found += [
+                summary
+                for each, summary in await self._summed(page)
+                if summary.has(folded)
+                and (not statuses or (each.status or summary.status) in statuses)
+            ]
+            if len(page) < size:
+                break
+            before = page[-1].run
+        return await self._marked(found[:limit])
+
+    async def sums(self) -> RunSums:
+        """Returns the numbers of runs by status and day, their costs, and how they were planned."""
+        store = self._store
+        if not isinstance(store, SummaryStore):
+            return _sums_of([each async for each in self._all()])
+        await self.sum_up()
+        days, models, planning = defaultdict[str, DaySum](DaySum), Counter[str](), MetricTotals()
+        for day, cost, runs, tokens in await store.day_totals():
+            _add(days[day], runs, tokens, Decimal(cost) * runs)
+        spent = Counter[str]()
+        for each in await store.planned():
+            if each.figures is not None:
+                planning.add(PlanMetrics.of(each.figures))
+            for name, use in each.models.items():
+                models[name] += use.calls
+                spent[name] += use.tokens
+        used = {name: ModelUse(models[name], spent[name]) for name in models}
+        return RunSums(await self.status_counts(), days, used, planning)
+
+    async def status_counts(self) -> dict[str, int]:
+        """Returns how many runs have each status."""
+        if not isinstance(self._store, SummaryStore):
+            return dict(Counter([each.status.value async for each in self._all()]))
+        untold = [each async for each in self._untold()]
+        counts = Counter(await self._store.status_counts())
+        damaged = [each for each in untold if each.damage]
+        # The others were told just now, unless nothing can be written.
+        rest = damaged if counts.pop(_UNTOLD, 0) <= len(damaged) else untold
+        return dict(counts + Counter(each.status.value for each in rest))
+
+    async def sum_up(self) -> None:
+        """Stores the summaries of all runs that have none of their last event.
+
+        It may be interrupted at any time, and done by several processes at once.
+        """
+        store = self._store
+        if not isinstance(store, SummaryStore):
+            return
+        seen: set[str] = set()
+        while some := [
+            each for each in await store.unsummed(limit=_AT_ONCE) if each.run not in seen
+        ]:
+            seen.update(each.run for each in some)
+            for start in range(0, len(some), _AT_ONCE):
+                await self._keep(await self._summed(some[start : start + _AT_ONCE]))
+
+    async def _untold(self) -> AsyncIterator[RunSummary]:
+        """Yields the runs whose status no writer has told, and tells it now."""
+        before = ""
+        while page := await self._headlines([_UNTOLD], before, "", _AT_ONCE):
+            before = page[-1].run
+            for _, summary in await self._summed(page):
+                yield summary
+
+    async def _headlines(
+        self, statuses: Collection[str], before: str, text: str, limit: int
+    ) -> Sequence[Headline]:
+        if isinstance(self._store, SummaryStore):
+            return await self._store.headlines(
+                statuses=statuses, before=before, text=text, limit=limit
+            )
+        found = [each async for each in self._all(before)]
+        wanted = [each for each in found if not statuses or each.status in statuses]
+        return [Headline(each.run, each.number, each.status, each) for each in wanted[:limit]]
+
+    async def _all(self, before: str = "") -> AsyncIterator[RunSummary]:
+        """Yields the summaries of all runs of a store that has none, newest first."""
+        ids = list(await self._store.runs())
+        end = ids.index(before) if before in ids else None
+        for run in reversed(ids[:end]):
+            is_older = end is not None or not before or run < before
+            if is_older and (summary := await self._read(run)):
+                yield summary
+
+    async def _summed(self, page: Sequence[Headline]) -> list[tuple[Headline, RunSummary]]:
+        """Returns the summaries of runs; reads the journals of those without a current one."""
+        found = await asyncio.gather(*map(self._summary, page))
+        pairs = [(each, one) for each, one in zip(page, found, strict=True) if one is not None]
+        # An executed run would need another summary in a moment; a damaged one is read again.
+        news = [(each, one) for each, one in pairs if each.summary is None and not one.damage]
+        await self._keep([each for each in news if each[0].status != RunStatus.RUNNING])
+        return pairs
+
+    async def _keep(self, pairs: Sequence[tuple[Headline, RunSummary]]) -> None:
+        # A list can be read where nothing can be written.
+        if pairs and isinstance(self._store, SummaryStore):
+            with suppress(JournalError, Misconfigured):
+                await self._store.keep_summaries([(each.last, one) for each, one in pairs])
+
+    async def _summary(self, headline: Headline) -> RunSummary | None:
+        run, last, _, stored = headline
+        if stored is not None:
+            return stored
+        known = self._remembered.get(run)
+        if known is not None and known[0] == last and not known[1].damage:
+            return known[1]
+        summary = await self._read(run)
+        if summary is None:
+            return None
+        self._remembered[run] = last, summary
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered.popitem(last=False)
+        return summary
+
+    async def _read(self, run: str) -> RunSummary | None:
+        """Returns the summary of a journal; None if the run was removed a moment ago."""
+        try:
+            return (await self._journals.listed(run))[1]
+        except PlansmithError as error:
+            if type(error) is PlansmithError:  # this exact class means that the run has no events
+                return None
+            raise
+
+    async def _marked(self, summaries: Sequence[RunSummary]) -> list[RunSummary]:
+        """Marks the runs whose process is gone."""
+        working = [each.run for each in summaries if each.working and not each.damage]
+        lost = set(working) - await self._journals.owners.owned(working)
+        return [replace(each, interrupted=True) if each.run in lost else each for each in summaries]
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids right before and after each of these; all, if the store cannot tell."""
+        if isinstance(self._store, SummaryStore):
+            return await self._store.beside(runs)
+        return await self._store.runs()
+
+
+def _add(day: DaySum, runs: int, tokens: int, money: Decimal) -> None:
+    day.runs += runs
+    day.tokens += tokens
+    day.money += money
+
+
+def _sums_of(summaries: Sequence[RunSummary]) -> RunSums:
+    days, planning = defaultdict[str, DaySum](DaySum), MetricTotals()
+    for each in summaries:
+        _add(days[each.day], 1, each.tokens, each.money)
+        if each.figures is not None:
+            planning.add(PlanMetrics.of(each.figures))
+    return RunSums(Counter(each.status.value for each in summaries), days, planning=planning)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith.plan import events as e
+from plansmith.plan.data import canonical_json, read_canonical
+from plansmith.plan.sentence import Sentence
+
+# Where the shortest forms of different encoders part: around 1e16, below 1e-4, and everywhere else.
+NUMBERS = (
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(min_value=1e14, max_value=1e18)
+    | st.floats(min_value=1e-8, max_value=1e-2)
+    | st.integers()
+    | st.integers(-(10**18), 10**18).map(float)
+)
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text() | st.sampled_from(["null", ":1e5"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=4) | st.just(",1e5"), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def slow(value: object) -> bytes:
+    """The text that defines what is canonical."""
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()
+
+
+@given(VALUES)
+def test_the_canonical_text_of_a_value_is_the_one_of_python(value: Any) -> None:
+    assert canonical_json(value) == slow(value)
+    assert slow(read_canonical(canonical_json(value))) == slow(value)
+
+
+@given(VALUES)
+def test_the_stored_text_of_an_answer_is_canonical(value: Any) -> None:
+    body = e.QuestionAnswered(question="q", answer=value)
+    rest = {} if value is None else {"answer": value}
+    assert body.canonical() == slow({"type": "question_answered", "question": "q", **rest})
+
+
+@given(st.text(), st.text(max_size=20), st.integers(min_value=0))
+def test_the_stored_text_of_a_step_is_canonical(step: str, key: str, size: int) -> None:
+    started = e.StepStarted(step=step, key=key)
+    assert started.canonical() == slow({"key": key, "step": step, "type": "step_started"})
+    done = e.StepDone(step=step, result=key, size=size)
+    rest = {"size": size} if size else {}
+    assert done.canonical() == slow({"step": step, "result": key, "type": "step_done", **rest})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_cannot_hold_never_becomes_text(number: float) -> None:
+    for value in (number, [number], {"a": {"b": number}}):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            canonical_json(value)
+
+
+@pytest.mark.parametrize("value", ["\ud800", ["\ud800"], {"\ud800": 1}])
+def test_half_a_letter_never_becomes_text(value: Any) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        canonical_json(value)
+
+
+@given(kind=st.sampled_from(["tool", "time"]), locale=st.sampled_from(["en", "zh"]), note=st.text())
+def test_a_field_that_equals_its_default_is_never_stored(kind: Any, locale: str, note: str) -> None:
+    # Read from text, so that they are other objects than the defaults.
+    given = msgspec.json.decode(msgspec.json.encode({"kind": kind, "locale": locale}))
+    failed = e.StepFailed(step="s", error=note, kind=given["kind"])
+    assert ("kind" in failed.to_json()) == (kind != "tool")
+    created = e.RunCreated(request=note, locale=given["locale"])
+    assert ("locale" in created.to_json()) == (locale != "en")
+
+
+def test_sentences_are_stored_by_code_and_shown_as_text_at_every_depth() -> None:
+    inner = Sentence("end.failed", steps=["a", "b"])
+    body = e.RunFinished(status="failed", reason=Sentence("text.both", first=inner, then="x"))
+    assert json.loads(body.canonical())["reason"]["fields"]["first"]["code"] == "end.failed"
+    assert e.RunFinished.from_json(body.to_json()) == body
+    assert body.shown_json("en")["reason"] == str(body.reason)
+    assert body.shown_json("zh")["reason"] != body.shown_json("en")["reason"]
