@@ -45,7 +45,7 @@ __all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation
 
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 _NO_LIMITS: Final = (None, None, None, None)
-_NOTHING: Final = Usage()
+NOTHING_USED: Final = Usage()
 _FREE: Final = frozenset({"ask", "map", "plan"})
 
 
@@ -175,6 +175,7 @@ class CallReservations:
     def __init__(self, budget: Budget | None, run: Run, clock: Clock) -> None:
         # A budget without limits refuses nothing: not worth counting before every call.
         self._budget = None if budget is None or budget.is_unlimited else budget
+        self.is_limited = self._budget is not None
         self._run = run
         self._clock = clock
         self._reservations: dict[str, Reservation] = {}
@@ -198,11 +199,13 @@ class CallReservations:
         cost = usage.cost if usage.cost is not None else Decimal(0)
         if min(tokens) < 0 or not cost.is_finite() or cost < 0:
             raise ValueError(f"a call cannot use {usage.input_tokens} tokens for ${cost}")
-        self._spent[name] = total(self._spent.get(name, _NOTHING), usage)
+        self._spent[name] = total(self._spent.get(name, NOTHING_USED), usage)
 
     def settle(self, name: str) -> Usage:
         """Ends a call: replaces its reservation by what it used, and returns that."""
-        usage = self._spent.pop(name, _NOTHING)
+        if not self._spent and not self._reservations:
+            return NOTHING_USED
+        usage = self._spent.pop(name, NOTHING_USED)
         reservation = self._reservations.pop(name, None)
         if self._budget is not None and reservation is not None:
             self._budget.settle(reservation, usage)

@@ -64,7 +64,8 @@ def with_secrets(
     if not values:
         return inputs
     filled = cast("dict[str, Json]", put_secrets(step.inputs, values))
-    return resolved(replace(unit, step=step.replace(inputs=filled), form=None), results)
+    private = step.replace(inputs=filled)
+    return resolved(Unit(unit.name, private, scope=unit.scope, bound=unit.bound), results)
 
 
 def hiding_call(call: Call, secrets: Secrets) -> Call:
@@ -154,8 +155,8 @@ class Callees:
     secrets: Secrets | None = None
     forms: PlanForms = field(default_factory=PlanForms, repr=False)
     deadlines: PerLoop[Deadlines] = field(default_factory=lambda: PerLoop(Deadlines), repr=False)
-    _validators: dict[str, jsonschema_rs.Validator] = field(
-        default_factory=dict[str, jsonschema_rs.Validator], repr=False
+    _validators: dict[str, jsonschema_rs.Validator | None] = field(
+        default_factory=dict[str, "jsonschema_rs.Validator | None"], repr=False
     )
     _functions: dict[str, LocalFunction | None] = field(
         default_factory=dict[str, "LocalFunction | None"], repr=False
@@ -188,8 +189,10 @@ class Callees:
         seconds = unit.step.timeout_s
         if seconds is None:
             spec = self.specs.get(unit.callee)
-            seconds = spec.timeout_s if spec is not None else None
-        return min(seconds or DEFAULT_TIMEOUT, LONGEST_TIMEOUT_S)
+            seconds = DEFAULT_TIMEOUT if spec is None or not spec.timeout_s else spec.timeout_s
+        if seconds > LONGEST_TIMEOUT_S:
+            return LONGEST_TIMEOUT_S
+        return seconds
 
     def function(self, unit: Unit) -> LocalFunction | None:
         """Returns the Python function that a unit calls, if nothing stands between them."""
@@ -226,20 +229,9 @@ class Callees:
         outcome = await self._try(unit, self._make(unit, private, hiding, results or {}))
         return _hide_secrets(outcome, self.secrets)
 
-    async def call_function(
-        self, unit: Unit, function: LocalFunction, inputs: dict[str, Json], call: Call | None
-    ) -> Outcome:
-        """Makes the call of an async function, without the layers of its source."""
-
-        async def make() -> Json:
-            return function.to_json(await function.bind(inputs, call)())
-
-        return await self._try(unit, make())
-
     async def _try(self, unit: Unit, work: Awaitable[Json]) -> Outcome:
-        limits = self.deadlines.here()
         try:
-            with TimeLimit(limits, self.timeout(unit), asyncio.current_task()):
+            with TimeLimit(self.deadlines.here(), self.timeout(unit)):
                 value = await work
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
             return self.failed(unit, error)
@@ -311,22 +303,23 @@ class Callees:
         if unit.step.kind != "tool":
             empty = value is None or (isinstance(value, str) and not value.strip())
             return Sentence("step.empty_result") if empty else ""
-        spec = self.specs.get(unit.step.tool)
-        if spec is None or spec.output_schema is None:
-            return ""
+        tool = unit.step.tool
         try:
-            self._validator(spec.name, spec.output_schema).validate(value)
+            check = self._validators[tool] if tool in self._validators else self._validator(tool)
+            if check is not None:
+                check.validate(value)
         except jsonschema_rs.ValidationError as error:
             return Sentence("step.schema_misfit", reason=error.message)
         except ValueError:
             return ""
         return ""
 
-    def _validator(self, tool: str, schema: Mapping[str, Json]) -> jsonschema_rs.Validator:
-        """Returns the validator of a tool's output schema, compiled once."""
-        if tool not in self._validators:
-            self._validators[tool] = validator(schema)
-        return self._validators[tool]
+    def _validator(self, tool: str) -> jsonschema_rs.Validator | None:
+        """Returns the validator of a tool's output schema, if it has one; keeps it."""
+        spec = self.specs.get(tool)
+        made = validator(spec.output_schema) if spec and spec.output_schema is not None else None
+        self._validators[tool] = made
+        return made
 
 
 def _hidden(text: str, secrets: Secrets) -> str:

@@ -32,14 +32,16 @@ class PerLoop(Generic[_T]):
 
 
 class Deadline:
-    """A moment at which something is called, unless it is taken back before."""
+    """Something that happens some seconds after it was added, unless it is removed before."""
 
-    __slots__ = ("at", "expire", "seconds")
+    __slots__ = ("at", "seconds")
 
-    def __init__(self, at: float, seconds: float, expire: Callable[[], object]) -> None:
-        self.at = at
-        self.seconds = seconds
-        self.expire = expire
+    seconds: float
+    at: float
+
+    def expire(self) -> None:
+        """Is called when the time is over."""
+        raise NotImplementedError
 
 
 class Deadlines:
@@ -59,25 +61,26 @@ class Deadlines:
     def __len__(self) -> int:
         return sum(map(len, self._by_length.values()))
 
-    def add(self, seconds: float, expire: Callable[[], object]) -> Deadline:
-        """Calls `expire` in some seconds."""
-        added = Deadline(self._loop.time() + seconds, seconds, expire)
-        row = self._by_length.get(seconds)
-        if row is None:
-            self._by_length[seconds] = {added: None}
+    def add(self, deadline: Deadline) -> None:
+        """Lets a deadline expire after its seconds."""
+        seconds = deadline.seconds
+        at = deadline.at = self._loop.time() + seconds
+        if seconds in self._by_length:
+            self._by_length[seconds][deadline] = None
         else:
-            row[added] = None
-        if self._timer is None or added.at < self._timer_at:
-            self._set_timer(added.at)
-        return added
+            self._by_length[seconds] = {deadline: None}
+        if self._timer is None or at < self._timer_at:
+            self._set_timer(at)
 
     def remove(self, deadline: Deadline) -> None:
-        """Takes a deadline back; does nothing if it has expired."""
-        row = self._by_length.get(deadline.seconds)
-        if row is not None and deadline in row:
-            del row[deadline]
-            if not row:
-                del self._by_length[deadline.seconds]
+        """Takes a deadline back; does nothing if it has expired or was never added."""
+        seconds = deadline.seconds
+        if seconds in self._by_length:
+            row = self._by_length[seconds]
+            if deadline in row:
+                del row[deadline]
+                if not row:
+                    del self._by_length[seconds]
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
@@ -103,26 +106,26 @@ class Deadlines:
             each.expire()
 
 
-class TimeLimit:
+class TimeLimit(Deadline):
     """Ends the work of a task after some seconds, like `asyncio.timeout`, by shared deadlines."""
 
-    __slots__ = ("_before", "_deadline", "_deadlines", "_expired", "_seconds", "_task")
+    __slots__ = ("_before", "_deadlines", "_expired", "_task")
 
-    def __init__(
-        self, deadlines: Deadlines, seconds: float, task: asyncio.Task[object] | None
-    ) -> None:
-        if task is None:
-            raise RuntimeError("a time limit needs a task")
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
         self._deadlines = deadlines
-        self._seconds = seconds
-        self._task = task
+        self.seconds = seconds
         self._expired = False
 
     def __enter__(self) -> None:
-        self._before = self._task.cancelling()
-        self._deadline = self._deadlines.add(self._seconds, self._expire)
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a time limit needs a task")
+        self._task = task
+        self._before = task.cancelling()
+        self._deadlines.add(self)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Cancels the task, since the time is over."""
         self._expired = True
         self._task.cancel()
 
@@ -133,7 +136,7 @@ class TimeLimit:
         trace: TracebackType | None,
     ) -> None:
         if not self._expired:
-            self._deadlines.remove(self._deadline)
+            self._deadlines.remove(self)
         elif self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,7 @@ from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
 from plansmith.engine.provenance import Consent
 from plansmith.engine.recover import recover, unknown_question
 from plansmith.engine.running import RunningCalls
-from plansmith.engine.state import State
+from plansmith.engine.state import State, is_instruction
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
@@ -25,7 +26,6 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.ports import Call, Reply
 from plansmith.review.policy import MOST_ITEMS
 
@@ -69,6 +69,7 @@ class Executor:
         )
         self._busy = 0
         self._busy_by_callee: dict[str, int] = {}
+        self._unasked: set[tuple[str, str]] = set()
         self._received = Batch()
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
@@ -104,8 +105,7 @@ class Executor:
                 self._state.enter(run, self._callees.forms.of(run.plan, self._journal.plan_hash))
             for digest in self._state.made_results():
                 self._state.made_values[digest] = await self._journal.value(digest)
-            advice = run.advice
-            self._progress.advice = advice.advice if advice else None
+            self._progress.advice = run.advice.advice if run.advice else None
             await self._loop()
             await self._write_pause_or_stop()
         finally:
@@ -117,36 +117,41 @@ class Executor:
         while not self._cancelled:
             batch, self._received = self._received, Batch()
             self._drain(batch)
-            started = [] if self._paused else self._start(batch)
+            started = self._start(batch)
             if batch.bodies:
-                for ready in await self._write(batch, started):
-                    self._calls.launch(ready)
-            elif self._calls or (self._wakeups.waits and not self._paused):
-                if await self._wakeups.wait():
-                    self._received.more(await self._catch_up())
-            else:
+                try:
+                    await self._journal.append(*batch.bodies, values=batch.values)
+                except StaleWriter:
+                    started = await self._write_after_others(batch, started)
+                    self._wakeups.wake_now()
+                self._calls.launch(started)
+                if not self._calls.running:
+                    continue
+            elif not (self._calls.running or (self._wakeups.waits and not self._paused)):
                 return
+            if not self._wakeups.is_awake:
+                await self._wakeups.next()
+            if self._wakeups.follows:
+                self._received.more(await self._catch_up())
 
-    async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
-        """Appends a batch; first obeys what people decided meanwhile through other processes.
+    async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+        """Obeys what people decided meanwhile through other processes, then appends a batch.
 
         Returns the calls that may be made: none if the run was stopped or paused.
         """
         while True:
-            try:
+            heard = await self._catch_up()
+            gone = self._state.skipped & batch.steps
+            self._undo_starts([ready for ready in started if ready.unit.name in gone])
+            batch.forget(gone)
+            batch.more(heard)
+            started = [ready for ready in started if ready.unit.name not in gone]
+            if self._cancelled or self._paused:
+                batch.drop_starts({ready.unit.name for ready in started})
+                self._undo_starts(started)
+                started = []
+            with suppress(StaleWriter):
                 await self._journal.append(*batch.bodies, values=batch.values)
-            except StaleWriter:
-                heard = await self._catch_up()
-                gone = self._state.skipped & batch.steps
-                self._undo_starts([ready for ready in started if ready.unit.name in gone])
-                batch.forget(gone)
-                batch.more(heard)
-                started = [ready for ready in started if ready.unit.name not in gone]
-                if self._cancelled or self._paused:
-                    batch.drop_starts({ready.unit.name for ready in started})
-                    self._undo_starts(started)
-                    started = []
-            else:
                 return started
 
     def _undo_starts(self, started: list[Ready]) -> None:
@@ -154,21 +159,19 @@ class Executor:
         for ready in started:
             name = ready.unit.name
             self._budget.settle(name)
-            self._count_busy(ready.unit, -1)
+            self._free(ready.unit)
             self._state.attempts[name] -= 1
             self._state.schedule.put_back(name)
 
-    def _count_busy(self, unit: Unit, change: int) -> None:
-        self._busy += change
-        if self._limits.per_tool:
-            callee = unit.callee
-            self._busy_by_callee[callee] = self._busy_by_callee.get(callee, 0) + change
+    def _free(self, unit: Unit) -> None:
+        self._busy -= 1
+        self._busy_by_callee[unit.callee] -= 1
 
     async def _catch_up(self) -> Batch:
         """Obeys what others wrote; stops if another executor took over or there is a new plan."""
         batch = Batch()
         events = await self._journal.catch_up()
-        if not all(map(_is_instruction, events)):
+        if not all(map(is_instruction, events)):
             raise StaleWriter(f"run {self._journal.id} is executed by another process")
         for event in events:
             match event.body:
@@ -186,14 +189,14 @@ class Executor:
         run = self._journal.run
         if run.plan is None:
             return
-        units = {name: named_unit(run.plan, name, self._templates) for name in run.steps}
-        self._state.opened = {
-            name
-            for name, unit in units.items()
-            if unit and isinstance(unit.step, (MapStep, PlanStep))
-            if run.steps[name].status is StepStatus.RUNNING
+        units = {
+            name: named_unit(run.plan, name, self._templates)
+            for name, step in run.steps.items()
+            if step.status is StepStatus.RUNNING
         }
-
+        self._state.opened = {
+            name for name, unit in units.items() if unit and unit.step.kind in ("map", "plan")
+        }
         bodies = list(recover(run, units, self._callees, skip=self._state.opened))
         if bodies:
             await self._journal.append(*bodies)
@@ -201,16 +204,16 @@ class Executor:
     def _start(self, batch: Batch) -> list[Ready]:
         """Starts the steps that may start, and opens map and plan steps."""
         started: list[Ready] = []
-        state, width = self._state, self._limits.width
+        state, schedule, width = self._state, self._state.schedule, self._limits.width
         is_blocked = self._is_blocked if self._limits.per_tool or self._progress.advice else None
-        while self._busy < width and not self._paused:
-            name = state.schedule.take(is_blocked)
+        while schedule.ready and self._busy < width and not self._paused:
+            name = schedule.take(is_blocked)
             if name is None:
                 break
             unit = state.units[name]
-            if name in state.ended or (state.has_made and self._reuse_result(unit, batch)):
+            if name in state.ended or (state.made and self._reuse_result(unit, batch)):
                 continue
-            if self._affords(unit, batch):
+            if not self._budget.is_limited or self._affords(unit, batch):
                 self._begin(unit, batch, started)
         return started
 
@@ -252,14 +255,11 @@ class Executor:
         return self._state.reuse(unit, digest, batch, run=self._journal.id)
 
     def _begin(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
-        bodies, values = len(batch.bodies), len(batch.values)
         try:
             self._begin_step(unit, batch, started)
         except ReferenceFailed as error:
-            batch.cut(bodies, values)
             self._state.fail(unit, str(error), batch)
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
-            batch.cut(bodies, values)
             why = f"{type(error).__name__}: {error}"
             self._state.fail(unit, Sentence("step.cannot_begin", error=why), batch)
 
@@ -268,7 +268,7 @@ class Executor:
         if kind == "ask":
             batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
             self._state.park(unit, StepStatus.ASKING)
-        elif self._asks_first(unit, inputs, batch):
+        elif (kind, unit.callee) not in self._unasked and self._asks_first(unit, inputs, batch):
             pass
         elif kind in ("map", "plan"):
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
@@ -277,6 +277,9 @@ class Executor:
 
     def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
         """Asks a person before values from tools reach a step that changes something."""
+        if not self._consent.may_be_needed(unit):
+            self._unasked.add((unit.step.kind, unit.callee))
+            return False
         need = self._consent.needed(unit, inputs, self._state)
         if need is None:
             return False
@@ -289,7 +292,8 @@ class Executor:
         return True
 
     def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
-        attempt = self._state.attempts.get(unit.name, 0) + 1
+        attempts, busy = self._state.attempts, self._busy_by_callee
+        attempt = attempts[unit.name] + 1 if unit.name in attempts else 1
         # The same key for the same call and inputs, so that a service can recognise a repeat.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
@@ -297,8 +301,9 @@ class Executor:
         # The callee gets the recorded inputs for itself alone, and may change them.
         ready = Ready(unit, own_inputs(inputs, content), key, attempt, early)
         batch.start(ready, content)
-        self._state.attempts[unit.name] = attempt
-        self._count_busy(unit, 1)
+        attempts[unit.name] = attempt
+        self._busy += 1
+        busy[unit.callee] = busy[unit.callee] + 1 if unit.callee in busy else 1
         return ready
 
     def _call_of(self, ready: Ready) -> Call:
@@ -315,11 +320,11 @@ class Executor:
     def _drain(self, batch: Batch) -> None:
         """Adds progress and the ends of all finished calls to the batch."""
         if not self._progress.is_empty:
-            batch.bodies += self._progress.take(self._calls)
+            batch.bodies += self._progress.take(self._calls.running)
         for name, outcome in self._wakeups.ends():
-            self._calls.forget(name)
+            del self._calls.running[name]
             unit = self._state.units[name]
-            self._count_busy(unit, -1)
+            self._free(unit)
             if type(outcome) is Done:
                 self._state.finish(unit, outcome.value, batch)
             else:
@@ -380,19 +385,8 @@ class Executor:
         tasks = self._wakeups.close()
         for task in tasks:
             task.cancel()
-        if self._calls:
+        if self._calls.running:
             await self._calls.cancel(self._limits.grace_s)
         if tasks:
             await asyncio.wait(tasks, timeout=self._limits.grace_s)
         self._budget.close()
-
-
-def _is_instruction(event: e.Event) -> bool:
-    """Tells whether an event is a decision about this run, not written by another executor."""
-    match event.body:
-        case e.PlanProposed() | e.ChangesAsked():
-            return False
-        case e.QuestionAnswered() | e.StepFailed(kind="person"):
-            return True  # also written when a question expires
-        case _:
-            return event.by.speaks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeGuard
 
 from plansmith.plan.data import Content, Json
 
@@ -10,7 +10,7 @@ _UNCHANGING: Final = frozenset({str, int, float, bool, type(None)})
 _FAR: Final = 2**63
 
 
-def is_plain(value: object) -> bool:
+def is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:
     """Tells whether a value is surely fit for JSON as it is; false if it must be looked at."""
     if type(value) is str:
         return value.isascii()

@@ -20,7 +20,10 @@ class PlanForm:
     def __init__(self, plan: Plan) -> None:
         self.steps = {step.id: StepForm(step) for step in plan.steps if not step.disabled}
         units = plan_units(plan, self.steps)
-        self.graph = ReadyGraph({name: unit.needs() for name, unit in units.items()})
+        self.graph = ReadyGraph(
+            {name: unit.needs() for name, unit in units.items()},
+            {name: unit.callee for name, unit in units.items()},
+        )
 
 
 class PlanForms:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypedDict, get_args
 
+from plansmith.engine.budget import NOTHING_USED
 from plansmith.engine.event_loops import Deadline, Deadlines
 from plansmith.engine.outcome import Outcome, kept_text
 from plansmith.engine.units import Unit
@@ -98,9 +98,12 @@ class Batch:
     def done(self, unit: Unit, content: Content, usage: Usage) -> None:
         """Adds the result of a step."""
         size = len(content.text)
-        self.bodies.append(
-            StepDone(step=unit.name, result=content.digest, size=size, **spending(usage))
-        )
+        if usage is NOTHING_USED:
+            body = StepDone(step=unit.name, result=content.digest, size=size)
+        else:
+            spent = spending(usage)
+            body = StepDone(step=unit.name, result=content.digest, size=size, **spent)
+        self.bodies.append(body)
         self.values.append(content)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
@@ -155,6 +158,20 @@ FOLLOW_AFTER_S: Final = 0.2
 _LOOK_S: Final = FOLLOW_AFTER_S / 2
 
 
+class _Look(Deadline):
+    """Looks in a moment how long the executor has waited."""
+
+    __slots__ = ("_look",)
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.seconds = _LOOK_S
+        self._look = look
+
+    def expire(self) -> None:
+        """Looks."""
+        self._look()
+
+
 class Wakeups:
     """Wakes the executor: ended calls, timers, and events that other processes wrote.
 
@@ -163,38 +180,39 @@ class Wakeups:
 
     def __init__(self, news: Callable[[], Awaitable[None]]) -> None:
         self._news = news
-        self._ended: deque[tuple[str, Outcome]] = deque()
-        self._is_awake = False
+        self._ended: list[tuple[str, Outcome]] = []
+        self.is_awake = False
         self._waiter: asyncio.Future[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._context: Context | None = None
         self._follower: asyncio.Task[None] | None = None
-        self._look: Deadline | None = None
+        self._look = _Look(self._look_whether_long)
+        self._is_looking = False
         self._seen: asyncio.Future[None] | None = None
         self.waits: set[asyncio.Task[None]] = set()
 
     def open(self, deadlines: Deadlines) -> None:
         """Binds it to the event loop that runs now, and to the deadlines of that loop."""
-        self._loop = asyncio.get_running_loop()
-        self._context = copy_context()
+        self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self._context: Context = copy_context()
         self._deadlines = deadlines
 
     def put(self, name: str, outcome: Outcome) -> None:
         """Reports that a call has ended."""
         self._ended.append((name, outcome))
-        self.wake_now()
+        self.is_awake = True
+        if self._waiter is not None:
+            self.wake_now()
 
     def wake_now(self) -> None:
         """Wakes the executor."""
-        self._is_awake = True
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
+        self.is_awake = True
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():  # done if the execution was cancelled
             waiter.set_result(None)
 
     def wake(self, seconds: float) -> None:
         """Wakes the executor in some seconds; may be called from any thread."""
         loop = self._loop
-        if loop is not None and not loop.is_closed():
+        if not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, self.wake_now)
 
     def later(self, waiting: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
@@ -209,31 +227,33 @@ class Wakeups:
         self.waits.add(task)
         task.add_done_callback(self.waits.discard)
 
-    async def wait(self) -> bool:
-        """Waits for a wake-up; true if another process may have written.
+    def next(self) -> asyncio.Future[None]:
+        """Returns a future that is done at the next wake-up, if the executor is not awake.
 
         Other processes are followed only after a while, since that costs a task and a query.
         """
-        if not self._is_awake:
-            if self._look is None and self._follower is None:
-                self._look = self._deadlines.add(_LOOK_S, self._look_whether_long)
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+        if not self._is_looking and self._follower is None:
+            self._is_looking = True
+            self._deadlines.add(self._look)
+        self._waiter = self._loop.create_future()
+        return self._waiter
+
+    @property
+    def follows(self) -> bool:
+        """Whether another process may have written."""
         return self._follower is not None
 
     def _look_whether_long(self) -> None:
         """Begins to follow other processes if the wait is the one of the last look."""
-        self._look, waiter = None, self._waiter
+        self._is_looking, waiter = False, self._waiter
         if waiter is None:
             return
         if waiter is self._seen:
             follow = self._follow()
-            self._follower = asyncio.get_running_loop().create_task(follow, context=self._context)
+            self._follower = self._loop.create_task(follow, context=self._context)
         else:
-            self._look = self._deadlines.add(_LOOK_S, self._look_whether_long)
+            self._is_looking = True
+            self._deadlines.add(self._look)
         self._seen = waiter
 
     async def _follow(self) -> None:
@@ -248,17 +268,15 @@ class Wakeups:
 
     def ends(self) -> Sequence[tuple[str, Outcome]]:
         """Returns the calls that have ended since the last time."""
-        self._is_awake = False
-        if not self._ended:
-            return ()
-        ended, self._ended = self._ended, deque()
+        self.is_awake = False
+        ended, self._ended = self._ended, []
         return ended
 
     def close(self) -> list[asyncio.Task[None]]:
         """Returns the tasks that still wait, to be cancelled."""
-        if self._look is not None:
+        if self._is_looking:
+            self._is_looking = False
             self._deadlines.remove(self._look)
-            self._look = None
         return [*self.waits, self._follower] if self._follower else [*self.waits]
 
 
@@ -279,6 +297,7 @@ class ProgressBuffer:
         self._wake = wake
         self._progress: dict[str, str] = {}
         self._due: dict[str, float] = {}
+        self.is_empty = True
         self._advice: list[StepAdvised] = []
         self.advice: Advice | None = None
 
@@ -286,6 +305,7 @@ class ProgressBuffer:
         """Takes the progress text of a step."""
         is_next = step not in self._progress
         self._progress[step] = kept_text(text)[:_MAX_LENGTH]
+        self.is_empty = False
         now = self._clock.monotonic()
         due = max(now, self._due.get(step, -EVERY_S) + EVERY_S)
         if is_next or now == due:
@@ -298,15 +318,12 @@ class ProgressBuffer:
             raise ValueError(f"{advice!r} is no advice: use one of {', '.join(_ADVICE)}")
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
+        self.is_empty = False
         self._wake(0)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to take."""
-        return not (self._progress or self._advice)
 
     def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
         """Returns progress and advice since the last time, of steps that still run."""
+        self.is_empty = True  # first: what comes from a thread meanwhile is taken next time
         progress, self._progress = self._progress, {}
         advice, self._advice = self._advice, []
         for each in advice:

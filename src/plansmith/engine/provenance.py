@@ -97,12 +97,16 @@ class Consent:
     most_items: int
     answered_by: Callable[[str], str]
 
+    def may_be_needed(self, unit: Unit) -> bool:
+        """Tells whether a unit could need consent: not a read, nor a call with values as shown."""
+        if unit.step.kind == "map":
+            return True
+        return self.limits.data != "show" and not self.callees.is_read(unit)
+
     def needed(
         self, unit: Unit, inputs: Mapping[str, Json], state: State
     ) -> QuestionAsked | str | None:
         """Returns the question to ask before a unit starts, or why it may not start, or None."""
-        if unit.step.kind != "map" and (self.limits.data == "show" or self.callees.is_read(unit)):
-            return None
         allowed = state.allowed.get(unit.name)
         if allowed is not None and allowed == content_hash(dict(inputs)):
             return None

@@ -11,21 +11,31 @@ from plansmith.plan.graph import Needs, dependents, order
 class ReadyGraph:
     """A graph of needs with what the queue computes from it once; never changed."""
 
-    __slots__ = ("backwards", "counts", "followers", "needs")
+    __slots__ = ("_callees", "backwards", "counts", "followers", "is_closed", "needs", "roots")
 
-    def __init__(self, needs: Needs) -> None:
+    def __init__(self, needs: Needs, callees: Mapping[str, str]) -> None:
         self.needs = needs
+        self._callees = callees
         inner = {node: before & needs.keys() for node, before in needs.items()}
         self.followers = dependents(inner)
         self.backwards = order(inner)[::-1]
         self.counts = {node: len(before) for node, before in needs.items()}
+        self.roots = [node for node, before in needs.items() if not before]
+        # Nothing outside of it is needed.
+        self.is_closed = all(inner[node] == before for node, before in needs.items())
 
     def tails(self, durations: Mapping[str, float]) -> dict[str, float]:
-        """Returns for each node how long the longest path from its start to the end takes."""
+        """Returns for each node how long the longest path from its start to the end takes.
+
+        `durations` are those of the callees; 1 where none is known.
+        """
         tails: dict[str, float] = {}
         for node in self.backwards:
-            behind = [tails[follower] for follower in self.followers[node]]
-            tails[node] = durations[node] + (max(behind) if behind else 0.0)
+            longest = 0.0
+            for follower in self.followers[node]:
+                longest = max(longest, tails[follower])
+            own = durations.get(self._callees[node], 1.0) if durations else 1.0
+            tails[node] = own + longest
         return tails
 
 
@@ -40,8 +50,8 @@ class ReadyQueue:
         self._weight: dict[str, float] = {}
         self._missing: dict[str, int] = {}
         self._followers: dict[str, list[str]] = {}
-        self._heap: list[tuple[float, int, str]] = []
-        self._queued: set[str] = set()
+        self.ready: list[tuple[float, int, str]] = []
+        self._queued: set[str | None] = set()
         self._entered = 0
         self._done: set[str] = set()
 
@@ -52,13 +62,20 @@ class ReadyQueue:
         self._done.update(done)
         self._weight |= graph.tails(durations)
         self._missing |= graph.counts
+        if not self._done and not self._followers and graph.is_closed:
+            self._followers = dict(graph.followers)
+            for node in graph.roots:
+                self._push(node)
+        else:
+            self._join(graph)
+
+    def _join(self, graph: ReadyGraph) -> None:
         for node, followers in graph.followers.items():
             known = self._followers.get(node)
             # A new list, since the present one may be that of a graph.
             self._followers[node] = [*known, *followers] if known else followers
         for node, before in graph.needs.items():
-            if before:
-                self._wait_for(node, before, graph.needs)
+            self._wait_for(node, before, graph.needs)
             if not self._missing[node] and node not in self._done:
                 self._push(node)
 
@@ -74,24 +91,30 @@ class ReadyQueue:
         if node in self._done:
             return
         self._done.add(node)
-        for follower in self._followers.get(node, ()):
+        if node not in self._followers:
+            return
+        for follower in self._followers[node]:
             self._missing[follower] -= 1
             if not self._missing[follower]:
                 self._push(follower)
 
     def take(self, is_blocked: Callable[[str], bool] | None = None) -> str | None:
         """Takes the ready node with the longest remaining path that is not blocked, if any."""
+        if is_blocked is None:
+            found = heappop(self.ready)[2] if self.ready else None
+            self._queued.discard(found)
+            return found
         back: list[tuple[float, int, str]] = []
-        found: str | None = None
-        while self._heap and found is None:
-            entry = heappop(self._heap)
-            if is_blocked is not None and is_blocked(entry[2]):
+        found = None
+        while self.ready and found is None:
+            entry = heappop(self.ready)
+            if is_blocked(entry[2]):
                 back.append(entry)
             else:
                 found = entry[2]
                 self._queued.discard(found)
         for entry in back:
-            heappush(self._heap, entry)
+            heappush(self.ready, entry)
         return found
 
     def put_back(self, node: str) -> None:
@@ -104,4 +127,4 @@ class ReadyQueue:
             return
         self._queued.add(node)
         self._entered += 1
-        heappush(self._heap, (-self._weight.get(node, 0.0), self._entered, node))
+        heappush(self.ready, (-self._weight[node], self._entered, node))

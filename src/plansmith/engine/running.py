@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from plansmith.engine.call import Callees
@@ -32,49 +32,31 @@ class RunningCalls:
         self.ended = ended
         self._results = results
         self._call_of = call_of
-        self._deadlines: Deadlines | None = None
-        self._calls: dict[str, asyncio.Task[None] | _ThreadCall] = {}
+        self.running: dict[str, asyncio.Task[None] | _FunctionInThread | _AwaitedFunction] = {}
 
     def open(self) -> Deadlines:
         """Binds it to the event loop that runs now; returns the deadlines of that loop."""
-        self._deadlines = self.callees.deadlines.here()
-        return self._deadlines
+        self.loop = asyncio.get_running_loop()
+        self.deadlines = self.callees.deadlines.here()
+        return self.deadlines
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._calls)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._calls
-
-    def forget(self, name: str) -> None:
-        """Forgets a call whose outcome was taken."""
-        del self._calls[name]
-
-    def launch(self, ready: Ready) -> None:
-        """Makes a call whose start is written."""
-        unit = ready.unit
-        function = None if ready.prefetched else self.callees.function(unit)
-        if function is not None and not function.is_async:
-            assert self._deadlines is not None  # noqa: S101
-            call = self._calls[unit.name] = _ThreadCall(self, unit, function, self._deadlines)
-            call.start(ready.inputs, self._call_of(ready) if function.takes_call else None)
-        else:
-            work = self._work(ready, function)
-            self._calls[unit.name] = asyncio.create_task(work, name=unit.name)
-
-    async def _work(self, ready: Ready, function: LocalFunction | None) -> None:
-        unit = ready.unit
-        try:
+    def launch(self, started: Iterable[Ready]) -> None:
+        """Makes calls whose starts are written."""
+        for ready in started:
+            unit = ready.unit
+            function = None if ready.prefetched else self.callees.function(unit)
             if function is None:
-                outcome = await self.callees.call(
-                    unit, ready.inputs, self._call_of(ready), self._results
-                )
-            else:
-                call = self._call_of(ready) if function.takes_call else None
-                outcome = await self.callees.call_function(unit, function, ready.inputs, call)
+                work = self._work(ready)
+                self.running[unit.name] = self.loop.create_task(work, name=unit.name)
+                continue
+            kind = _AwaitedFunction if function.is_async else _FunctionInThread
+            call = self.running[unit.name] = kind(self, unit, function)
+            call.start(ready.inputs, self._call_of(ready) if function.takes_call else None)
+
+    async def _work(self, ready: Ready) -> None:
+        unit, call = ready.unit, self._call_of(ready)
+        try:
+            outcome = await self.callees.call(unit, ready.inputs, call, self._results)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -87,62 +69,40 @@ class RunningCalls:
 
     async def cancel(self, grace_s: float) -> None:
         """Cancels all calls, and waits for them a little; functions in threads are given up."""
-        tasks = [each for each in self._calls.values() if isinstance(each, asyncio.Task)]
-        for each in self._calls.values():
+        tasks = [
+            each if isinstance(each, asyncio.Task) else each.task
+            for each in self.running.values()
+            if not isinstance(each, _FunctionInThread)
+        ]
+        for each in self.running.values():
             each.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
 
 
-class _ThreadCall:
-    """The call of a plain function in a thread, without a task that waits for it."""
+class _FunctionCall(Deadline):
+    """The call of a Python function, without the layers of its source; expires by itself."""
 
-    __slots__ = ("_calls", "_deadline", "_deadlines", "_function", "_job", "_unit")
+    __slots__ = ("calls", "function", "unit")
 
-    def __init__(
-        self, calls: RunningCalls, unit: Unit, function: LocalFunction, deadlines: Deadlines
-    ) -> None:
-        self._calls = calls
-        self._unit = unit
-        self._function = function
-        self._deadlines = deadlines
-        self._deadline: Deadline | None = None
-        self._job: GivenUp | None = None
+    def __init__(self, calls: RunningCalls, unit: Unit, function: LocalFunction) -> None:
+        self.calls = calls
+        self.unit = unit
+        self.function = function
+        self.seconds = calls.callees.timeout(unit)
 
-    def start(self, inputs: dict[str, Json], call: Call | None) -> None:
-        """Starts the function; a failure to start is its outcome."""
-        try:
-            work = self._function.bind(inputs, call)
-            self._job = self._function.start(work, self._end)
-        except BaseException as error:  # noqa: BLE001 - a tool's types may raise anything
-            self._end(None, error)
-        else:
-            seconds = self._calls.callees.timeout(self._unit)
-            self._deadline = self._deadlines.add(seconds, self._expire)
-
-    def cancel(self) -> None:
-        """Gives the function up: nobody waits for its end."""
-        if self._job is not None:
-            self._job.given_up = True
-        if self._deadline is not None:
-            self._deadlines.remove(self._deadline)
-
-    def _expire(self) -> None:
-        self.cancel()
-        self._end(None, TimeoutError())
-
-    def _end(self, result: Any, error: BaseException | None) -> None:
-        if self._deadline is not None:
-            self._deadlines.remove(self._deadline)
-        self._calls.ended(self._unit.name, self._outcome(result, error))
+    def end(self, result: Any, error: BaseException | None) -> None:
+        """Reports how the function ended."""
+        self.calls.deadlines.remove(self)
+        self.calls.ended(self.unit.name, self._outcome(result, error))
 
     def _outcome(self, result: Any, error: BaseException | None) -> Outcome:
-        callees, unit = self._calls.callees, self._unit
+        callees, unit = self.calls.callees, self.unit
         try:
             if error is not None:
                 return callees.failed(unit, error)
             try:
-                value = self._function.to_json(result)
+                value = self.function.to_json(result)
             except BaseException as failure:  # noqa: BLE001 - a result may raise anything
                 return callees.failed(unit, failure)
             return callees.ended(unit, value)
@@ -150,3 +110,70 @@ class _ThreadCall:
             return callees.lost(unit, _FROM_WITHIN)
         except Exception as failure:  # noqa: BLE001 - the run would wait for the end for ever
             return callees.lost(unit, named(failure))
+
+
+class _FunctionInThread(_FunctionCall):
+    """The call of a plain function in a thread; no task waits for it."""
+
+    __slots__ = ("_job",)
+
+    def start(self, inputs: dict[str, Json], call: Call | None) -> None:
+        """Starts the function; a failure to start is its outcome."""
+        self._job: GivenUp | None = None
+        try:
+            self._job = self.function.start(self.function.bind(inputs, call), self.end)
+        except BaseException as error:  # noqa: BLE001 - a tool's types may raise anything
+            self.end(None, error)
+        else:
+            self.calls.deadlines.add(self)
+
+    def cancel(self) -> None:
+        """Gives the function up: nobody waits for its end."""
+        if self._job is not None:
+            self._job.given_up = True
+        self.calls.deadlines.remove(self)
+
+    def expire(self) -> None:
+        """Gives the function up, since its time is over."""
+        self.cancel()
+        self.end(None, TimeoutError())
+
+
+class _AwaitedFunction(_FunctionCall):
+    """The call of an async function, in a task of its own."""
+
+    __slots__ = ("_is_over_time", "task")
+
+    task: asyncio.Task[None]
+
+    def start(self, inputs: dict[str, Json], call: Call | None) -> None:
+        """Starts the task."""
+        self._is_over_time = False
+        self.calls.deadlines.add(self)
+        self.task = self.calls.loop.create_task(self._run(inputs, call), name=self.unit.name)
+
+    async def _run(self, inputs: dict[str, Json], call: Call | None) -> None:
+        try:
+            result = await self.function.bind(inputs, call)()
+        except asyncio.CancelledError as error:
+            # As `asyncio.timeout` does it: another cancellation is stronger than the time limit.
+            if self._is_over_time and self.task.uncancel() == 0:
+                self.end(None, TimeoutError())
+            elif self.task.cancelling():
+                self.calls.deadlines.remove(self)
+                raise
+            else:
+                self.end(None, error)
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
+            self.end(None, error)
+        else:
+            self.end(result, None)
+
+    def cancel(self) -> None:
+        """Cancels the task."""
+        self.task.cancel()
+
+    def expire(self) -> None:
+        """Cancels the task, since its time is over."""
+        self._is_over_time = True
+        self.task.cancel()

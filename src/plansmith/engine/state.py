@@ -58,7 +58,7 @@ class State:
         self.unsure: set[str] = set()
         self.skipped: set[str] = set()
         self.made_values: dict[str, Json] = {}
-        self._made: dict[str, tuple[Made, ...]] = {}
+        self.made: dict[str, tuple[Made, ...]] = {}
         self._items: dict[str, dict[str, str]] = {}
 
     def enter(self, run: Run, form: PlanForm) -> None:
@@ -72,7 +72,7 @@ class State:
             if state.unsure:
                 self.unsure.add(name)
             if state.made:
-                self._made[name] = state.made
+                self.made[name] = state.made
             if "/" in name and (state.item or state.attempts):
                 self._items.setdefault(name.rpartition("/")[0], {})[name] = state.item
             if state.status not in _OPEN:
@@ -83,12 +83,13 @@ class State:
         if not units:
             return
         self.units |= units
-        durations = {name: self._durations.get(unit.callee, 1.0) for name, unit in units.items()}
-        done = {name for name in units if self.ended.get(name) is StepStatus.DONE}
+        done: set[str] = set()
+        if self.ended:
+            done = {name for name in units if self.ended.get(name) is StepStatus.DONE}
         if graph is None or self.ended:
             waits = self._waits({name: unit.needs() for name, unit in units.items()})
-            graph = ReadyGraph(waits)
-        self.schedule.add(graph, durations=durations, done=done)
+            graph = ReadyGraph(waits, {name: unit.callee for name, unit in units.items()})
+        self.schedule.add(graph, durations=self._durations, done=done)
 
     def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
         """Returns what each unit waits for.
@@ -112,12 +113,17 @@ class State:
         """Opens a map or plan step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
             raise ReferenceFailed(Sentence("step.too_deep", step=unit.name, most=MAX_NESTING))
-        parts = self._parts(unit, inputs)
-        if unit.name not in self.opened:
-            batch.open(unit, key=key)
-        group = self.groups[unit.name] = Group.of(unit, parts)
-        self._add(group.started_parts(self.ended, self.opened) | group.next_parts())
-        self._settle(group, batch)
+        group = Group.of(unit, self._parts(unit, inputs))
+        bodies, values = len(batch.bodies), len(batch.values)
+        try:
+            if unit.name not in self.opened:
+                batch.open(unit, key=key)
+            self.groups[unit.name] = group
+            self._add(group.started_parts(self.ended, self.opened) | group.next_parts())
+            self._settle(group, batch)
+        except BaseException:
+            batch.cut(bodies, values)
+            raise
 
     def _parts(self, unit: Unit, inputs: Mapping[str, Json]) -> dict[str, Unit]:
         if not isinstance(unit.step, PlanStep):
@@ -174,31 +180,27 @@ class State:
 
     def _done(self, name: str, value: Json, batch: Batch) -> None:
         self.results[name] = value
-        self.unsure.discard(name)
+        if self.unsure:
+            self.unsure.discard(name)
         self.ended[name] = StepStatus.DONE
-        unit = self.units.get(name)
-        if unit is not None:
+        if name in self.units:
             self.schedule.finish(name)
+            unit = self.units[name]
             if unit.parent is not None:
                 self._leave(unit, batch)
 
     def made_results(self) -> set[str]:
         """Returns the hashes of the results of steps that a changed plan reset."""
-        return {each.result for made in self._made.values() for each in made}
-
-    @property
-    def has_made(self) -> bool:
-        """Whether any unit made a call before it was reset."""
-        return bool(self._made)
+        return {each.result for made in self.made.values() for each in made}
 
     def was_made(self, unit: Unit) -> bool:
         """Tells whether a unit called the same tool or agent before it was reset."""
-        return any(each.callee == unit.callee for each in self._made.get(unit.name, ()))
+        return any(each.callee == unit.callee for each in self.made.get(unit.name, ()))
 
     def reuse(self, unit: Unit, inputs: str, batch: Batch, *, run: str) -> bool:
         """Reuses the result of an identical earlier call; false if there was none."""
         call = unit.callee, inputs
-        made = self._made.get(unit.name, ())
+        made = self.made.get(unit.name, ())
         result = next((each.result for each in made if call == (each.callee, each.inputs)), "")
         if not result:
             return False
@@ -289,3 +291,14 @@ class State:
         self.ended.pop(name, None)
         if name in self.units:
             self.schedule.put_back(name)
+
+
+def is_instruction(event: e.Event) -> bool:
+    """Tells whether an event is a decision about this run, not written by another executor."""
+    match event.body:
+        case e.PlanProposed() | e.ChangesAsked():
+            return False
+        case e.QuestionAnswered() | e.StepFailed(kind="person"):
+            return True  # also written when a question expires
+        case _:
+            return event.by.speaks

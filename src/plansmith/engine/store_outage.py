@@ -28,23 +28,34 @@ class StoreOutage:
         self.trouble = ""
         self.tell: Callable[[str], None] = lambda _: None
 
-    async def until_done(self, action: Callable[[], Awaitable[_T]]) -> _T:
-        """Returns the action's result once the store answers; until then `trouble` says why."""
+    async def until_done(
+        self, action: Callable[[], Awaitable[_T]], away: StoreAway | None = None
+    ) -> _T:
+        """Returns the action's result once the store answers; until then `trouble` says why.
+
+        `away` is the error of a first try that was made without this.
+        """
         wait = FIRST_S
         while True:
+            if away is not None:
+                if not self.trouble:
+                    self.tell(f"waiting for the store: {away}")
+                self.trouble = str(away)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, LONGEST_S)
             try:
                 result = await action()
             except StoreAway as error:
-                if not self.trouble:
-                    self.tell(f"waiting for the store: {error}")
-                self.trouble = str(error)
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, LONGEST_S)
+                away = error
             else:
                 if self.trouble:
                     self.tell("the store is back")
                 self.trouble = ""
                 return result
+
+
+async def _nothing() -> None:
+    """Is done at once: shows that the store answers."""
 
 
 class WaitingStore:
@@ -63,18 +74,23 @@ class WaitingStore:
         summary: RunSummary | None = None,
     ) -> None:
         """Stores events and values; an append that succeeded without an answer counts."""
-        tries = 0
+        try:
+            await self._store.append(events, values, status=status, summary=summary)
+        except StoreAway as error:
+            append = partial(self._store.append, events, values, status=status, summary=summary)
+            await self._outage.until_done(partial(self._append_again, append, events), error)
+        else:
+            if self._outage.trouble:
+                await self._outage.until_done(_nothing)
 
-        async def append() -> None:
-            nonlocal tries
-            tries += 1
-            try:
-                await self._store.append(events, values, status=status, summary=summary)
-            except StaleWriter:
-                if tries == 1 or not await self._is_stored(events):
-                    raise
-
-        await self._outage.until_done(append)
+    async def _append_again(
+        self, append: Callable[[], Awaitable[None]], events: Sequence[Event]
+    ) -> None:
+        try:
+            await append()
+        except StaleWriter:
+            if not await self._is_stored(events):
+                raise
 
     async def _is_stored(self, events: Sequence[Event]) -> bool:
         """Tells whether exactly these events are stored, so that only the answer was lost."""

@@ -20,31 +20,41 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, MapStep, PlanStep
 
 _UNBOUND: Final[Mapping[str, Json]] = MappingProxyType({})
+_NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 
 
-@dataclass(slots=True, eq=False)
 class Unit:
     """A step or part to execute: its name in the journal, its scope, and its bound values.
 
     `form` is the step's inputs in the form to fill; all items of a map share one.
     """
 
-    name: str
-    step: AnyStep
-    scope: str = ""
-    bound: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    parent: str | None = None
-    depth: int = 0
-    off: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    form: StepForm | None = None
+    __slots__ = ("bound", "callee", "depth", "form", "name", "off", "parent", "scope", "step")
 
-    @property
-    def callee(self) -> str:
-        """Returns the tool or agent that it calls, else its kind."""
-        step = self.step
-        if step.kind == "tool":
-            return step.tool
-        return step.agent if step.kind == "agent" else step.kind
+    def __init__(
+        self,
+        name: str,
+        step: AnyStep,
+        *,
+        scope: str = "",
+        bound: Mapping[str, Json] = _UNBOUND,
+        parent: str | None = None,
+        depth: int = 0,
+        off: Mapping[str, frozenset[str]] = _NONE_OFF,
+        form: StepForm | None = None,
+    ) -> None:
+        self.name = name
+        self.step = step
+        self.scope = scope
+        self.bound = bound
+        self.parent = parent
+        self.depth = depth
+        self.off = off
+        self.form = form
+        # The tool or agent that it calls, else its kind.
+        self.callee = (
+            step.tool if step.kind == "tool" else step.agent if step.kind == "agent" else step.kind
+        )
 
     def needs(self) -> frozenset[str]:
         """Returns the names of the units that it waits for.
@@ -110,7 +120,7 @@ def plan_units(plan: Plan, forms: Mapping[str, StepForm] | None = None) -> dict[
     off = _disabled_steps(plan)
     known = forms or {}
     return {
-        step.id: Unit(step.id, step, bound=_UNBOUND, off=off, form=known.get(step.id))
+        step.id: Unit(step.id, step, off=off, form=known.get(step.id))
         for step in plan.steps
         if not step.disabled
     }

@@ -64,7 +64,7 @@ class FunctionTool:
     def to_json(self, result: object) -> Json:
         """Converts the result of a plan's call to JSON."""
         if is_plain(result):
-            return cast("Json", result)
+            return result
         try:
             return _to_json(result)
         except ToolFailed as failure:
