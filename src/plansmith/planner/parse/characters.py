@@ -6,10 +6,9 @@ import json
 import math
 import re
 import string
-from functools import cached_property
 from typing import Final, cast
 
-from pydantic_core import from_json
+import msgspec
 
 from plansmith.plan.data import Json
 
@@ -95,12 +94,6 @@ _LATEX = frozenset([
 ])  # fmt: skip
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-# All digits become 0 and all else but e a dot, so that two searches find every huge number.
-_SHAPES: Final = bytes(
-    ord("0" if code in b"0123456789" else "e" if code in b"eE" else ".") for code in range(256)
-)
-_LONG_EXPONENT: Final = b"0e000"
-_MANY_DIGITS: Final = b"0" * 200
 _CALL_COST: Final = 16
 
 
@@ -189,8 +182,14 @@ def _no_value(_word: str) -> None:
     return None
 
 
-_PLAIN = json.JSONDecoder(parse_constant=_no_value)
-_GUARDED = json.JSONDecoder(parse_constant=_no_value, parse_float=number)
+def _finite(word: str) -> float | str:
+    value = float(word)
+    return value if math.isfinite(value) else word
+
+
+_decode = msgspec.json.Decoder().decode
+# Reads what is in no standard, and says where a value ends.
+_DECODER = json.JSONDecoder(parse_constant=_no_value, parse_float=_finite)
 
 
 class Source:
@@ -201,16 +200,12 @@ class Source:
         self.budget = 8 * len(text) + 4096
         self._patience = 64 * len(text) + 65536
 
-    @cached_property
-    def _decoder(self) -> json.JSONDecoder:
-        return _decoder(self.text)
-
     def strict_at(self, start: int) -> tuple[Json, int] | None:
         """Returns the well-formed container at a place and its end, or None."""
         if self._patience < 0:
             return None
         try:
-            value, end = self._decoder.raw_decode(self.text, start)
+            value, end = _DECODER.raw_decode(self.text, start)
         except json.JSONDecodeError as error:
             # The error message counts lines from the start; an unclosed string was read to the end.
             far = len(self.text) if error.msg.startswith("Unterminated") else error.pos
@@ -225,23 +220,10 @@ class Source:
 def document(text: str) -> Json:
     """Parses the text as one JSON document; raises ValueError if it is not."""
     try:
-        data = text.encode()
-        if not _may_overflow(data):
-            return cast("Json", from_json(data, allow_inf_nan=False))
-    except ValueError:
-        pass  # ill-formed, or what only the slower decoder reads: NaN, lone surrogates, many levels
-    return _scrubbed(_decoder(text).decode(text), text)
-
-
-def _decoder(text: str) -> json.JSONDecoder:
-    return _GUARDED if _may_overflow(text.encode(errors="surrogatepass")) else _PLAIN
-
-
-def _may_overflow(data: bytes) -> bool:
-    """Whether there may be a number beyond floats, which decoders read as infinity."""
-    shapes = data.translate(_SHAPES, b"+")
-    # From the end, where digits fail at the first comparison.
-    return shapes.rfind(_LONG_EXPONENT) >= 0 or _MANY_DIGITS in shapes
+        return cast("Json", _decode(text))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        # Ill-formed, or with NaN, lone surrogates or numbers beyond floats.
+        return _scrubbed(_DECODER.decode(text), text)
 
 
 def _scrubbed(value: Json, text: str) -> Json:

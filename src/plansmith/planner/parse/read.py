@@ -29,6 +29,7 @@ _LANDMARK = re.compile(
 )
 _INFO = re.compile(r"[ \t]*([\w+.-]*)[^\n`{\[(\"']*")
 _TUPLE_START = re.compile(r"\s*\(")
+_FENCE_LINES = {fence: re.compile(rf"\n[ \t]*{fence}") for fence in ("```", "~~~")}
 _CODE = frozenset({"python", "py", "bash", "sh", "shell", "sql", "html", "css", "xml", "text"})
 _BARE_START = re.compile(r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)")
 _MAX_RETRIES: Final = 16
@@ -64,6 +65,7 @@ class Scanner:
         self._source = source
         self._retries = 0
         self._fence = ""
+        self._fence_end = ("", 0)
         self._code = False
         self._thinking = False
 
@@ -148,8 +150,12 @@ class Scanner:
         """Returns the end of the fenced block around a place, else the end of the text."""
         if not self._fence:
             return len(self.text)
-        line = re.compile(rf"\n[ \t]*{self._fence}").search(self.text, start)
-        return line.start() if line else len(self.text)
+        fence, end = self._fence_end
+        if fence != self._fence or end < start:
+            line = _FENCE_LINES[self._fence].search(self.text, start)
+            end = line.start() if line else len(self.text)
+            self._fence_end = self._fence, end
+        return end
 
 
 def _goes_on(text: str, end: int) -> bool:
