@@ -180,7 +180,7 @@ async def test_a_summary_of_an_earlier_event_is_not_stored_over_a_later_one(stor
     run = await waiting(smith, "g")
     [before] = await store.headlines(limit=1)
     assert before.summary is not None
-    await smith.decide(run.id, reject="no", by="ada")
+    await smith.decide(run.id, reject=True, by="ada")
     [after] = await store.headlines(limit=1)
     await store.keep_summaries([(before.last, before.summary)])
     assert await store.headlines(limit=1) == [after]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -68,6 +69,8 @@ _BACKLOG: Final = f"""
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
+# What a row that somebody changed by hand leads to.
+_ALTERED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
 
 
@@ -161,8 +164,8 @@ def _headline(row: Sequence[Any]) -> Headline:
     if status and number == last:
         try:
             summary = _summary(str(run), status, number, cells)
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            summary = None  # altered by hand: whoever needs it makes it of the journal again
+        except _ALTERED:
+            summary = None  # whoever needs it makes it of the journal again
     return Headline(str(run), int(last), str(status), summary)
 
 
@@ -240,7 +243,11 @@ class SummaryReads:
 
     async def planned(self) -> Sequence[Planned]:
         """Returns how the runs were planned that a planner made a plan for."""
-        return [_planned(row[0]) for row in await self._query_rows(_PLANNED, {})]
+        found: list[Planned] = []
+        for row in await self._query_rows(_PLANNED, {}):
+            with suppress(*_ALTERED):  # the doctor finds it
+                found.append(_planned(row[0]))
+        return found
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
         """Stores summaries and statuses of runs whose last event still has the given number."""
