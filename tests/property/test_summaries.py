@@ -17,8 +17,9 @@ from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.summary import Headline
 from plansmith.plan.times import times_of
-from plansmith.ports import Headline, JournalStore
+from plansmith.ports import JournalStore
 
 
 async def summary_of(store: JournalStore, run: str) -> Any:

@@ -24,7 +24,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import Headline, PlanStore, SummaryStore
+from plansmith.plan.summary import Headline
+from plansmith.ports import PlanStore, SummaryStore
 from plansmith.review.policy import active_steps
 from plansmith.wiring import TeamSmiths, make_smith
 

@@ -19,7 +19,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run
-from plansmith.plan.summary import OVER_STATUSES, RunSummary
+from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
@@ -29,7 +29,6 @@ from plansmith.ports import (
     Agent,
     Clock,
     Closing,
-    Headline,
     PlanStore,
     Secrets,
     SummaryStore,

@@ -23,8 +23,8 @@ from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
-from plansmith.plan.summary import RunSummary
-from plansmith.ports import Headline, PlanStore, SummaryStore
+from plansmith.plan.summary import Headline, RunSummary
+from plansmith.ports import PlanStore, SummaryStore
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000

@@ -14,8 +14,8 @@ from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.summary import RunSummary
-from plansmith.ports import DayTotal, Headline, News, Planned, Sound
+from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+from plansmith.ports import News, Sound
 
 
 class MemoryStore:
@@ -133,10 +133,12 @@ class MemoryStore:
             DayTotal(each.day, str(each.money), 1, each.tokens) for each in self._summaries.values()
         ]
 
-    async def planned(self) -> Sequence[Planned]:
+    async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
         return [
-            Planned(each.figures, each.models) for each in self._summaries.values() if each.planned
+            PlanningFacts(each.figures, each.models)
+            for each in self._summaries.values()
+            if each.planned
         ]
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:

@@ -19,12 +19,14 @@ from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import (
     OPEN_STATUSES,
     OVER_STATUSES,
+    DayTotal,
+    Headline,
     ModelUse,
+    PlanningFacts,
     RunSummary,
     StepCounts,
 )
 from plansmith.plan.times import Times
-from plansmith.ports import DayTotal, Headline, Planned
 
 _KEEP: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})
@@ -151,11 +153,13 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _planned(text: str | None) -> Planned:
+def _planned(text: str | None) -> PlanningFacts:
     found = json.loads(text) if text else {}
     figures = found.get("figures")
     models = {name: ModelUse(*use) for name, use in found.get("models", {}).items()}
-    return Planned(PlanningFigures.model_validate(figures) if figures is not None else None, models)
+    return PlanningFacts(
+        PlanningFigures.model_validate(figures) if figures is not None else None, models
+    )
 
 
 def _headline(row: Sequence[Any]) -> Headline:
@@ -241,9 +245,9 @@ class SummaryReads:
         rows = await self._query_rows(_TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
-    async def planned(self) -> Sequence[Planned]:
+    async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
-        found: list[Planned] = []
+        found: list[PlanningFacts] = []
         for row in await self._query_rows(_PLANNED, {}):
             with suppress(*_ALTERED):  # the doctor finds it
                 found.append(_planned(row[0]))
