@@ -121,6 +121,29 @@ async def test_a_store_of_before_is_listed_by_status_before_it_is_summed_up(path
     await need_right(path)
 
 
+@pytest.mark.parametrize("finder", ["a person", "the doctor"])
+async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
+    path: Path, finder: str
+) -> None:
+    assert summing(path).wait() == 0
+    file = sqlite3.connect(path)
+    [[run]] = file.execute("SELECT name FROM runs WHERE id = 2")
+    file.execute("UPDATE events SET body = body || ' ' WHERE run = 2 AND number = 4")
+    file.commit()
+    file.close()
+    if finder == "the doctor":
+        await diagnose(f"sqlite:///{path}")
+    async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
+        if finder == "a person":
+            assert "event 4" in (await smith.get(run)).damage
+        for statuses in ((), ("done",)):
+            listed = await smith.runs.lists.newest(statuses=statuses, limit=RUNS)
+            assert [each.run for each in listed if each.damage] == [run]
+        sums = await smith.runs.lists.sums()
+        assert sums.statuses["done"] == RUNS - RUNS // 10, "it is over, as was told when it ended"
+        assert sum(day.runs for day in sums.days.values()) == RUNS
+
+
 async def test_the_doctor_finds_a_summary_that_was_changed_and_makes_it_again(path: Path) -> None:
     assert summing(path).wait() == 0
     file = sqlite3.connect(path)
