@@ -8,15 +8,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
+
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
-    from plansmith.plan.plan import Plan
-    from plansmith.plan.planning_events import PlanningFigures
     from plansmith.plan.schedules import Fire, Schedule
-    from plansmith.plan.steps import ReplyStyle
-    from plansmith.plan.summary import ModelUse, RunSummary
+    from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+
+# Re-exported, since prompts have these.
+__all__ = ["Brief", "ContextBlock", "PlanBrief", "ReplyBrief", "TriageBrief"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,53 +27,6 @@ class Message:
 
     role: Literal["system", "user", "assistant"]
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ContextBlock:
-    """Information for a planner: data, never instructions."""
-
-    title: str
-    text: str
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TriageBrief:
-    """The task to decide whether a request is answered, planned, asked about or refused."""
-
-    request: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanBrief:
-    """The task to make a plan for a request with these tools and agents.
-
-    `problems` are the problems of the model's previous plan.
-    """
-
-    request: str
-    locale: str = "en"
-    tools: tuple[ToolSpec, ...] = ()
-    agents: tuple[AgentSpec, ...] = ()
-    known: tuple[ContextBlock, ...] = ()
-    now: str = ""
-    previous: Plan | None = None
-    feedback: str = ""
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyBrief:
-    """The task to write a reply; `results` holds the values of the instruction's references."""
-
-    instruction: str
-    results: Mapping[str, Json]
-    style: ReplyStyle = "worded"
-    locale: str = "en"
-
-
-Brief = TriageBrief | PlanBrief | ReplyBrief
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,34 +285,6 @@ class PlanStore(JournalStore, Protocol):
         ...
 
 
-class Headline(NamedTuple):
-    """A run in a list: its id, the number of its last event, its status and summary.
-
-    `status` is empty if nobody has told it; `summary` is None unless it is of the last event.
-    """
-
-    run: str
-    last: int
-    status: str
-    summary: RunSummary | None
-
-
-class DayTotal(NamedTuple):
-    """How many runs of one day and cost there are, and the tokens of them all."""
-
-    day: str
-    cost: str
-    runs: int
-    tokens: int
-
-
-class Planned(NamedTuple):
-    """The planning figures of one run, and the models that were asked."""
-
-    figures: PlanningFigures | None
-    models: Mapping[str, ModelUse]
-
-
 @runtime_checkable
 class SummaryStore(Protocol):
     """A store that lists and counts runs without reading their journals."""
@@ -365,9 +292,9 @@ class SummaryStore(Protocol):
     async def headlines(
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> Sequence[Headline]:
-        """Returns the newest runs, newest first; only these statuses, only older than `before`.
+        """Returns runs, newest first: with these statuses, older than `before`, with a text.
 
-        With a casefolded `text`, leaves out runs that do not have it, as far as the store knows.
+        The text is casefolded; a run of which the store does not know whether it has it is in.
         """
         ...
 
@@ -383,7 +310,7 @@ class SummaryStore(Protocol):
         """Returns the sums of all summaries, by the day when the run was created."""
         ...
 
-    async def planned(self) -> Sequence[Planned]:
+    async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
         ...
 

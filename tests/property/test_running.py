@@ -106,8 +106,10 @@ def stories(draw: Any) -> dict[str, Any]:
     }
 
 
-async def tell(story: dict[str, Any]) -> tuple[Service, MortalStore, Any, Counter[str]]:
-    service, store = Service(story["failures"]), MortalStore()
+async def tell(
+    story: dict[str, Any], store: MortalStore | None = None
+) -> tuple[Service, MortalStore, Any, Counter[str]]:
+    service, store = Service(story["failures"]), store or MortalStore()
     limits = Limits(width=story["width"], first_wait_s=0, data="show")
     plan: Plan = story["plan"]
     retries: Counter[str] = Counter()

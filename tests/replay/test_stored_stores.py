@@ -113,6 +113,26 @@ async def test_everything_beside_the_journals_is_there(store: Store) -> None:
     assert news == [each for each in TOLD["news"] if (each[1], each[2]) not in gone]
 
 
+async def test_runs_of_the_first_release_are_listed_and_counted_as_their_journals_say(
+    store: Store,
+) -> None:
+    async with Plansmith(store=store) as smith:
+        runs = await smith.runs()
+        listed = await smith.runs.lists.newest(limit=100)
+        assert [(each.run, bool(each.damage)) for each in reversed(listed)] == [
+            (run.id, bool(run.damage)) for run in runs
+        ]
+        assert [each.status for each in reversed(listed)] == [run.status for run in runs]
+        sums = await smith.runs.lists.sums()
+        assert sum(sums.statuses.values()) == len(runs)
+        assert sum(day.runs for day in sums.days.values()) == len(runs)
+        assert sum(day.money for day in sums.days.values()) == sum(run.money for run in runs)
+        assert sum(day.tokens for day in sums.days.values()) == sum(run.tokens for run in runs)
+        again = await smith.runs.lists.sums()
+        assert (again.statuses, again.days) == (sums.statuses, sums.days)
+        assert again.planning.to_json() == sums.planning.to_json()
+
+
 async def test_runs_of_the_first_release_go_on(store: Store) -> None:
     @tool(effect="read")
     def look(x: Any = None) -> Any:

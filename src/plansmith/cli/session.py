@@ -22,7 +22,8 @@ from plansmith.plan.events import RunCreated
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import Headline, PlanStore, SummaryStore
+from plansmith.plan.summary import Headline
+from plansmith.ports import PlanStore, SummaryStore
 from plansmith.wiring import Parts, TeamSmiths, make_smith
 
 if TYPE_CHECKING:

@@ -35,10 +35,12 @@ class SummaryMaker:
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event]
     ) -> tuple[RunStatus, RunSummary | None]:
         """Returns the status after the new events; the summary too, unless steps are running."""
-        run, status = fold.run, RunStatus.RUNNING
-        if run.phase is not status or run.paused or fold.questions:
-            status = status_of(run, fold.all_steps, fold.questions)
-        if status is RunStatus.RUNNING and run.plan is self.plan:
+        run = fold.run
+        executing = run.phase is RunStatus.RUNNING and not run.paused and run.plan is self.plan
+        if executing and not fold.questions:
+            return RunStatus.RUNNING, None
+        status = status_of(run, fold.all_steps, fold.questions)
+        if executing and status is RunStatus.RUNNING:
             return status, None
         self.plan = run.plan
         return status, self.summary(fold, events, new)
@@ -47,11 +49,11 @@ class SummaryMaker:
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event] = ()
     ) -> RunSummary:
         """Returns the summary of a run after these events and the new ones, without models."""
-        clock = self._clock_after(events, new)
-        run, steps, questions = fold.run, fold.all_steps, tuple(fold.questions)
+        clock, steps = self._clock_after(events, new), fold.all_steps
+        run, questions = fold.run, tuple(fold.questions)
         status = status_of(run, steps, fold.questions)
+        over = status.over
         planning = run.plan is None and not questions and not run.paused
-        working = not status.over and (planning or bool(open_calls(steps)))
         return RunSummary(
             run=run.id,
             number=len(events) + len(new),
@@ -68,9 +70,9 @@ class SummaryMaker:
             tokens=run.tokens,
             money=run.money,
             times=clock.times,
-            working=working,
+            working=not over and (planning or bool(open_calls(steps))),
             figures=run.metrics,
-            calls=calls_of(run, steps),
+            calls=calls_of(run, steps) if over else {},
         )
 
     def _clock_after(self, events: Sequence[e.Event], new: Sequence[e.Event]) -> RunClock:
@@ -134,7 +136,6 @@ async def _model_calls(
 
 
 def _counts(plan: Plan | None, steps: Mapping[str, StepState]) -> StepCounts:
-    planned = plan.steps if plan else ()
-    states = [steps[step.id].status for step in planned if step.id in steps]
+    states = [steps[step.id].status for step in plan.steps if step.id in steps] if plan else []
     wanted = StepStatus.DONE, StepStatus.FAILED, StepStatus.RUNNING
     return StepCounts(len(states), *map(states.count, wanted))

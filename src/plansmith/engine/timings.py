@@ -8,13 +8,14 @@ from typing import Final
 
 from plansmith.engine.units import named_unit
 from plansmith.plan.estimate import Cost, Measured
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.planner.estimate import median_cost
 
 KEPT: Final = 50
 RUNS: Final = 20
 _KINDS: Final = ("tool", "agent", "reply")
+# Kinds of steps that call nothing, unless these are names of tools.
+_UNSURE: Final = ("map", "plan", "ask")
 
 
 class CallTimings:
@@ -52,19 +53,20 @@ class CallTimings:
 def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
     """Returns the costs of the last finished calls of a run, by tool or agent."""
     found: dict[str, list[Cost]] = {}
-    plan = run.plan
-    for name, state in steps.items() if plan is not None else ():
-        if state.status is not StepStatus.DONE or not state.started_at or plan is None:
-            continue
-        callee = state.callee or _callee(plan, name, run.templates)
-        if callee:
+    for name, state in steps.items() if run.plan is not None else ():
+        if state.status is StepStatus.DONE and state.started_at:
+            known = state.callee
+            callee = known if known and known not in _UNSURE else _callee(run, name)
             took = (state.finished_at or state.started_at) - state.started_at
             cost = Cost(round(took.total_seconds(), 4), state.tokens)
-            found.setdefault(callee, []).append(cost)
+            if callee in found:
+                found[callee].append(cost)
+            elif callee:
+                found[callee] = [cost]
     return {name: costs[-KEPT:] for name, costs in found.items()}
 
 
-def _callee(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
-    """Returns what a step calls, for journals of earlier releases, which do not tell."""
-    unit = named_unit(plan, name, templates)
+def _callee(run: Run, name: str) -> str:
+    """Returns the tool, the agent or `reply` that a step calls; empty if it calls nothing."""
+    unit = named_unit(run.plan, name, run.templates) if run.plan is not None else None
     return unit.callee if unit is not None and unit.step.kind in _KINDS else ""

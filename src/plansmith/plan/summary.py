@@ -81,3 +81,31 @@ class RunSummary:
     def has(self, text: str) -> bool:
         """Tells whether the request, the goal or the id contains a casefolded text."""
         return any(text in each.casefold() for each in (self.request, self.goal, self.run))
+
+
+class Headline(NamedTuple):
+    """A run in a list: its id, the number of its last event, its status and summary.
+
+    `status` is empty if nobody has told it; `summary` is None unless it is of the last event.
+    """
+
+    run: str
+    last: int
+    status: str
+    summary: RunSummary | None
+
+
+class DayTotal(NamedTuple):
+    """How many runs of one day and cost there are, and the tokens of them all."""
+
+    day: str
+    cost: str
+    runs: int
+    tokens: int
+
+
+class PlanningFacts(NamedTuple):
+    """The planning figures of one run, and the models that were asked."""
+
+    figures: PlanningFigures | None
+    models: Mapping[str, ModelUse]

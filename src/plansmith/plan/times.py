@@ -42,7 +42,9 @@ class RunClock:
     calls: set[str] = field(default_factory=set[str])
     questions: set[str] = field(default_factory=set[str])
     last: datetime | None = None
-    spent: dict[str, timedelta] = field(default_factory=dict[str, timedelta])
+    spent: dict[str, timedelta] = field(
+        default_factory=lambda: dict.fromkeys(("planning", "running", "waiting"), _NONE)
+    )
 
     @property
     def times(self) -> Times:
@@ -56,7 +58,6 @@ class RunClock:
 
     def take(self, events: Iterable[e.Event]) -> None:
         """Adds the next events."""
-        spent = self.spent
         for event in events:
             if self.last is not None and event.at > self.last:
                 doing = self.phase
@@ -64,17 +65,18 @@ class RunClock:
                     doing = "running"
                 elif self.paused or self.questions:
                     doing = "waiting"
-                spent[doing] = spent.get(doing, _NONE) + (event.at - self.last)
-            self._take(event.body)
-            self.last = event.at
+                self.spent[doing] += event.at - self.last
+            self.last, body = event.at, event.body
+            # Steps that start and end are nearly all of a journal.
+            if isinstance(body, e.StepDone):
+                self.calls.discard(body.step)
+            elif not isinstance(body, e.StepStarted):
+                self._take(body)
+            elif body.inputs:
+                self.calls.add(body.step)
 
     def _take(self, body: e.AnyBody) -> None:
         match body:
-            case e.StepStarted(step=step, inputs=inputs):
-                if inputs:
-                    self.calls.add(step)
-            case e.StepDone(step=step):
-                self.calls.discard(step)
             case e.ChangesAsked() | e.ReplanStarted():
                 self.phase = "planning"
             case e.PlanProposed() | e.ReviewAsked():

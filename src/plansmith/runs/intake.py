@@ -16,12 +16,12 @@ from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.summary import OVER_STATUSES, RunSummary
+from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.estimate import Workload
-from plansmith.ports import Agent, Clock, Headline, PlanStore, Secrets, SummaryStore, ToolSource
+from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask

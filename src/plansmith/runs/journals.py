@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 from plansmith.engine.journal import Journal, repair, whole_run
 from plansmith.engine.ownership import Owners
 from plansmith.engine.store_outage import StoreOutage
-from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
+from plansmith.errors import (
+    JournalDamaged,
+    JournalError,
+    Misconfigured,
+    OtherFolder,
+    OtherTeam,
+)
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.ids import Ids
@@ -19,6 +26,7 @@ from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
 from plansmith.plan.summary import RunSummary
+from plansmith.ports import SummaryStore
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
@@ -72,7 +80,12 @@ class Journals:
 
     async def load(self, run_id: str) -> Journal:
         """Loads the journal of a run."""
-        return await Journal.load(run_id, store=self.store, clock=self.clock)
+        journal = await Journal.load(run_id, store=self.store, clock=self.clock)
+        if journal.damage is not None and isinstance(self.store, SummaryStore):
+            # Lists read a journal again that is longer than its summary, and so tell of the damage.
+            with suppress(JournalError, Misconfigured):
+                await self.store.keep_summaries([(journal.last, await journal.summary())])
+        return journal
 
     async def own(self, run_id: str) -> Journal:
         """Loads the journal of a run; refuses one of another folder or team."""

@@ -12,9 +12,9 @@ from typing import Final
 
 from plansmith.errors import JournalError, Misconfigured, PlansmithError
 from plansmith.plan.run import RunStatus
-from plansmith.plan.summary import ModelUse, RunSummary
+from plansmith.plan.summary import Headline, ModelUse, RunSummary
 from plansmith.planner.request import MetricTotals, PlanMetrics
-from plansmith.ports import Headline, SummaryStore
+from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
 
 _PAGE: Final = 500

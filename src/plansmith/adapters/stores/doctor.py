@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -23,8 +24,9 @@ from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
-from plansmith.plan.summary import RunSummary
-from plansmith.ports import Headline, PlanStore, SummaryStore
+from plansmith.plan.summary import Headline, RunSummary
+from plansmith.ports import PlanStore, SummaryStore
+from plansmith.runs.journals import Journals
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000
@@ -108,6 +110,8 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
             found = await (await _verified(examined, each.run)).summary()
         except PlansmithError as error:
             damaged.append(_error(f"run {each.run}", error))
+            with suppress(PlansmithError):  # lists tell of the damage from now on
+                await Journals(store=examined, clock=SystemClock()).load(each.run)
         else:
             wrong += [] if _agrees(each, found) else [(each.last, found)]
     summary = f"{len(some)} of {count} runs verified, {len(damaged)} damaged"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.lazy import lazy_modules
-from plansmith.ports import DayTotal, Headline, News, Planned, Sound
+from plansmith.plan.summary import DayTotal, Headline, PlanningFacts
+from plansmith.ports import News, Sound
 
 if TYPE_CHECKING:
     from plansmith.plan import data
@@ -140,10 +141,12 @@ class MemoryStore:
             DayTotal(each.day, str(each.money), 1, each.tokens) for each in self._summaries.values()
         ]
 
-    async def planned(self) -> Sequence[Planned]:
+    async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
         return [
-            Planned(each.figures, each.models) for each in self._summaries.values() if each.planned
+            PlanningFacts(each.figures, each.models)
+            for each in self._summaries.values()
+            if each.planned
         ]
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:

@@ -2,8 +2,7 @@
 
 Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
 so that earlier releases no longer write there. Then the rows are moved in many small transactions;
-then it is version 9. A process that opens the store continues where another one stopped.
-One more transaction makes version 10.
+then it is version 9; one more transaction makes version 10. Whoever opens the store goes on there.
 """
 
 from __future__ import annotations
@@ -19,14 +18,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from plansmith.adapters.stores import schemas
+from plansmith.adapters.stores import schemas, status_migration
 from plansmith.adapters.stores.broken_pages import SoundRows, or_without_removing
 from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
 from plansmith.adapters.stores.rows import COLUMNS
-from plansmith.adapters.stores.status_migration import (
-    tell_statuses_postgres,
-    tell_statuses_sqlite,
-)
 from plansmith.errors import Misconfigured
 from plansmith.plan.chain import moment
 
@@ -157,7 +152,7 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
     with _transaction(connection):
         if _number(connection, "user_version") == _MOVED:
             _run(connection, schemas.FROM_9)
-            tell_statuses_sqlite(connection)
+            status_migration.tell_sqlite(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -312,7 +307,7 @@ async def migrate_postgres(connection: Any) -> None:
         async with connection.transaction():
             if await schema_version(connection) == _MOVED:
                 await connection.execute(schemas.FROM_9)
-                await tell_statuses_postgres(connection)
+                await status_migration.tell_postgres(connection)
                 await _note(connection, VERSION)
     finally:
         if not connection.closed:

@@ -22,7 +22,7 @@ _ENDS: Final = """
 _TELL: Final = "UPDATE runs SET status = {0} WHERE id = {0}"
 
 
-def tell_statuses_sqlite(connection: sqlite3.Connection) -> None:
+def tell_sqlite(connection: sqlite3.Connection) -> None:
     """Fills in the statuses of runs that are over; leaves those on a broken page open."""
     after = 0
     with suppress(sqlite3.DatabaseError, UnicodeDecodeError):
@@ -31,7 +31,7 @@ def tell_statuses_sqlite(connection: sqlite3.Connection) -> None:
             after = rows[-1][0]
 
 
-async def tell_statuses_postgres(connection: Any) -> None:
+async def tell_postgres(connection: Any) -> None:
     """Fills in the statuses of runs that are over."""
     after = 0
     async with connection.cursor() as cursor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -18,12 +19,14 @@ from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import (
     OPEN_STATUSES,
     OVER_STATUSES,
+    DayTotal,
+    Headline,
     ModelUse,
+    PlanningFacts,
     RunSummary,
     StepCounts,
 )
 from plansmith.plan.times import Times
-from plansmith.ports import DayTotal, Headline, Planned
 
 _KEEP: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})
@@ -68,6 +71,8 @@ _BACKLOG: Final = f"""
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
+# What a row that somebody changed by hand leads to.
+_ALTERED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
 
 
@@ -148,11 +153,13 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _planned(text: str | None) -> Planned:
+def _planned(text: str | None) -> PlanningFacts:
     found = json.loads(text) if text else {}
     figures = found.get("figures")
     models = {name: ModelUse(*use) for name, use in found.get("models", {}).items()}
-    return Planned(PlanningFigures.model_validate(figures) if figures is not None else None, models)
+    return PlanningFacts(
+        PlanningFigures.model_validate(figures) if figures is not None else None, models
+    )
 
 
 def _headline(row: Sequence[Any]) -> Headline:
@@ -161,8 +168,8 @@ def _headline(row: Sequence[Any]) -> Headline:
     if status and number == last:
         try:
             summary = _summary(str(run), status, number, cells)
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            summary = None  # altered by hand: whoever needs it makes it of the journal again
+        except _ALTERED:
+            summary = None  # whoever needs it makes it of the journal again
     return Headline(str(run), int(last), str(status), summary)
 
 
@@ -238,9 +245,13 @@ class SummaryReads:
         rows = await self._query_rows(_TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
-    async def planned(self) -> Sequence[Planned]:
+    async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
-        return [_planned(row[0]) for row in await self._query_rows(_PLANNED, {})]
+        found: list[PlanningFacts] = []
+        for row in await self._query_rows(_PLANNED, {}):
+            with suppress(*_ALTERED):  # the doctor finds it
+                found.append(_planned(row[0]))
+        return found
 
     async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
         """Stores summaries and statuses of runs whose last event still has the given number."""

@@ -1,0 +1,158 @@
+"""A store from before there were summaries gets them once, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith import Plan, tool
+from plansmith.adapters.stores.doctor import diagnose
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+
+SUMMING = Path(__file__).parent / "summing.py"
+RUNS = 130
+
+
+@tool(effect="read")
+def look() -> str:
+    """See."""
+    return "seen"
+
+
+@tool(effect="write")
+def note() -> str:
+    """Write."""
+    return "written"
+
+
+def plan_of(name: str) -> Plan:
+    return Plan.model_validate({"goal": name, "steps": [{"id": "a", "tool": name}]})
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    """A store of schema version 9: most runs are over, some wait for a person."""
+    path = tmp_path / "store.db"
+    async with Plansmith(
+        tools=[look, note], store=SqliteStore(path, synchronous="normal")
+    ) as smith:
+        for number in range(RUNS):
+            run = await smith.submit(plan_of("look" if number % 10 else "note"))
+            if number % 10:
+                await smith.run(run.id)
+    as_version_9(path)
+    return path
+
+
+def as_version_9(path: Path) -> None:
+    file = sqlite3.connect(path, isolation_level=None)
+    for statement in (
+        "DROP INDEX runs_status",
+        "ALTER TABLE runs DROP COLUMN status",
+        "DROP TABLE summaries",
+        "DROP TABLE unsummed",
+        "PRAGMA user_version = 9",
+    ):
+        file.execute(statement)
+    file.close()
+
+
+def rows_of(path: Path, query: str) -> list[Any]:
+    file = sqlite3.connect(path)
+    found = file.execute(query).fetchall()
+    file.close()
+    return found
+
+
+def summing(path: Path, killed_after: int = 0) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(SUMMING), str(path), str(killed_after)]
+    return subprocess.Popen(command)
+
+
+async def need_right(path: Path) -> None:
+    """Every run is counted once, and the doctor finds every summary right."""
+    assert rows_of(path, "SELECT count(*) FROM summaries") == [(RUNS,)]
+    assert rows_of(path, "SELECT count(*) FROM unsummed") == [(0,)]
+    found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
+    assert found["summaries"].level == "ok", found["summaries"]
+    async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
+        sums = await smith.runs.lists.sums()
+        assert sums.statuses == {"done": RUNS - RUNS // 10, "reviewing": RUNS // 10}
+        assert sum(day.runs for day in sums.days.values()) == RUNS
+
+
+async def test_a_summing_up_that_is_killed_goes_on_where_it_was(path: Path) -> None:
+    kept: list[int] = []
+    for _ in range(2):
+        assert summing(path, killed_after=1).wait() < 0
+        [[count]] = rows_of(path, "SELECT count(*) FROM summaries")
+        kept.append(count)
+    assert 0 < kept[0] < kept[1] < RUNS
+    assert summing(path).wait() == 0
+    await need_right(path)
+
+
+async def test_two_processes_sum_up_one_store_at_once(path: Path) -> None:
+    both = [summing(path), summing(path)]
+    store = SqliteStore(path)
+    async with Plansmith(tools=[look, note], store=store) as smith:
+        # One more run comes and ends meanwhile.
+        new = await smith.run((await smith.submit(plan_of("look"))).id)
+        assert [each.wait() for each in both] == [0, 0]
+        assert (await smith.runs.lists.newest(limit=1))[0].run == new.id
+        assert await store.delete_run(new.id)
+    await need_right(path)
+
+
+async def test_a_store_of_before_is_listed_by_status_before_it_is_summed_up(path: Path) -> None:
+    async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
+        found = await smith.runs.lists.newest(statuses=["reviewing"], limit=5)
+        assert {each.goal for each in found} == {"note"}
+        assert len(await smith.store.open_runs()) == RUNS // 10
+        # Only what was shown was read; the rest is left for whoever sums up.
+        assert (RUNS - 20,) < rows_of(path, "SELECT count(*) FROM unsummed")[0] < (RUNS,)
+    assert summing(path).wait() == 0
+    await need_right(path)
+
+
+@pytest.mark.parametrize("finder", ["a person", "the doctor"])
+async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
+    path: Path, finder: str
+) -> None:
+    assert summing(path).wait() == 0
+    file = sqlite3.connect(path)
+    [[run]] = file.execute("SELECT name FROM runs WHERE id = 2")
+    file.execute("UPDATE events SET body = body || ' ' WHERE run = 2 AND number = 4")
+    file.commit()
+    file.close()
+    if finder == "the doctor":
+        await diagnose(f"sqlite:///{path}")
+    async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
+        if finder == "a person":
+            assert "event 4" in (await smith.get(run)).damage
+        for statuses in ((), ("done",)):
+            listed = await smith.runs.lists.newest(statuses=statuses, limit=RUNS)
+            assert [each.run for each in listed if each.damage] == [run]
+        sums = await smith.runs.lists.sums()
+        assert sums.statuses["done"] == RUNS - RUNS // 10, "it is over, as was told when it ended"
+        assert sum(day.runs for day in sums.days.values()) == RUNS
+
+
+async def test_the_doctor_finds_a_summary_that_was_changed_and_makes_it_again(path: Path) -> None:
+    assert summing(path).wait() == 0
+    file = sqlite3.connect(path)
+    file.execute("UPDATE summaries SET tokens = 7 WHERE run = 3")
+    file.execute("UPDATE runs SET status = 'done' WHERE id = 1")
+    file.execute("UPDATE summaries SET body = replace(body, 'look', 'lock') WHERE run = 5")
+    file.commit()
+    file.close()
+    found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
+    assert found["summaries"].level == "warning"
+    assert found["summaries"].message.startswith("3 did not say what the journals say")
+    await need_right(path)
