@@ -13,7 +13,10 @@ ONCE: Final = ("narrow", "parked", "crash", "cold", "long", "open")
 # A short form has no time for these.
 _FULL_ONLY: Final = ("LangGraph, memory", "LangGraph functional, PostgreSQL", "DBOS, SQLite WAL")
 _SLOW: Final = ("LangGraph, PostgreSQL", "DBOS, SQLite", "DBOS, PostgreSQL")
-_SELDOM: Final = ("Plansmith, memory", "Plansmith, PostgreSQL", "LangGraph functional, SQLite")
+_SELDOM: Final = (
+    *("floor, memory", "floor, PostgreSQL", "Plansmith, memory", "Plansmith, PostgreSQL"),
+    "LangGraph functional, SQLite",
+)
 _REPEATED: Final = ("Plansmith, memory", "Plansmith, SQLite FULL")
 _QUICK_ONCE: Final = {
     "narrow": (),

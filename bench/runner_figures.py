@@ -30,6 +30,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "plans1": Metric("different plans of 10 steps, one at a time", "plans/s", is_rate=True),
     "plans10": Metric("different plans of 10 steps, 10 at a time", "plans/s", is_rate=True),
     "plans100": Metric("100 different plans of 10 steps at once", "plans/s", is_rate=True),
+    "cpu": Metric("processor time of plans100, without a database server's", "ms a plan"),
     "same": Metric("one plan of 10 steps, 100 times at once", "plans/s", is_rate=True),
     "plain": Metric("100 different plans of 10 plain functions at once", "plans/s", is_rate=True),
     "storage": Metric("stored for the first 1,000 steps", "kB"),

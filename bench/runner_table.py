@@ -36,10 +36,11 @@ SPEED: Final = """\
 
 Chain: 100 steps that do nothing, ms a step. Fan: 100 steps of 100 ms at once, time / 100 ms.
 Plans: different ones of 10 steps that do nothing, plans a second, 1, 10 and 100 at a time. Same:
-one plan, 100 times at once. Plain: 100 plans whose steps are functions without `async`.
+one plan, 100 times at once. Plain: 100 plans whose steps are functions without `async`. CPU: ms of
+processor time a plan at 100 at a time, without that of a database server.
 
-| | chain, ms a step | fan | plans/s, 1 | plans/s, 10 | plans/s, 100 | same, 100 | plain, 100 |
-|---|--:|--:|--:|--:|--:|--:|--:|
+| | chain, ms a step | fan | plans/s, 1 | plans/s, 10 | plans/s, 100 | same | plain | CPU |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 BESIDE: Final = """\
 ## Plansmith beside its peers
@@ -47,8 +48,8 @@ BESIDE: Final = """\
 How many times as fast as the peer Plansmith is (below 1: slower), the median of the turns in which
 both were measured.
 
-| | chain | fan | uneven | plans, 1 | plans, 100 |
-|---|--:|--:|--:|--:|--:|
+| | chain | fan | uneven | plans, 1 | plans, 100 | CPU |
+|---|--:|--:|--:|--:|--:|--:|
 """
 UNEVEN: Final = """\
 ## Uneven plans
@@ -96,8 +97,9 @@ def render(facts: Facts) -> str:
     figures = Figures(facts.measured)
     parts = [
         _head(facts, figures),
-        SPEED + _rows(figures, ["chain", "fan", "plans1", "plans10", "plans100", "same", "plain"]),
-        BESIDE + _beside(figures, ["chain", "fan", "uneven", "plans1", "plans100"]),
+        SPEED
+        + _rows(figures, ["chain", "fan", "plans1", "plans10", "plans100", "same", "plain", "cpu"]),
+        BESIDE + _beside(figures, ["chain", "fan", "uneven", "plans1", "plans100", "cpu"]),
         UNEVEN.format(count=len(figures.samples(f"floor, {FULL}", "uneven"))) + _uneven(figures),
         KEPT.format(payload=facts.payload) + _kept(figures),
         CRASH + _crash(figures),

@@ -69,8 +69,10 @@ async def plans(engine: Engine, extent: Extent) -> Samples:
         samples[f"plans{width}"] = [
             await _rate(engine, _plans(engine, extent, f"w{width}", count), width)
         ]
-    before = await extent.size()
-    samples["plans100"] = [await _rate(engine, _plans(engine, extent, "p", 100), 100)]
+    before, jobs = await extent.size(), _plans(engine, extent, "p", 100)
+    spent = time.process_time()
+    samples["plans100"] = [await _rate(engine, jobs, 100)]
+    samples["cpu"] = [(time.process_time() - spent) * 10]
     stored = (await extent.size() - before) / 1000
     if before:
         samples["storage" if extent.is_first else "storage later"] = [stored]
@@ -191,11 +193,22 @@ async def _go_on(make: Callable[[], Engine], name: str) -> None:
 
 
 async def sqlite_size(where: str) -> int:
-    """The size of a SQLite file with its log written back."""
+    """The size of a SQLite file with its log written back, once nobody writes any more."""
+    for _ in range(100):
+        size = _size_without_log(where)
+        if size is not None:
+            return size
+        await asyncio.sleep(0.05)
+    raise RuntimeError(f"{where} is still written to after 5 s")
+
+
+def _size_without_log(where: str) -> int | None:
     connection = sqlite3.connect(where)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     connection.close()
-    return sum(each.stat().st_size for each in Path(where).parent.glob(Path(where).name + "*"))
+    log = Path(f"{where}-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    return None if is_busy or has_log else Path(where).stat().st_size
 
 
 async def postgres_size(where: str) -> int:

@@ -1,0 +1,254 @@
+"""How listing, searching, counting and the start of a server grow with the runs that are stored."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.error import HTTPError
+
+from bench.runner_figures import Spread, spread
+from plansmith import Plan, Plansmith, read_plan, tool
+from plansmith.plan.events import Event, RunCreated, next_event
+
+RESULT: Final = Path(__file__).parent / "results" / "history.md"
+SIZES: Final = (100, 5_000, 10_000, 100_000)
+FAILED_EVERY, NEEDLE_EVERY, BATCH = 100, 1_000, 500
+PATIENCE_S: Final = 120.0
+# Each is asked first of a server that has just started, and then once more.
+DOORS: Final[Mapping[str, str]] = {
+    "list": "/v1/runs?limit=50",
+    "filter": "/v1/runs?status=failed&limit=50",
+    "search": "/v1/runs?q=needle&limit=50",
+    "usage": "/v1/metrics",
+    "counts": "/metrics",
+}
+START: Final = "server start"
+COMMAND: Final = "plansmith runs"
+
+
+@tool(effect="read")
+async def look(at: str) -> str:
+    """Looks somewhere, and finds nothing under water."""
+    if at == "water":
+        raise ValueError("too deep")
+    return at
+
+
+@dataclass
+class History:
+    """A store that grows: journals of real runs, written again under new names."""
+
+    url: str
+    size: int = 0
+    _models: list[list[Event]] = field(default_factory=list[list[Event]])
+
+    async def grow(self, size: int) -> None:
+        """Until there are so many runs."""
+        async with Plansmith(tools=[look], store=self.url) as smith:
+            if not self._models:
+                self._models = [await _journal(smith, at) for at in ("home", "water")]
+                self.size = len(self._models)
+            while self.size < size:
+                numbers = range(self.size, min(size, self.size + BATCH))
+                journals = [self._copy(number) for number in numbers]
+                await asyncio.gather(*(smith.store.append(events) for events in journals))
+                self.size += len(journals)
+
+    def _copy(self, number: int) -> list[Event]:
+        model = self._models[number % FAILED_EVERY == 0]
+        words = "needle" if number % NEEDLE_EVERY == 0 else "hay"
+        run = f"01a00000-0000-7000-8000-{number:012x}"
+        copied: list[Event] = []
+        for event in model:
+            is_first = not copied
+            body = RunCreated(request=f"{words} {number}") if is_first else event.body
+            last = copied[-1] if copied else None
+            copied.append(next_event(body, run=run, by=event.by, at=event.at, last=last))
+        return copied
+
+
+async def _journal(smith: Plansmith, at: str) -> list[Event]:
+    step = {"id": "s", "tool": "look", "inputs": {"at": at}}
+    plan = read_plan({"goal": "Look", "steps": [step]})
+    assert isinstance(plan, Plan)
+    run = await smith.run((await smith.submit(plan)).id)
+    return [event async for event in smith.events(run.id)]
+
+
+@dataclass
+class Served:
+    """A server process, and how long it took until it was ready."""
+
+    address: str
+    token: str
+    start_ms: float
+
+    def wait_until_ready(self) -> None:
+        """It says 503 while it resumes open runs."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.ask_ms("/readyz")
+            except HTTPError as error:
+                if error.code != 503 or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def ask_ms(self, path: str) -> float:
+        """How long an answer takes; `PATIENCE_S` if none came by then."""
+        request = urllib.request.Request(
+            self.address + path, headers={"Authorization": f"Bearer {self.token}"}
+        )
+        start = time.perf_counter()
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                answer.read()
+        except TimeoutError:
+            pass
+        return (time.perf_counter() - start) * 1000
+
+
+@contextmanager
+def served(url: str, folder: Path) -> Iterator[Served]:
+    """`plansmith serve` as a process of its own, until it is ready."""
+    token = folder / "token"
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", "0"),
+            *("--token-file", str(token), "--store", url, "--model", "demo"),
+        ],
+        stderr=subprocess.PIPE,
+        env=_environment(folder),
+        cwd=folder,
+        text=True,
+    )
+    try:
+        assert process.stderr
+        line = process.stderr.readline()
+        found = re.search(r"(http://[^/]+)/\?token=", line)
+        if found is None:
+            raise SystemExit(f"the server did not start: {line}{process.stderr.read()}")
+        server = Served(found[1], token.read_text().strip(), 0.0)
+        server.wait_until_ready()
+        server.start_ms = (time.perf_counter() - start) * 1000
+        yield server
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def measure(url: str, folder: Path) -> dict[str, list[float]]:
+    """Milliseconds of every door on a new server, of its second answer, and of the command."""
+    found: dict[str, list[float]] = {START: []}
+    for name, path in DOORS.items():
+        with served(url, folder) as server:
+            found[START].append(server.start_ms)
+            found[name] = [server.ask_ms(path)]
+            found[f"{name} again"] = [server.ask_ms(path)]
+    found[COMMAND] = [_command_ms(url, folder) for _ in range(3)]
+    return found
+
+
+def _command_ms(url: str, folder: Path) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "plansmith", "runs", "--store", url],
+        env=_environment(folder),
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1000
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"XDG_DATA_HOME": str(folder / "data")}
+
+
+HEAD: Final = """\
+# Many stored runs
+
+Made by `scripts/bench history --write`. Journals of real runs, written again under new names
+through the store's port, one in 100 failed; SQLite. Milliseconds until a new server is ready, of
+its first answer to each request, and of the second; `plansmith runs` is processor time. List: the
+50 newest; filter: 50 failed ones; search: 50 with a word; usage: tokens and costs of all; counts:
+runs by status for Prometheus. Last column: the largest store / the smallest.
+
+"""
+
+
+def table(found: Mapping[int, Mapping[str, list[float]]]) -> str:
+    """What was measured in rows, sizes in columns."""
+    sizes = list(found)
+    lines = [
+        f"| | {' | '.join(f'{size:,} runs' for size in sizes)} | growth |",
+        "|---|" + "--:|" * (len(sizes) + 1),
+    ]
+    for name in found[sizes[0]]:
+        spreads = [_spread(found[size][name]) for size in sizes]
+        growth = f"{spreads[-1].median / spreads[0].median:.1f} x"
+        lines.append(f"| {name} | {' | '.join(_cell(each) for each in spreads)} | {growth} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _spread(samples: Sequence[float]) -> Spread:
+    made = spread(samples)
+    assert made
+    return made
+
+
+def _cell(found: Spread) -> str:
+    if found.median >= PATIENCE_S * 1000:
+        return f"over {found.median:,.0f}"
+    return f"{found.median:,.0f}" + (
+        f" ({found.low:,.0f}-{found.high:,.0f})" if found.n > 1 else ""
+    )
+
+
+def main() -> None:
+    """Print the table, or write it to the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="how many runs are stored"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    parser.add_argument("--write", action="store_true", help=f"also write {RESULT.name}")
+    args = parser.parse_args()
+    found: dict[int, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        history = History(f"sqlite:///{folder / 'runs.db'}?synchronous=normal")
+        for size in sorted(args.sizes):
+            start = time.monotonic()
+            asyncio.run(history.grow(size))
+            made = time.monotonic() - start
+            found[size] = measure(history.url, folder)
+            spent = time.monotonic() - start - made
+            print(
+                f"{size:,} runs: made in {made:.0f} s, measured in {spent:.0f} s", file=sys.stderr
+            )
+    print(json.dumps(found, indent=2) if args.json else table(found))
+    if args.write:
+        RESULT.write_text(table(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
