@@ -56,7 +56,7 @@ def _main(args: argparse.Namespace) -> int:
         if args.json:
             print_json([_row_json(run, times) for run, times in runs])
         elif runs:
-            print_lines(_table(runs, ids, session.smith.journals.folder))
+            print_lines(_table(runs, ids, session.journals.folder))
         else:
             session.say(session.words["no_runs"])
         return Exit.OK
@@ -77,7 +77,7 @@ async def _newest(
     for run_id in reversed(ids):
         if len(found) >= max(most, 0):
             break
-        run, events = await session.smith.journals.listed(run_id)
+        run, events = await session.journals.listed(run_id)
         if run.status.value in wanted:
             found.append(Listed(run, times_of(events)))
     return found[::-1]
