@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import subprocess
 import sys
@@ -74,7 +73,7 @@ assert " done " in out.getvalue()
 def modules_after(code: str, folder: Path) -> set[str]:
     """The modules that a new process has loaded after some code; `folder` is its home."""
     own = {"HOME": str(folder), "PLANSMITH_STORE": f"sqlite:///{folder / 'runs.db'}"}
-    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    script = f"{code}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=folder,
@@ -84,7 +83,7 @@ def modules_after(code: str, folder: Path) -> set[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def under(modules: set[str], *names: str) -> list[str]:
@@ -94,6 +93,13 @@ def under(modules: set[str], *names: str) -> list[str]:
         for each in modules
         if any(each == name or each.startswith(f"{name}.") for name in names)
     )
+
+
+def test_the_package_alone_loads_hardly_more_than_itself(tmp_path: Path) -> None:
+    more = modules_after("import plansmith", tmp_path) - modules_after("", tmp_path)
+    assert "plansmith" in more
+    assert not under(more, "asyncio", "re", "typing", *LIBRARIES)
+    assert len(more) <= 10
 
 
 def test_a_plansmith_in_memory_loads_no_other_store_no_library_and_nothing_that_runs(
