@@ -6,8 +6,8 @@ Importing this package loads nothing; a name is loaded when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # for checkers it is true, as that of `typing`, which takes long to load
 if TYPE_CHECKING:
     from plansmith.adapters.tools.functions import tool
     from plansmith.app import Plansmith

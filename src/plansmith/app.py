@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.planner import request as requests
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-    from plansmith.runs import journals as run_journals
     from plansmith.runs.options import Options
     from plansmith.runs.service import RunService
     from plansmith.runs.stopping import LeftOut
@@ -40,7 +39,6 @@ else:
         book="plansmith.templates.book",
         functions="plansmith.adapters.tools.functions",
         requests="plansmith.planner.request",
-        run_journals="plansmith.runs.journals",
         service="plansmith.schedules.service",
     )
 
@@ -75,26 +73,15 @@ class Plansmith:
         self._planner_settings = settings.planner if settings else None
         self._model = model
         self._sources = _sources(tools)
-        self._agents = agents
+        self._agents = list(agents)
         _refuse_same_name(agents)
-
-    @made_once
-    def journals(self) -> run_journals.Journals:
-        """Reads, lists and follows runs; needs no tools and no model."""
-        return run_journals.Journals(
-            store=self.store,
-            clock=self._clock,
-            ids=self._options.get("ids"),
-            folder=self._options.get("folder", ""),
-            team=self._options.get("team"),
-            shared_store=self._options.get("shared_store", False),
-        )
 
     @made_once
     def runs(self) -> RunService:
         """Manages runs."""
         return assembly.make_runs(
-            journals=self.journals,
+            store=self.store,
+            clock=self._clock,
             sources=self._sources,
             agents=self._agents,
             model=self._model,
@@ -140,7 +127,8 @@ class Plansmith:
         for part in (*self._sources, *self._agents):
             if isinstance(part, Closing):
                 await part.close()
-        await self.journals.close()
+        if not self._options.get("shared_store"):
+            await self.store.close()
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
         """Plans a request: returns a run with a checked plan, waiting for review if required.
@@ -163,11 +151,11 @@ class Plansmith:
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
-        return await self.journals.get(run_id)
+        return await self.runs.journals.get(run_id)
 
     def events(self, run_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         """Yields the events of a run after a number; with `follow`, also new ones as they come."""
-        return self.journals.events(run_id, after=after, follow=follow)
+        return self.runs.journals.events(run_id, after=after, follow=follow)
 
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: Who = ""

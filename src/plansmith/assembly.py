@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 from plansmith.plan.limits import Limits
 from plansmith.runs.intake import PlanIntake
+from plansmith.runs.journals import Journals
 from plansmith.runs.planning import RunPlanner, ignore_progress
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
     from plansmith.planner.request import PlannerSettings
-    from plansmith.ports import Agent, ChatModel, ToolSource
-    from plansmith.runs.journals import Journals
+    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.runs.options import Options
 
 
 def make_runs(
     *,
-    journals: Journals,
+    store: PlanStore,
+    clock: Clock,
     sources: Sequence[ToolSource],
     agents: Sequence[Agent],
     model: ChatModel | None,
@@ -28,9 +29,16 @@ def make_runs(
     options: Options,
 ) -> RunService:
     """Makes the service for runs."""
+    journals = Journals(
+        store=store,
+        clock=clock,
+        ids=options.get("ids"),
+        folder=options.get("folder", ""),
+        team=options.get("team"),
+    )
     intake = PlanIntake(
-        store=journals.store,
-        clock=journals.clock,
+        store=store,
+        clock=clock,
         sources=sources,
         agents=agents,
         templates=options.get("templates"),

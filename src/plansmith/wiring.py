@@ -235,7 +235,7 @@ class TeamSmiths:
         """Returns the Plansmith of a run by its id; the team of a run never changes."""
         if run_id in self._without_team:
             return self._smith
-        run = (await self._smith.journals.load(run_id)).run
+        run = (await self._smith.runs.journals.load(run_id)).run
         if run.options.team is None:
             if len(self._without_team) >= _MOST_KNOWN:
                 self._without_team.clear()
@@ -244,7 +244,7 @@ class TeamSmiths:
 
     def of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
-        team, own = run.options.team, self._smith.journals.team
+        team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
         if team not in self._made:

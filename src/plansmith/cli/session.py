@@ -9,8 +9,10 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import command_line, names_parts, repeated_flags, settings_of, warn
@@ -24,6 +26,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
 from plansmith.ports import PlanStore, SummaryStore
+from plansmith.runs.journals import Journals
 from plansmith.wiring import Parts, TeamSmiths, make_smith
 
 if TYPE_CHECKING:
@@ -55,6 +58,11 @@ class Session:
     words: Words
     teams: TeamSmiths
     by: str = field(default_factory=getpass.getuser)
+    journals: Journals = field(init=False)
+
+    def __post_init__(self) -> None:
+        # For reading: those of the Plansmith load all that a run needs to execute.
+        self.journals = Journals(store=self.smith.store, clock=SystemClock(), folder=Path.cwd())
 
     @property
     def has_person(self) -> bool:
@@ -69,7 +77,7 @@ class Session:
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
         command = self.command(*words)
-        if self.smith.journals.is_here(run.folder):
+        if self.journals.is_here(run.folder):
             return command
         first, _, rest = command.partition(" ")
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
@@ -90,7 +98,7 @@ class Session:
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
-        return await find_run(name, self.smith.store, self.smith.journals.folder)
+        return await find_run(name, self.smith.store, self.journals.folder)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""
@@ -106,8 +114,8 @@ class Session:
         """Returns the teams that have open runs in this folder; warns of those that fail."""
         found: dict[int, Plansmith] = {}
         for run_id in await self.smith.store.open_runs():
-            run, _ = await self.smith.journals.listed(run_id)
-            if run.options.team is None or not self.smith.journals.is_here(run.folder):
+            run, _ = await self.journals.listed(run_id)
+            if run.options.team is None or not self.journals.is_here(run.folder):
                 continue
             try:
                 smith = self.teams.of(run)

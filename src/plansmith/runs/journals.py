@@ -42,7 +42,7 @@ _MAX_REMEMBERED: Final = 1000
 class Journals:
     """Loads the journals of runs and creates new ones.
 
-    New runs belong to `folder` and to `team`. A shared store is closed by whoever opened it.
+    New runs belong to `folder` and to `team`.
     """
 
     def __init__(
@@ -53,12 +53,11 @@ class Journals:
         ids: Callable[[], str] | None = None,
         folder: Path | str = "",
         team: Team | None = None,
-        shared_store: bool = False,
     ) -> None:
         self.store = store
         self.clock = clock
         self.new_id = ids or Ids()
-        self.team, self.shared_store = team, shared_store
+        self.team = team
         self.folder = str(Path(folder).resolve()) if folder else ""
         self.owners = Owners(store)
         self.patience = StoreOutage(store, clock)
@@ -178,11 +177,6 @@ class Journals:
             return
         hint = f"plansmith {team.name} --resume {run.id}{' --db URL' if team.database else ''}"
         raise OtherTeam(f"run {run.id} needs the agents of the {team.name} team", hint=hint)
-
-    async def close(self) -> None:
-        """Closes the store, unless it is shared."""
-        if not self.shared_store:
-            await self.store.close()
 
 
 def run_created(

@@ -436,6 +436,21 @@ def test_a_file_of_tools_that_has_none_is_named(cli: Cli, intake: Path, text: st
     assert (code, "bad.py" in err) == (2, True)
 
 
+def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(
+    cli: Cli, intake: Path
+) -> None:
+    config = intake.parent / ".config" / "plansmith" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('tools = ["mine.py"]', encoding="utf-8")
+    config.with_name("mine.py").write_text("raise ValueError('was run')", encoding="utf-8")
+    assert cli("runs")[0] == 0
+    code, _, err = cli("tools", "list")
+    assert (code, "was run" in err) == (2, True)
+    config.write_text('widht = 3\ntools = ["mine.py"]', encoding="utf-8")
+    code, _, err = cli("runs")
+    assert (code, "widht" in err) == (2, True)
+
+
 def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -> None:
     nasty = LOOK | {"inputs": {"name": "\x1b[31mred\x9b2J\u202e"}}
     for words in (["--json"], []):

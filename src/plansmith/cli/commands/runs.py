@@ -17,6 +17,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
+from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        lists = session.smith.runs.lists
+        lists = RunLists(session.journals)
         found = await lists.newest(statuses=_wanted(args.status), limit=max(args.limit, 0))
         runs = found[::-1]
         if args.json:
@@ -51,7 +52,7 @@ def _main(args: argparse.Namespace) -> int:
         elif runs:
             ids = [run.run for run in runs]
             length = shortest({*ids, *await lists.beside(ids)})
-            print_lines(_table(runs, length, session.smith.journals.folder))
+            print_lines(_table(runs, length, session.journals.folder))
         else:
             session.say(session.words["no_runs"])
         return Exit.OK
