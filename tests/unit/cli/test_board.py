@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import unicodedata
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -32,7 +31,7 @@ def run(*statuses: StepStatus, **fields: Any) -> Run:
     }
     plan = Plan.model_validate({"goal": "g", "steps": steps})
     found = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps=states, started_at=START)
-    return replace(found, **fields)
+    return found.replace(**fields)
 
 
 def test_the_header_says_how_far_a_run_is() -> None:
