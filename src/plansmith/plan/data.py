@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 import msgspec
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
@@ -57,6 +57,19 @@ class Record(BaseModel):
         copied = super().model_copy(update=update, deep=deep)
         copied.forget()
         return copied
+
+    # Whether nothing in a record of this class can change, so that its text is written once.
+    constant: ClassVar[bool] = False
+
+    def stored_text(self) -> bytes:
+        """Returns the canonical text in which the record is stored, without default values."""
+        text: bytes | None = self.__dict__.get("_stored_text")
+        if text is None:
+            # Not its own `to_json`, which may add default values for readers.
+            text = canonical_json(Record.to_json(self))
+            if self.constant:
+                vars(self)["_stored_text"] = text
+        return text
 
     def forget(self) -> None:
         """Drops what was computed from the fields and kept."""

@@ -48,9 +48,8 @@ class Plan(Record):
             known = vars(self)["_hash"] = mark, plan_hash(self)
         return known[1]
 
-    @property
-    def text(self) -> bytes:
-        """The canonical text of the plan as events store it, without default values."""
+    def stored_text(self) -> bytes:
+        """Returns the canonical text of the plan as events store it, without default values."""
         mark, known = self.fingerprint, self.__dict__.get("_text")
         if known is None or mark is None or known[0] != mark:
             own = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
