@@ -8,7 +8,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 import msgspec
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
@@ -33,10 +34,30 @@ _other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").sea
 _ALIKE: Final = frozenset({str, int, bool})
 
 
+if TYPE_CHECKING:
+    kept_property = cached_property
+else:
+
+    class kept_property(cached_property):  # noqa: N801 - used as a decorator
+        """A `cached_property` without its lock, which takes longer than most of what is kept."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            if instance is None:
+                return self
+            found = vars(instance)[self.attrname] = self.func(instance)
+            return found
+
+
 class Record(BaseModel):
     """An immutable value; two are equal when their JSON is equal."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        defer_build=True,
+        ignored_types=(kept_property,),
+    )
 
     def to_json(self) -> dict[str, Json]:
         """Returns the value as plain JSON, without fields that have their default value."""
@@ -57,6 +78,19 @@ class Record(BaseModel):
         copied = super().model_copy(update=update, deep=deep)
         copied.forget()
         return copied
+
+    # Whether nothing in a record of this class can change, so that its text is written once.
+    constant: ClassVar[bool] = False
+
+    def stored_text(self) -> bytes:
+        """Returns the canonical text in which the record is stored, without default values."""
+        text: bytes | None = self.__dict__.get("_stored_text")
+        if text is None:
+            # Not its own `to_json`, which may add default values for readers.
+            text = canonical_json(Record.to_json(self))
+            if self.constant:
+                vars(self)["_stored_text"] = text
+        return text
 
     def forget(self) -> None:
         """Drops what was computed from the fields and kept."""

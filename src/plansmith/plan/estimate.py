@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ class Measured(Record):
 class Estimate(Record):
     """What a plan will probably take, and the basis for it; waiting for people is not counted."""
 
+    constant: ClassVar[bool] = True
     seconds: float = 0.0
     tokens: int = 0
     cost_usd: str | None = None

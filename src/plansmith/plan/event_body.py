@@ -141,6 +141,11 @@ def need_plain(value: object) -> None:
         raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
 
 
+def _write_text(value: object) -> object:
+    """Writes a record by its text, which a plan and others keep."""
+    return msgspec.Raw(value.stored_text()) if isinstance(value, Record) else _write(value)
+
+
 def _write(value: object) -> object:
     if isinstance(value, Sentence):
         return stored_sentence(value)
@@ -152,4 +157,4 @@ def _write(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-_encode: Final = msgspec.json.Encoder(enc_hook=_write, order="sorted").encode
+_encode: Final = msgspec.json.Encoder(enc_hook=_write_text, order="sorted").encode

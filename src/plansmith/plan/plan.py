@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from hashlib import sha256
 from operator import itemgetter
 from typing import Annotated, Any, Final
@@ -10,7 +9,15 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 from pydantic_core import to_json
 
-from plansmith.plan.data import Flag, Json, Record, Whole, canonical_json, content_hash
+from plansmith.plan.data import (
+    Flag,
+    Json,
+    Record,
+    Whole,
+    canonical_json,
+    content_hash,
+    kept_property,
+)
 from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, Text
 from plansmith.plan.timing import Timing
 
@@ -48,9 +55,8 @@ class Plan(Record):
             known = vars(self)["_hash"] = mark, plan_hash(self)
         return known[1]
 
-    @property
-    def text(self) -> bytes:
-        """The canonical text of the plan as events store it, without default values."""
+    def stored_text(self) -> bytes:
+        """Returns the canonical text of the plan as events store it, without default values."""
         mark, known = self.fingerprint, self.__dict__.get("_text")
         if known is None or mark is None or known[0] != mark:
             own = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
@@ -85,15 +91,15 @@ class Plan(Record):
         vars(self)["_mark"] = mark
         return mark
 
-    @cached_property
+    @kept_property
     def by_id(self) -> dict[str, AnyStep]:
         """The steps by id; when two have the same id, the first."""
-        table: dict[str, AnyStep] = {}
-        for step in self.steps:
-            table.setdefault(step.id, step)
+        table: dict[str, AnyStep] = {step.id: step for step in self.steps}
+        if len(table) < len(self.steps):
+            table |= {step.id: step for step in reversed(self.steps)}
         return table
 
-    @cached_property
+    @kept_property
     def needs(self) -> dict[str, frozenset[str]]:
         """What each step waits for; ids that are no step of the plan are left out."""
         known = {step.id for step in self.steps}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from plansmith.plan.data import Path, Record
 from plansmith.plan.sentence import ShownText, in_language
@@ -99,6 +99,8 @@ CODES: Final[dict[str, Code]] = {
 
 class Problem(Record):
     """One thing that is wrong with a plan, and what to do about it."""
+
+    constant: ClassVar[bool] = True
 
     code: str
     severity: Severity

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import (
@@ -17,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, flaws
+from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, flaws, kept_property
 from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, collect
 
 
@@ -62,7 +61,7 @@ class StepFields(Record):
 
     # Computed once, because checks, estimates, hashes and the engine all need it. Inputs that are
     # changed in place make this stale, but the plan's hash still changes.
-    @cached_property
+    @kept_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
         found: list[Found] = []
@@ -70,7 +69,7 @@ class StepFields(Record):
             collect(template, path, found)
         return tuple(found)
 
-    @cached_property
+    @kept_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first."""
         used = {found.ref.step for found in self.references if found.ref is not None}

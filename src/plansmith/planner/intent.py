@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from plansmith.lazy import lazy_pattern
@@ -107,15 +108,20 @@ def find_intents(*texts: str) -> tuple[Intent, ...]:
     """
     asked: list[Intent] = []
     for text in texts:
-        found = list(_mentioned(text[:_LONGEST]))
+        found = _mentioned(text[:_LONGEST])
         off = {intent.kind for intent, wanted in found if not wanted}
         asked = [intent for intent in asked if intent.kind not in off]
         asked += [intent for intent, wanted in found if wanted]
     return tuple(dict.fromkeys(asked))
 
 
-def _mentioned(text: str) -> Iterator[tuple[Intent, bool]]:
-    """Yields every change that a text mentions, and whether it is wanted."""
+@lru_cache(maxsize=256)
+def _mentioned(text: str) -> tuple[tuple[Intent, bool], ...]:
+    """Returns every change that a text mentions, and whether it is wanted."""
+    return tuple(_mentions(text))
+
+
+def _mentions(text: str) -> Iterator[tuple[Intent, bool]]:
     for sentence in _SENTENCE_END.split(_QUOTED.sub(_without_quote, text)):
         if HAN.search(sentence):
             for kind, wanted, files, words in chinese_intents(sentence, FILE):
