@@ -8,11 +8,13 @@ from typing import Any
 
 from plansmith.engine.call import Callees
 from plansmith.engine.event_loops import Deadline, Deadlines
+from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.outcome import Outcome, named
 from plansmith.engine.progress import Ready
+from plansmith.engine.threads import Job
 from plansmith.engine.units import Unit
 from plansmith.plan.data import Json
-from plansmith.ports import Call, GivenUp, LocalFunction
+from plansmith.ports import Call
 
 _FROM_WITHIN = "the call was cancelled from within"
 
@@ -119,7 +121,7 @@ class _FunctionInThread(_FunctionCall):
 
     def start(self, inputs: dict[str, Json], call: Call | None) -> None:
         """Starts the function; a failure to start is its outcome."""
-        self._job: GivenUp | None = None
+        self._job: Job | None = None
         try:
             self._job = self.function.start(self.function.bind(inputs, call), self.end)
         except BaseException as error:  # noqa: BLE001 - a tool's types may raise anything

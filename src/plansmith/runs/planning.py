@@ -255,7 +255,7 @@ class RunPlanner:
         """Adds what a run needs to call its steps: the writer of replies, and early reads."""
         early = self._early.get(run.id)
         if self._report_model is None:
-            return replace(callees, early=early)
+            return replace(callees, early=early) if early is not None else callees
         prompts = self._settings.prompts
         composer = Composer(self._report_model, locale=run.locale, prompts=prompts)
         return replace(callees, compose=composer, early=early)
