@@ -246,6 +246,30 @@ async def test_a_function_may_change_its_arguments_without_harm_to_what_is_recor
     assert results == [{"a": [1, 99]}, {"a": [1, 99, 99]}, {"a": [1, 99, 99]}]
 
 
+async def test_a_function_may_change_a_list_without_harm_to_later_steps() -> None:
+    kept: list[list[int]] = []
+
+    @tool(effect="read")
+    def add(numbers: list[int]) -> list[int]:
+        """Add one, also to every list that it returned before."""
+        for each in kept:
+            each.append(99)
+        kept.append(numbers)
+        numbers.append(1)
+        return numbers
+
+    async with Plansmith(tools=[add]) as app:
+        first = {"id": "a", "tool": "add", "inputs": {"numbers": [0]}}
+        more = [
+            {"id": name, "tool": "add", "inputs": {"numbers": {"$from": "a"}}, "after": [before]}
+            for before, name in [("a", "b"), ("b", "c")]
+        ]
+        for _ in range(3):
+            kept.clear()
+            run = await run_of(app, plan(first, *more))
+            assert [run.steps[name].result for name in "abc"] == [[0, 1], [0, 1, 1], [0, 1, 1]]
+
+
 async def test_an_async_function_may_use_timeouts_groups_and_scopes_of_its_own() -> None:
     @tool(effect="read")
     async def scopes(call: Call) -> list[str]:
