@@ -144,17 +144,18 @@ class _FunctionInThread(_FunctionCall):
 class _AwaitedFunction(_FunctionCall):
     """The call of an async function, in a task of its own."""
 
-    __slots__ = ("_is_over_time", "task")
+    __slots__ = ("_has_begun", "_is_over_time", "task")
 
     task: asyncio.Task[None]
 
     def start(self, inputs: dict[str, Json], call: Call | None) -> None:
         """Starts the task."""
-        self._is_over_time = False
+        self._has_begun = self._is_over_time = False
         self.calls.deadlines.add(self)
         self.task = self.calls.loop.create_task(self._run(inputs, call), name=self.unit.name)
 
     async def _run(self, inputs: dict[str, Json], call: Call | None) -> None:
+        self._has_begun = True
         try:
             result = await self.function.bind(inputs, call)()
         except asyncio.CancelledError as error:
@@ -174,6 +175,8 @@ class _AwaitedFunction(_FunctionCall):
     def cancel(self) -> None:
         """Cancels the task."""
         self.task.cancel()
+        if not self._has_begun:  # it will not even run, so that it cannot take this back
+            self.calls.deadlines.remove(self)
 
     def expire(self) -> None:
         """Cancels the task, since its time is over."""
