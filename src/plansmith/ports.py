@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
 
@@ -134,49 +134,6 @@ class ToolSource(Protocol):
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Calls a tool and returns its result."""
-        ...
-
-
-class GivenUp(Protocol):
-    """A function that runs in a thread, or will; nobody waits for it once it is `given_up`."""
-
-    given_up: bool
-
-
-class LocalFunction(Protocol):
-    """A tool that is a Python function of this process, called without the layers of a source."""
-
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is awaited; others run in a thread."""
-        ...
-
-    @property
-    def takes_call(self) -> bool:
-        """Whether the function needs the `Call`."""
-        ...
-
-    def bind(self, arguments: Mapping[str, Json], call: Call | None) -> Callable[[], Any]:
-        """Checks the arguments, and returns the function with them; it may be awaited."""
-        ...
-
-    def start(
-        self, work: Callable[[], Any], ended: Callable[[Any, BaseException | None], None]
-    ) -> GivenUp:
-        """Calls a bound function in a thread; reports its result or error to this event loop."""
-        ...
-
-    def to_json(self, result: Any) -> Json:
-        """Converts the function's result; raises `ToolFailed` or `OutcomeUnknown` if it cannot."""
-        ...
-
-
-@runtime_checkable
-class LocalSource(Protocol):
-    """A tool source whose tools are Python functions of this process."""
-
-    def local_function(self, tool: str) -> LocalFunction | None:
-        """Returns the function of a tool; None if calls must go through the source."""
         ...
 
 

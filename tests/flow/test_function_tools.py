@@ -22,6 +22,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
+from plansmith.plan.step_events import StepStarted
 from plansmith.ports import Call
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.journals import Journals
@@ -246,6 +247,30 @@ async def test_a_function_may_change_its_arguments_without_harm_to_what_is_recor
     assert results == [{"a": [1, 99]}, {"a": [1, 99, 99]}, {"a": [1, 99, 99]}]
 
 
+async def test_a_function_may_change_a_list_without_harm_to_later_steps() -> None:
+    kept: list[list[int]] = []
+
+    @tool(effect="read")
+    def add(numbers: list[int]) -> list[int]:
+        """Add one, also to every list that it returned before."""
+        for each in kept:
+            each.append(99)
+        kept.append(numbers)
+        numbers.append(1)
+        return numbers
+
+    async with Plansmith(tools=[add]) as app:
+        first = {"id": "a", "tool": "add", "inputs": {"numbers": [0]}}
+        more = [
+            {"id": name, "tool": "add", "inputs": {"numbers": {"$from": "a"}}, "after": [before]}
+            for before, name in [("a", "b"), ("b", "c")]
+        ]
+        for _ in range(3):
+            kept.clear()
+            run = await run_of(app, plan(first, *more))
+            assert [run.steps[name].result for name in "abc"] == [[0, 1], [0, 1, 1], [0, 1, 1]]
+
+
 async def test_an_async_function_may_use_timeouts_groups_and_scopes_of_its_own() -> None:
     @tool(effect="read")
     async def scopes(call: Call) -> list[str]:
@@ -391,6 +416,53 @@ async def test_a_plan_changed_in_place_reaches_no_other_run_of_the_same_plan() -
         await app.run(submitted.id)
         for _ in range(3):
             assert (await run_of(app, wanted())).steps["a"].result == 1
+
+
+async def test_steps_start_in_the_order_of_their_own_plan_although_the_hash_is_the_same() -> None:
+    def listed(names: str) -> Plan:
+        return plan(*({"id": name, "tool": "echo", "inputs": {"x": 1}} for name in names))
+
+    assert listed("abcd").hash == listed("dcba").hash
+    async with Plansmith(tools=[echo], limits=Limits(width=1)) as app:
+        for names in ["abcd", "abcd", "dcba", "dcba", "bcad", "abcd"]:
+            run = await run_of(app, listed(names))
+            started = [
+                event.body.step
+                async for event in app.events(run.id)
+                if isinstance(event.body, StepStarted)
+            ]
+            assert "".join(started) == names
+
+
+FORK = """
+import asyncio, os
+from plansmith import Plan, Plansmith, tool
+
+@tool(effect="read")
+def look() -> str:
+    return "seen"
+
+app = Plansmith(tools=[look])
+
+async def work():
+    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})
+    run = await app.run((await app.submit(plan)).id)
+    return str(run.status)
+
+print(asyncio.run(work()), flush=True)
+if os.fork() == 0:
+    print(asyncio.run(work()), flush=True)
+else:
+    os.wait()
+    print(asyncio.run(work()), flush=True)
+"""
+
+
+def test_functions_run_in_threads_also_after_a_fork() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.split() == ["done"] * 3
 
 
 RUNS = 20  # at once, so that they share the turns of the event loop

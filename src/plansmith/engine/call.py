@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 import jsonschema_rs
 
 from plansmith.engine.event_loops import Deadlines, PerLoop, TimeLimit
+from plansmith.engine.local_function import LocalFunction, LocalSource
 from plansmith.engine.outcome import (
     Asks,
     Done,
@@ -41,16 +42,7 @@ from plansmith.plan.steps import (
 )
 from plansmith.planner.check.names import DROPPED
 from plansmith.planner.check.schemas import validator
-from plansmith.ports import (
-    Advice,
-    Agent,
-    Call,
-    Clock,
-    LocalFunction,
-    LocalSource,
-    Secrets,
-    ToolSource,
-)
+from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
 
 
 def with_secrets(

@@ -131,7 +131,7 @@ class Executor:
                 return
             if not self._wakeups.is_awake:
                 await self._wakeups.next()
-            if self._wakeups.follows:
+            if self._wakeups.follower:
                 self._received.more(await self._catch_up())
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
@@ -159,13 +159,10 @@ class Executor:
         for ready in started:
             name = ready.unit.name
             self._budget.settle(name)
-            self._free(ready.unit)
+            self._busy -= 1
+            self._busy_by_callee[ready.unit.callee] -= 1
             self._state.attempts[name] -= 1
             self._state.schedule.put_back(name)
-
-    def _free(self, unit: Unit) -> None:
-        self._busy -= 1
-        self._busy_by_callee[unit.callee] -= 1
 
     async def _catch_up(self) -> Batch:
         """Obeys what others wrote; stops if another executor took over or there is a new plan."""
@@ -324,7 +321,8 @@ class Executor:
         for name, outcome in self._wakeups.ends():
             del self._calls.running[name]
             unit = self._state.units[name]
-            self._free(unit)
+            self._busy -= 1
+            self._busy_by_callee[unit.callee] -= 1
             if type(outcome) is Done:
                 self._state.finish(unit, outcome.value, batch)
             else:

@@ -30,22 +30,24 @@ class PlanForms:
     """Keeps the forms of plans that run more than once, by the hash of the plan.
 
     A form is a snapshot, and kept only if the plan still has the hash that was approved: what
-    somebody changes in a plan in place reaches no other run.
+    somebody changes in a plan in place reaches no other run. The hash does not tell the order in
+    which a plan lists its steps, but steps start in that order.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, PlanForm | None] = {}
+        self._kept: dict[tuple[str, ...], PlanForm | None] = {}
 
     def of(self, plan: Plan, digest: str) -> PlanForm:
         """Returns the form of the plan with this hash."""
-        kept = self._kept.get(digest)
+        name = (digest, *[step.id for step in plan.steps])
+        kept = self._kept.get(name)
         if kept is not None:
             return kept
         made = PlanForm(plan)
-        if digest in self._kept:  # the second run of it: now it pays to check the hash
-            self._kept[digest] = made if plan.hash == digest else None
+        if name in self._kept:  # the second run of it: now it pays to check the hash
+            self._kept[name] = made if plan.hash == digest else None
         elif len(self._kept) < _MOST:
-            self._kept[digest] = None
+            self._kept[name] = None
         else:
-            self._kept = {digest: None}
+            self._kept = {name: None}
         return made

@@ -155,7 +155,6 @@ def spending(usage: Usage) -> Spent:
 
 
 FOLLOW_AFTER_S: Final = 0.2
-_LOOK_S: Final = FOLLOW_AFTER_S / 2
 
 
 class _Look(Deadline):
@@ -164,7 +163,7 @@ class _Look(Deadline):
     __slots__ = ("_look",)
 
     def __init__(self, look: Callable[[], None]) -> None:
-        self.seconds = _LOOK_S
+        self.seconds = FOLLOW_AFTER_S
         self._look = look
 
     def expire(self) -> None:
@@ -183,7 +182,8 @@ class Wakeups:
         self._ended: list[tuple[str, Outcome]] = []
         self.is_awake = False
         self._waiter: asyncio.Future[None] | None = None
-        self._follower: asyncio.Task[None] | None = None
+        # The task that follows other processes: they may have written.
+        self.follower: asyncio.Task[None] | None = None
         self._look = _Look(self._look_whether_long)
         self._is_looking = False
         self._seen: asyncio.Future[None] | None = None
@@ -199,8 +199,9 @@ class Wakeups:
         """Reports that a call has ended."""
         self._ended.append((name, outcome))
         self.is_awake = True
-        if self._waiter is not None:
-            self.wake_now()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def wake_now(self) -> None:
         """Wakes the executor."""
@@ -232,16 +233,11 @@ class Wakeups:
 
         Other processes are followed only after a while, since that costs a task and a query.
         """
-        if not self._is_looking and self._follower is None:
+        if not self._is_looking and self.follower is None:
             self._is_looking = True
             self._deadlines.add(self._look)
         self._waiter = self._loop.create_future()
         return self._waiter
-
-    @property
-    def follows(self) -> bool:
-        """Whether another process may have written."""
-        return self._follower is not None
 
     def _look_whether_long(self) -> None:
         """Begins to follow other processes if the wait is the one of the last look."""
@@ -250,7 +246,7 @@ class Wakeups:
             return
         if waiter is self._seen:
             follow = self._follow()
-            self._follower = self._loop.create_task(follow, context=self._context)
+            self.follower = self._loop.create_task(follow, context=self._context)
         else:
             self._is_looking = True
             self._deadlines.add(self._look)
@@ -277,7 +273,7 @@ class Wakeups:
         if self._is_looking:
             self._is_looking = False
             self._deadlines.remove(self._look)
-        return [*self.waits, self._follower] if self._follower else [*self.waits]
+        return [*self.waits, self.follower] if self.follower else [*self.waits]
 
 
 EVERY_S: Final = 0.5

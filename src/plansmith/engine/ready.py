@@ -86,6 +86,16 @@ class ReadyQueue:
             elif need not in added:
                 self._followers[need] = [*self._followers.get(need, ()), node]
 
+    def add_ready(self, node: str, duration: float) -> None:
+        """Adds a node that needs nothing more, and that nothing waits for yet."""
+        self._weight[node] = duration
+        self._missing[node] = 0
+        self._push(node)
+
+    def are_done(self, nodes: frozenset[str]) -> bool:
+        """Tells whether all these nodes are done."""
+        return nodes <= self._done
+
     def finish(self, node: str) -> None:
         """Marks a node as done: nodes that waited only for it become ready."""
         if node in self._done:

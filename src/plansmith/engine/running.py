@@ -8,11 +8,13 @@ from typing import Any
 
 from plansmith.engine.call import Callees
 from plansmith.engine.event_loops import Deadline, Deadlines
+from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.outcome import Outcome, named
 from plansmith.engine.progress import Ready
+from plansmith.engine.threads import Job
 from plansmith.engine.units import Unit
 from plansmith.plan.data import Json
-from plansmith.ports import Call, GivenUp, LocalFunction
+from plansmith.ports import Call
 
 _FROM_WITHIN = "the call was cancelled from within"
 
@@ -119,7 +121,7 @@ class _FunctionInThread(_FunctionCall):
 
     def start(self, inputs: dict[str, Json], call: Call | None) -> None:
         """Starts the function; a failure to start is its outcome."""
-        self._job: GivenUp | None = None
+        self._job: Job | None = None
         try:
             self._job = self.function.start(self.function.bind(inputs, call), self.end)
         except BaseException as error:  # noqa: BLE001 - a tool's types may raise anything
@@ -142,17 +144,18 @@ class _FunctionInThread(_FunctionCall):
 class _AwaitedFunction(_FunctionCall):
     """The call of an async function, in a task of its own."""
 
-    __slots__ = ("_is_over_time", "task")
+    __slots__ = ("_has_begun", "_is_over_time", "task")
 
     task: asyncio.Task[None]
 
     def start(self, inputs: dict[str, Json], call: Call | None) -> None:
         """Starts the task."""
-        self._is_over_time = False
+        self._has_begun = self._is_over_time = False
         self.calls.deadlines.add(self)
         self.task = self.calls.loop.create_task(self._run(inputs, call), name=self.unit.name)
 
     async def _run(self, inputs: dict[str, Json], call: Call | None) -> None:
+        self._has_begun = True
         try:
             result = await self.function.bind(inputs, call)()
         except asyncio.CancelledError as error:
@@ -172,6 +175,8 @@ class _AwaitedFunction(_FunctionCall):
     def cancel(self) -> None:
         """Cancels the task."""
         self.task.cancel()
+        if not self._has_begun:  # it will not even run, so that it cannot take this back
+            self.calls.deadlines.remove(self)
 
     def expire(self) -> None:
         """Cancels the task, since its time is over."""

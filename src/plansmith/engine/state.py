@@ -87,9 +87,21 @@ class State:
         if self.ended:
             done = {name for name in units if self.ended.get(name) is StepStatus.DONE}
         if graph is None or self.ended:
-            waits = self._waits({name: unit.needs() for name, unit in units.items()})
-            graph = ReadyGraph(waits, {name: unit.callee for name, unit in units.items()})
+            waits = {name: unit.needs() for name, unit in units.items()}
+            if graph is None and self._are_ready(waits):
+                for name, unit in units.items():
+                    self.schedule.add_ready(name, self._durations.get(unit.callee, 1.0))
+                return
+            callees = {name: unit.callee for name, unit in units.items()}
+            graph = ReadyGraph(self._waits(waits), callees)
         self.schedule.add(graph, durations=self._durations, done=done)
+
+    def _are_ready(self, waits: Mapping[str, frozenset[str]]) -> bool:
+        """Tells whether new units wait for nothing, as the items of a map usually do."""
+        for name, before in waits.items():
+            if name in self.ended or not self.schedule.are_done(before):
+                return False
+        return True
 
     def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
         """Returns what each unit waits for.

@@ -20,12 +20,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.plain import is_plain
 from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Call, LocalFunction
+from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
 
