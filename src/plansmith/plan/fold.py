@@ -18,6 +18,7 @@ from plansmith.plan.run import (
     RunStatus,
     StepState,
     StepStatus,
+    copy_of,
 )
 
 GO_ON: Final = "go_on"
@@ -52,7 +53,7 @@ class RunFold(StepsFold):
     """Builds a run event by event; each event type has a method of the same name."""
 
     def __init__(self, run: Run) -> None:
-        self.run = replace(run)
+        self.run = copy_of(run)
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
         self._result: Run | None = None
         self._hash: str = ""
@@ -111,9 +112,8 @@ class RunFold(StepsFold):
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""
         if self._result is None:
-            self._result = replace(
-                self.run, steps=self._with_ready(), questions=dict(self.questions)
-            )
+            questions = dict(self.questions)
+            self._result = copy_of(self.run, steps=self._with_ready(), questions=questions)
         return self._result
 
     def _with_ready(self) -> dict[str, StepState]:

@@ -31,10 +31,10 @@ class StepsFold:
 
     def _set(self, **fields: Any) -> None:
         """Changes the run in place: a copy for every event would cost too much."""
-        for name, value in fields.items():
-            if self._before is not None:
-                self._before.setdefault(name, getattr(self.run, name))
-            object.__setattr__(self.run, name, value)
+        known = vars(self.run)
+        if self._before is not None:
+            self._before = {name: known[name] for name in fields} | self._before
+        known.update(fields)
 
     def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
         step = self.steps.get(name)

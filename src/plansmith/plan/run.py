@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
@@ -132,7 +132,8 @@ class Prefetch:
     step: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: it is copied with every look at a journal, and a dictionary is copied at once.
+@dataclass(frozen=True)
 class Run:
     """The state of a run after its last event; made by `fold`.
 
@@ -204,6 +205,13 @@ class Run:
     def calls_open(self) -> tuple[str, ...]:
         """The steps whose call has begun and not ended, without map and plan steps."""
         return open_calls(self.steps)
+
+
+def copy_of(run: Run, **fields: Any) -> Run:
+    """Returns a copy of a run with some fields changed; `replace` takes ten times as long."""
+    made = object.__new__(Run)
+    vars(made).update(vars(run), **fields)
+    return made
 
 
 def status_of(
