@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus
+from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
@@ -509,6 +511,29 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     await app.plan("two")
     totals = await app.runs.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)
+
+
+async def test_the_models_that_planned_are_counted_from_the_summaries_of_runs(
+    scripted: Script, tmp_path: Path
+) -> None:
+    path = tmp_path / "store.db"
+    model = scripted({"steps": [step("a")]}, {"steps": [step("a")]})
+    app, _ = smith(model=model, store=SqliteStore(path))
+    for request in ("one", "two"):
+        await app.run((await app.plan(request)).id)
+    told = (await app.runs.lists.sums()).models
+    asked = [
+        str(each["model"])
+        for run in await app.store.runs()
+        for event in await app.store.events(run)
+        if isinstance(event.body, PlanProposed)
+        for each in cast("list[dict[str, Any]]", await app.store.get(event.body.record))
+    ]
+    assert {name: use.calls for name, use in told.items()} == Counter(asked)
+    await app.close()
+    again, _ = smith(model=scripted(), store=SqliteStore(path))
+    assert (await again.runs.lists.sums()).models == told
+    await again.close()
 
 
 async def test_a_search_before_planning_uses_any_tool_that_is_marked_as_one(

@@ -28,6 +28,7 @@ class Owners:
     def __init__(self, store: PlanStore) -> None:
         self._store = store if isinstance(store, OwnerStore) else None
         self._held: Counter[str] = Counter()
+        self._left: dict[str, str] = {}
         # Released while the store was away: written as soon as it answers.
         self._to_release: set[str] = set()
 
@@ -54,8 +55,14 @@ class Owners:
         """Counts one more task for a run that this process owns already."""
         self._held[run] += 1
 
+    async def look(self) -> None:
+        """Notes which runs have dead owners, so that each can be claimed without asking first."""
+        found = await self._store.owners() if self._store is not None else ()
+        lives = {owner: lives_here(owner) for _, owner in found}
+        self._left = {run: owner for run, owner in found if not lives[owner]}
+
     async def _claim(self, run: str) -> None:
-        me, found = this_process(), ""
+        me, found = this_process(), self._left.pop(run, "")
         while self._store is not None and found != me:
             found = await self._store.claim(run, me, instead_of=found)
             if found != me and lives_here(found):

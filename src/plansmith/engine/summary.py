@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from plansmith.engine.timings import calls_of
 from plansmith.errors import JournalDamaged
@@ -122,14 +121,17 @@ async def _model_calls(
 ) -> list[tuple[str, int]]:
     try:
         text = brought.get(record)
-        found: Any = Content(record, text).value() if text is not None else await get(record)
+        found = Content(record, text).value() if text is not None else await get(record)
     except JournalDamaged:
         return []  # the plan counts without it
-    return [
-        (str(each.get("model") or ""), int(each.get("tokens") or 0))
-        for each in (found if isinstance(found, list) else ())
-        if isinstance(each, dict)
-    ]
+    exchanges = (
+        [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    )
+    return [(str(each.get("model") or ""), _whole(each.get("tokens"))) for each in exchanges]
+
+
+def _whole(value: Json) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _counts(plan: Plan | None, steps: Mapping[str, StepState]) -> StepCounts:

@@ -78,7 +78,7 @@ class RunLists:
         store = self._store
         if not isinstance(store, SummaryStore):
             return _sums_of([each async for each in self._all()])
-        await self.sum_up()
+        await self.sum_up(executing=True)
         days, models, planning = defaultdict[str, DaySum](DaySum), Counter[str](), MetricTotals()
         for day, cost, runs, tokens in await store.day_totals():
             _add(days[day], runs, tokens, Decimal(cost) * runs)
@@ -103,17 +103,20 @@ class RunLists:
         rest = damaged if counts.pop(_UNTOLD, 0) <= len(damaged) else untold
         return dict(counts + Counter(each.status.value for each in rest))
 
-    async def sum_up(self) -> None:
+    async def sum_up(self, *, executing: bool = False) -> None:
         """Stores the summaries of all runs that have none of their last event.
 
-        It may be interrupted at any time, and done by several processes at once.
+        It may be interrupted at any time, and done by several processes at once. Runs that are
+        being executed are left out, unless `executing`: theirs are stored when they come to rest.
         """
         store = self._store
         if not isinstance(store, SummaryStore):
             return
         seen: set[str] = set()
         while some := [
-            each for each in await store.unsummed(limit=_AT_ONCE) if each.run not in seen
+            each
+            for each in await store.unsummed(limit=_AT_ONCE)
+            if each.run not in seen and (executing or each.status != RunStatus.RUNNING)
         ]:
             seen.update(each.run for each in some)
             for start in range(0, len(some), _AT_ONCE):

@@ -339,6 +339,7 @@ class RunService:
         """
         begun: list[asyncio.Future[Run] | BaseException | None] = []
         names = await self.store.open_runs()
+        await self.journals.owners.look()
         for start in range(0, len(names), _BATCH_SIZE):
             loading = map(self.journals.load, names[start : start + _BATCH_SIZE])
             found = await asyncio.gather(*loading, return_exceptions=True)

@@ -190,6 +190,7 @@ class BackgroundRuns:
     async def resume_open(self) -> int:
         """Continues the runs that were open when the server started; returns how many."""
         ids = await self._smith.store.open_runs()
+        await self._smith.runs.journals.owners.look()
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]

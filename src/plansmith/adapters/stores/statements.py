@@ -64,9 +64,10 @@ HEADS: Final = """
     LEFT JOIN events AS newest ON newest.run = runs.id AND newest.number = last
     ORDER BY runs.id
 """
+# A cross join keeps SQLite from reading all events.
 OVER_BEFORE: Final = """
-    SELECT name, last FROM runs JOIN events ON events.run = runs.id AND number = last
-    WHERE type = 'run_finished' AND at < :before
+    SELECT name, last FROM runs CROSS JOIN events
+    WHERE events.run = runs.id AND number = last AND type = 'run_finished' AND at < :before
 """
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run

@@ -154,7 +154,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _planned(text: str | None) -> PlanningFacts:
-    found = json.loads(text) if text else {}
+    found: Any = json.loads(text or "{}")
     figures = found.get("figures")
     models = {name: ModelUse(*use) for name, use in found.get("models", {}).items()}
     return PlanningFacts(
