@@ -180,6 +180,8 @@ def _server(at_the_end: ExitStack, left_out: list[str]) -> Server | None:
 
 
 def _measure(args: argparse.Namespace) -> Facts:
+    if not args.own and not RIVALS.exists():
+        raise SystemExit("LangGraph and DBOS are not installed: scripts/setup rivals, or --own")
     start, load = time.monotonic(), [os.getloadavg()[0]]
     left_out = ["LangGraph and DBOS: --own was given"] if args.own else []
     with ExitStack() as at_the_end:

@@ -36,8 +36,8 @@ def startup(folder: Path, *, rivals: bool) -> dict[str, list[float]]:
     commands = {name: (sys.executable, *rest) for name, rest in _OWN.items()}
     if rivals:
         commands |= {name: (str(RIVALS), *rest) for name, rest in _RIVALS.items()}
-    for command in commands.values():
-        _cpu_ms(command, folder, store)  # what is compiled and cached once
+    for name in _OWN:
+        _cpu_ms(commands[name], folder, store)  # what is compiled and cached once
     found: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(5):
         bare = {python: _cpu_ms((python, "-c", ""), folder, store) for python in _pythons(commands)}

@@ -122,7 +122,7 @@ def _head(facts: Facts, figures: Figures) -> str:
         options=" --quick" if facts.quick else " --write",
         minutes=facts.seconds / 60,
         turns=len(facts.measured),
-        slow=" (slow ones two or three)" if facts.quick else "",
+        slow=" (slow ones less often)" if facts.quick else "",
         machine="\n\n".join([textwrap.fill(machine, 100), *left_out]),
     )
 
