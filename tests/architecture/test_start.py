@@ -38,7 +38,7 @@ SELDOM = (
     "yaml",
 )
 DATABASES = ("plansmith.adapters.stores.database", "psycopg", "sqlite3")
-LIBRARIES = ("email", "jsonschema_rs", "pydantic", "pydantic_core", "importlib.metadata")
+LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 
 ONE_RUN = """
 import asyncio
@@ -107,7 +107,7 @@ def test_a_plansmith_in_memory_loads_no_other_store_no_library_and_nothing_that_
 ) -> None:
     modules = modules_after(READY, tmp_path)
     assert not under(modules, *DATABASES, *LIBRARIES, *MODEL_AND_TOOLS, *SELDOM)
-    assert not under(modules, "plansmith.engine", "plansmith.plan", "plansmith.planner")
+    assert not under(modules, "plansmith.engine", "plansmith.plan.data", "plansmith.planner")
     assert len(under(modules, "plansmith")) <= 20
 
 
