@@ -23,8 +23,8 @@ from plansmith.plan.events import (
     StepReplied,
     next_events,
 )
-from plansmith.plan.fold import Ahead, RunFold, fold
-from plansmith.plan.run import ReportText, Run, StepStatus
+from plansmith.plan.fold import RunFold, State, fold
+from plansmith.plan.run import ReportText, Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.summary import RunSummary
@@ -32,6 +32,7 @@ from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
+_EXECUTING: Final = (RunStatus.RUNNING.value, None)
 
 
 class Journal:
@@ -149,12 +150,12 @@ class Journal:
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
         events = self._next_events(entries, at)
-        ahead, known = self._fitting(events), len(self.events)
-        status, summary = ahead.seen
+        ahead, (status, summary) = self._looked_ahead(events)
+        known = len(self.events)
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
         try:
-            await self._store.append(events, values, status=status.value, summary=summary)
+            await self._store.append(events, values, status=status, summary=summary)
         except StaleWriter:
             await self._check_others_wrote()
             raise
@@ -163,6 +164,25 @@ class Journal:
             self.events += events
             self._summary = summary or self._summary
         return events
+
+    def _looked_ahead(self, events: Sequence[Event]) -> tuple[State, tuple[str, RunSummary | None]]:
+        """Returns the state after events, its status, and its summary if that is to be stored.
+
+        Refuses events that do not fit the run, before they are stored for good.
+        """
+        try:
+            before, after = self._fold.ahead(events)
+        except JournalDamaged as misfit:
+            hint = "nothing was stored; the run is unchanged"
+            raise EventMisfit(misfit.message, hint=hint) from None
+        try:
+            run = after[0]
+            goes_on = run.phase is RunStatus.RUNNING and run.plan is self._summaries.plan
+            if goes_on and not run.paused and not self._fold.questions:
+                return after, _EXECUTING
+            return after, self._summaries.look(self._fold, self.events, events)
+        finally:
+            self._fold.become(before)
 
     def _placed(self, body: AnyBody) -> AnyBody:
         """Adds the folder and the team to which new runs belong."""
@@ -208,9 +228,11 @@ class Journal:
         for entry in entries:
             fitting.append(entry if isinstance(entry, tuple) else (entry, SYSTEM))
             try:
-                self._fold.check(self._next_events(fitting))
+                before, _ = self._fold.ahead(self._next_events(fitting))
             except JournalDamaged:
                 fitting.pop()
+            else:
+                self._fold.become(before)
         return self._next_events(fitting)
 
     async def _check_others_wrote(self) -> None:
@@ -218,16 +240,6 @@ class Journal:
         if not await self._store.events(self.id, after=len(self.events)):
             hint = "load the run again and repeat the decision"
             raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
-
-    def _fitting(self, events: Sequence[Event]) -> Ahead:
-        """Refuses events that do not fit the run, before they are stored for good."""
-        try:
-            return self._fold.check(
-                events, lambda fold: self._summaries.look(fold, self.events, events)
-            )
-        except JournalDamaged as misfit:
-            hint = "nothing was stored; the run is unchanged"
-            raise EventMisfit(misfit.message, hint=hint) from None
 
     def _take(self, event: Event) -> None:
         self._fold.take(event)

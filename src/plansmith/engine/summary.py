@@ -33,17 +33,14 @@ class SummaryMaker:
 
     def look(
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event]
-    ) -> tuple[RunStatus, RunSummary | None]:
+    ) -> tuple[str, RunSummary | None]:
         """Returns the status after the new events; the summary too, unless steps are running."""
         run = fold.run
-        executing = run.phase is RunStatus.RUNNING and not run.paused and run.plan is self.plan
-        if executing and not fold.questions:
-            return RunStatus.RUNNING, None
         status = status_of(run, fold.all_steps, fold.questions)
-        if executing and status is RunStatus.RUNNING:
-            return status, None
+        if status is RunStatus.RUNNING and run.plan is self.plan:
+            return status.value, None
         self.plan = run.plan
-        return status, self.summary(fold, events, new)
+        return status.value, self.summary(fold, events, new)
 
     def summary(
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event] = ()

@@ -366,7 +366,8 @@ def next_events(
 ) -> list[Event]:
     """Makes the events that follow the last one of a run, all at the same time."""
     number, before = (last.number, last.hash) if last else (0, "")
-    at = at.astimezone(UTC)
+    if at.tzinfo is not UTC:
+        at = at.astimezone(UTC)
     when, name, events = moment(at).encode(), run_text(run), list[Event]()
     for body, by in entries:
         number += 1

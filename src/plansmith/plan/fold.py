@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from datetime import datetime
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
@@ -38,17 +40,17 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     return folding.result()
 
 
-class Ahead(NamedTuple):
-    """The state of a run after events that were checked and not yet applied."""
-
-    run: Run
-    steps: dict[str, StepState]
-    changed: dict[str, StepState]
-    questions: Mapping[str, e.QuestionAsked]
-    needs: Mapping[str, frozenset[str]]
-    hash: str
-    last: e.Event | None
-    seen: Any = None
+# A plain tuple, since two are made for every append: run, steps, changed steps, open questions,
+# needs, hash of the plan, last event.
+State = tuple[
+    Run,
+    dict[str, StepState],
+    dict[str, StepState],
+    Mapping[str, e.QuestionAsked],
+    Mapping[str, frozenset[str]],
+    str,
+    e.Event | None,
+]
 
 
 class RunFold(StepsFold):
@@ -108,35 +110,37 @@ class RunFold(StepsFold):
             raise misfit(event, repr(error)) from error
         self._last = event
 
-    def check(
-        self, events: Sequence[e.Event], look: Callable[[RunFold], object] = lambda _: None
-    ) -> Ahead:
-        """Returns the state after events that follow, or raises `JournalDamaged`.
+    def ahead(self, events: Iterable[e.Event]) -> tuple[State, State]:
+        """Applies events; returns the state before and after them, or raises `JournalDamaged`.
 
-        The run itself does not change. `look` sees it changed; `seen` is what it returns.
+        The run is then as after the events, until `become` makes it what it was.
         """
-        now = self._state()
-        result, self.run, self.changed = self._result, copy(self.run), {}
+        before: State = (
+            *(self.run, self.steps, self.changed, self.questions),
+            *(self._needs, self._hash, self._last),
+        )
+        self.run, self.changed = replace(self.run), {}
         try:
             for event in events:
                 self._apply(event)
-            return self._state(look(self))
-        finally:
-            self._become(now)
-            self._result = result
+        except JournalDamaged:
+            self.become(before)
+            raise
+        after: State = (
+            *(self.run, self.steps, self.changed, self.questions),
+            *(self._needs, self._hash, self._last),
+        )
+        return before, after
 
-    def adopt(self, ahead: Ahead) -> None:
-        """Applies the result of `check`, if no event was applied since."""
-        self._become(ahead)
+    def become(self, state: State) -> None:
+        """Goes to a state before or after events that were only looked at."""
+        self.run, self.steps, self.changed, self.questions = state[:4]
+        self._needs, self._hash, self._last = state[4:]
+
+    def adopt(self, state: State) -> None:
+        """Goes to a state for good, if no event was applied since."""
+        self.become(state)
         self._merge()
-
-    def _state(self, seen: object = None) -> Ahead:
-        steps = self.run, self.steps, self.changed
-        return Ahead(*steps, self.questions, self._needs, self._hash, self._last, seen)
-
-    def _become(self, state: Ahead) -> None:
-        self.run, self.steps, self.changed, self.questions, self._needs = state[:5]
-        self._hash, self._last = state[5:7]
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from plansmith.adapters.stores.rows import Entry, SummaryCells
-from plansmith.errors import JournalError
+from plansmith.adapters.stores.rows import Cells, SummaryCells, rows_of
+from plansmith.errors import JournalDamaged, JournalError
+from plansmith.plan.events import Event
 
 
 class Request:
@@ -35,12 +36,12 @@ class Request:
 class Append(Request):
     """Events of one run, and values, that become durable together; the status after them."""
 
-    __slots__ = ("entries", "run", "status", "summary", "values")
+    __slots__ = ("events", "rows", "run", "status", "summary", "values")
 
     def __init__(
         self,
         run: str = "",
-        entries: Sequence[Entry] = (),
+        events: Sequence[Event] = (),
         values: Sequence[tuple[str, bytes]] = (),
         *,
         status: str = "",
@@ -50,8 +51,17 @@ class Append(Request):
         self.status = status
         self.summary = summary
         self.run = run
-        self.entries = entries
+        self.events = events
+        self.rows: Sequence[Cells] = ()
         self.values = values
+
+    def is_sound(self) -> bool:
+        """Makes the rows; sets the error if an event is not what was hashed."""
+        try:
+            self.rows = rows_of(self.events)
+        except JournalDamaged as altered:
+            self.error = altered
+        return self.error is None
 
 
 class WithCommit(Request):

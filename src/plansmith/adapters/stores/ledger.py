@@ -142,19 +142,19 @@ class Ledger:
         values: dict[str, tuple[object, ...]] = {}
         day = day_of(self._now())
         for request in appends:
-            run = self._place(request, heads)
-            for entry in request.entries if run else ():
+            run = self._place(request, heads) if request.is_sound() else 0
+            for row in request.rows if run else ():
                 self._last_event += 1
-                events.append((self._last_event, run, *entry.row))
+                events.append((self._last_event, run, *row))
             for digest, text in request.values if request.error is None else ():
                 values[digest] = (digest, day, text.decode())
         return heads, events, list(values.values())
 
     def _place(self, request: Append, heads: dict[str, Head]) -> int:
-        if not request.entries:
+        if not request.events:
             return 0
         head = heads.get(request.run) or self._heads.get(request.run)
-        first, last = request.entries[0], request.entries[-1]
+        first, last = request.events[0], request.events[-1]
         number, digest = (head.number, head.hash) if head else (0, "")
         if (first.number, first.before) != (number + 1, digest):
             request.error = stale(request.run, first.number)
@@ -162,7 +162,7 @@ class Ledger:
         if head is None:
             self._last_run += 1
         run = head.id if head else self._last_run
-        heads[request.run] = Head(run, last.number, last.row.hash)
+        heads[request.run] = Head(run, last.number, last.hash)
         return run
 
     def _load_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
@@ -171,7 +171,7 @@ class Ledger:
             self._data_version = version
             self._heads.clear()
             self._last_run, self._last_event = connection.execute(_LAST_IDS).fetchone()
-        unknown = [each.run for each in batch if each.entries and each.run not in self._heads]
+        unknown = [each.run for each in batch if each.events and each.run not in self._heads]
         for start in range(0, len(unknown), _LOOK_UP):
             some = unknown[start : start + _LOOK_UP]
             marks = ", ".join("?" * len(some))

@@ -31,7 +31,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
-        self._news: list[News] = []
+        self._news: list[Event] = []
         self._values: dict[str, bytes] = {}
         self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
@@ -63,14 +63,14 @@ class MemoryStore:
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
         self._values |= dict(map(data.content_of, values))
-        self._events.setdefault(run, []).extend(events)
-        self._statuses[run] = status
+        journal += events
+        self._events[run], self._statuses[run] = journal, status
         if summary is not None:
             self._summaries[run] = summary
-        start = len(self._news) + 1
-        self._news += [News(at, run, each.number) for at, each in enumerate(events, start=start)]
-        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
-            waiting.set()
+        self._news += events
+        if self._waiting:
+            for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
+                waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
@@ -90,7 +90,9 @@ class MemoryStore:
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Returns the events of all runs after a position, in the order of their appending."""
-        return self._news[max(after, 0) :][:limit]
+        start = max(after, 0)
+        some = enumerate(self._news[start : start + limit], start=start + 1)
+        return [News(at, each.run, each.number) for at, each in some]
 
     async def wait_news(self, after: int) -> int:
         """Returns the newest position once it is after the given one."""

@@ -106,14 +106,16 @@ class PostgresStore(DatabaseStore):
             await connection.close()
 
     async def _commit(self, batch: Sequence[Request]) -> None:
-        rest: Sequence[Append] = [each for each in batch if isinstance(each, Append)]
+        rest: Sequence[Append] = [
+            each for each in batch if isinstance(each, Append) and each.is_sound()
+        ]
         while rest:
             units, puts, rest = units_of(rest)
             won = await self._write(units, puts)
             for run, requests in units.items():
                 for request in requests:
                     if run not in won:
-                        request.error = stale(run, request.entries[0].number)
+                        request.error = stale(run, request.events[0].number)
 
     async def _write(
         self, units: Mapping[str, Sequence[Append]], puts: Sequence[Append]
@@ -135,7 +137,7 @@ class PostgresStore(DatabaseStore):
     ) -> set[str]:
         found: set[str] = set()
         for run in lost:
-            last = units[run][-1].entries[-1].row
+            last = units[run][-1].events[-1]
             cursor = await connection.execute(HASH, [run, last.number])
             row = await cursor.fetchone()
             if row is not None and row[0] == last.hash:

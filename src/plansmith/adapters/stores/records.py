@@ -13,12 +13,14 @@ from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCac
 from plansmith.adapters.stores.commit import Append, Request, closed
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.rows import (
+    Row,
     RunHead,
     day_of,
-    entries_of,
     hashes_in,
     head_of,
+    need_following,
     read_value,
+    rows_of,
     stale,
 )
 from plansmith.adapters.stores.statements import Change, Dialect, Parameters
@@ -81,12 +83,12 @@ class DatabaseStore(SummaryReads):
         summary: RunSummary | None = None,
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
-        entries = entries_of(events)
+        need_following(events)
         texts = [content_of(value) for value in values]
-        if entries or texts:
+        if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
-            request = Append(run, entries, texts, status=status, summary=cells)
+            request = Append(run, events, texts, status=status, summary=cells)
             await self._database.submit(request)
             self._values.keep(texts)
 
@@ -142,7 +144,7 @@ class DatabaseStore(SummaryReads):
             request.settle()
         appends = (each for each in requests if isinstance(each, Append) and each.error is None)
         if self._followers.any:
-            self._wake({each.run: each.entries[-1].number for each in appends if each.entries})
+            self._wake({each.run: each.events[-1].number for each in appends if each.events})
 
     async def delete_run(self, run: str) -> bool:
         """Deletes a run's journal; its values go with the next `prune`."""
@@ -214,18 +216,18 @@ class DatabaseStore(SummaryReads):
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Moves the events after a number aside and appends these instead; all or none."""
-        entries = entries_of(events)
-        last = entries[-1].number if entries else after
+        need_following(events)
+        last = events[-1].number if events else after
         rows = [
-            {"run": run, "back": len(entries) - place, **entry.row._asdict()}
-            for place, entry in enumerate(entries, start=1)
+            {"run": run, "back": len(events) - place, **Row(*cells)._asdict()}
+            for place, cells in enumerate(rows_of(events), start=1)
         ]
         dialect, where = self._database.dialect, {"run": run, "after": after}
-        before = {"before": entries[0].before if entries else ""}
+        before = {"before": events[0].before if events else ""}
         steps: list[tuple[str, Sequence[Parameters]]] = [
             (sql.CUT, [where]),
             *((step, [where]) for step in sql.FORGET_SUMMARY),
-            (dialect.take, [{"count": len(entries)}]),
+            (dialect.take, [{"count": len(events)}]),
             *([(sql.ADD, rows)] if rows else []),
             (sql.END, [{"run": run, "last": last}]),
             *([(dialect.notify, [{"note": f"{last} {run[:1000]}"}])] if dialect.notify else []),
@@ -236,8 +238,8 @@ class DatabaseStore(SummaryReads):
             raise stale(run, after + 1)
         if self._database.ends is not None:
             self._database.ends.forget(run)
-            self._database.ends.note(End(run, last, each.row.hash) for each in entries[-1:])
-        self._wake({run: last} if entries else {})
+            self._database.ends.note(End(run, last, each.hash) for each in events[-1:])
+        self._wake({run: last} if events else {})
         return done[0]
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:

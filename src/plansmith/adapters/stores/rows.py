@@ -37,16 +37,8 @@ class Row(NamedTuple):
     body: str
 
 
-class Entry(NamedTuple):
-    """A row to be written, and the hash of the event before it."""
-
-    row: Row
-    before: str
-
-    @property
-    def number(self) -> int:
-        """The number of the event in its run."""
-        return self.row.number
+# The cells of a `Row` to be written: a plain tuple, since thousands are made a second.
+Cells = tuple[int, str, str, str, str, str]
 
 
 class SummaryCells(NamedTuple):
@@ -76,25 +68,30 @@ class RunHead:
         return self.type == "run_finished"
 
 
-def entries_of(events: Sequence[Event]) -> list[Entry]:
-    """Converts events of one run to rows; each must follow the one before it."""
-    entries: list[Entry] = []
+def need_following(events: Sequence[Event]) -> None:
+    """Refuses events of which one does not follow the one before it."""
+    last = None
     for event in events:
-        last = entries[-1].row if entries else None
-        follows = last is None or (event.number, event.before) == (last.number + 1, last.hash)
-        if event.run != events[0].run or not follows:
+        if last is not None and not (
+            event.number == last.number + 1 and event.before == last.hash and event.run == last.run
+        ):
             raise stale(event.run, event.number)
-        entries.append(_entry(event))
-    return entries
+        last = event
 
 
-def _entry(event: Event) -> Entry:
-    at, body, by, number = moment(event.at), event.body_text, event.by_text, event.number
-    before, run = event.before.encode(), run_text(event.run)
-    if hash_of(at.encode(), before, body, by, number, run) != event.hash:
-        raise JournalDamaged(f"event {number} of run {event.run} was altered")
-    row = Row(number, event.body.type, at, by.decode(), event.hash, body.decode())
-    return Entry(row, event.before)
+def rows_of(events: Sequence[Event]) -> list[Cells]:
+    """Converts events to the cells of rows; refuses one whose text is not the one hashed."""
+    rows: list[Cells] = []
+    known, at = None, ""
+    for event in events:
+        if event.at is not known:
+            known, at = event.at, moment(event.at)
+        body, by, number, digest = event.body_text, event.by_text, event.number, event.hash
+        before, run = event.before.encode(), run_text(event.run)
+        if hash_of(at.encode(), before, body, by, number, run) != digest:
+            raise JournalDamaged(f"event {number} of run {event.run} was altered")
+        rows.append((number, event.body.type, at, by.decode(), digest, body.decode()))
+    return rows
 
 
 def stale(run: str, number: int) -> StaleWriter:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.commit import Append
-from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Row, SummaryCells
+from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Cells, Row, SummaryCells
 
 Parameters = Mapping[str, object]
 
@@ -262,11 +262,11 @@ def units_of(
     puts: list[Append] = []
     later: list[Append] = []
     for request in batch:
-        if not request.entries:
+        if not request.events:
             puts.append(request)
         elif request.run not in units:
             units[request.run] = [request]
-        elif request.entries[0].before == units[request.run][-1].entries[-1].row.hash:
+        elif request.events[0].before == units[request.run][-1].events[-1].hash:
             units[request.run].append(request)
         else:
             later.append(request)
@@ -277,11 +277,11 @@ def columns_of(
     units: Mapping[str, Sequence[Append]], puts: Sequence[Append], *, day: str
 ) -> dict[str, object]:
     """Returns the columns that `APPEND` needs: units, further events, and values."""
-    firsts: list[tuple[int, Row]] = []
-    rest: list[tuple[int, str, Row]] = []
+    firsts: list[tuple[int, Cells]] = []
+    rest: list[tuple[int, str, Cells]] = []
     count = 0
     for run, requests in units.items():
-        rows = [entry.row for request in requests for entry in request.entries]
+        rows = [row for request in requests for row in request.rows]
         placed = enumerate(rows, start=count + 1)
         firsts.append(next(placed))
         rest.extend((place, run, row) for place, row in placed)
@@ -293,8 +293,8 @@ def columns_of(
     ]
     return {
         "runs": list(units),
-        "lasts": [requests[-1].entries[-1].number for requests in units.values()],
-        "befores": [requests[0].entries[0].before for requests in units.values()],
+        "lasts": [requests[-1].events[-1].number for requests in units.values()],
+        "befores": [requests[0].events[0].before for requests in units.values()],
         "places": [place for place, _ in firsts],
         **_cells("", [row for _, row in firsts]),
         "rest_runs": [run for _, run, _ in rest],
@@ -324,7 +324,7 @@ def _summaries(units: Mapping[str, Sequence[Append]]) -> dict[str, list[object]]
     }
 
 
-def _cells(prefix: str, rows: Sequence[Row]) -> dict[str, list[object]]:
+def _cells(prefix: str, rows: Sequence[Cells]) -> dict[str, list[object]]:
     names = ("numbers", "types", "ats", "bys", "hashes", "bodies")
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}

@@ -58,7 +58,7 @@ def journals(draw: st.DrawFn) -> list[Event]:
 
 
 def stored(events: list[Event]) -> list[rows.Row]:
-    return [entry.row for entry in rows.entries_of(events)]
+    return [rows.Row(*cells) for cells in rows.rows_of(events)]
 
 
 @given(journals(), st.integers(-1, 45))
@@ -127,11 +127,11 @@ def test_events_that_do_not_follow_each_other_are_refused() -> None:
     a, b = journal("a", 3), journal("b", 3)
     for events in ([a[0], b[1]], [a[0], a[2]], [a[1], a[0]]):
         with pytest.raises(StaleWriter):
-            rows.entries_of(events)
+            rows.need_following(events)
     odd = next_event(a[1].body, run="a", by=a[0].by, at=a[0].at, last=a[0])
     forged = odd.replace(before="not hexadecimal", hash="0" * 64)
     with pytest.raises(JournalDamaged):
-        rows.entries_of([forged])
+        rows.rows_of([forged])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=400))

@@ -102,11 +102,11 @@ def story() -> list[Event]:
 
 def test_rows_of_the_first_release_are_read_as_they_were() -> None:
     kept = [(number, bytes.fromhex(row)) for number, row in enumerate(DEFLATED, start=1)]
-    assert plain_rows(RUN, kept) == [entry.row for entry in rows.entries_of(story())]
+    assert plain_rows(RUN, kept) == [rows.Row(*cells) for cells in rows.rows_of(story())]
 
 
 def test_rows_of_this_release_are_written_and_read_as_they_were() -> None:
-    written = [entry.row for entry in rows.entries_of(story())]
+    written = [rows.Row(*cells) for cells in rows.rows_of(story())]
     assert [(row.type, row.by, row.hash[:8], row.body) for row in written] == list(PLAIN)
     assert {row.at for row in written} == {"2026-01-02T03:04:05.678901Z"}
     assert rows.read_journal(RUN, written, after=0) == story()
