@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -178,3 +179,21 @@ def test_a_lazy_module_is_the_one_that_type_checkers_read(path: Path, branch: as
 def _names_used(path: Path) -> list[ast.Name]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def test_no_import_for_type_checkers_alone_is_used_when_the_program_runs() -> None:
+    lazy = {
+        (str(path), each.value)
+        for path, branch in _lazy_branches()
+        for each in ast.walk(branch)
+        if isinstance(each, ast.Constant)
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--select=TC004", "--output-format=json", SOURCE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [(each["filename"], each["message"].split("`")[1]) for each in json.loads(done.stdout)]
+    assert found
+    assert [each for each in found if each not in lazy] == []
