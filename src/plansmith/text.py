@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import Final
 
+from plansmith.lazy import lazy_pattern
+
 # Ranges for the inside of `[…]` in a pattern: Chinese characters, and all scripts without spaces.
 HAN_RANGE: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 CJK_RANGE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -15,7 +17,7 @@ _LINE_ENDS: Final = re.compile(r"\r\n?")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Characters that a reader does not see: control and format characters, line separators, fillers
 # and tags. Joiners are not among them: Persian, Indian scripts and emoji need them.
-_HIDDEN: Final = re.compile(
+_HIDDEN: Final = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
     "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"

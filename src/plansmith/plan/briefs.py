@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.steps import ReplyStyle
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.data import Json
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.steps import ReplyStyle
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.estimate import Cost, Estimate, Measured
 from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
+
+if TYPE_CHECKING:
+    import statistics
+else:
+    lazy_modules(globals(), statistics="statistics")
 
 _GUESS: Final[dict[str, Cost]] = {
     "tool": Cost(1.5, 0),

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
-from plansmith.engine.journal import Journal
+from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.requested import asking_about_missing, missing_in
 from plansmith.errors import (
     JournalDamaged,
@@ -37,7 +37,6 @@ from plansmith.runs.stopping import RunStopping, append_decision
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
-    from plansmith.engine.journal import Entry
     from plansmith.plan.data import Json
     from plansmith.plan.origin import Origin
     from plansmith.plan.plan import Plan

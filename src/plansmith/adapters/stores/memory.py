@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.lazy import lazy_modules
-from plansmith.plan.summary import DayTotal, Headline, PlanningFacts
 from plansmith.ports import News, Sound
 
 if TYPE_CHECKING:
     from plansmith.plan import data
+    from plansmith.plan import summary as summaries
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
     from plansmith.plan.schedules import Fire, Schedule
-    from plansmith.plan.summary import RunSummary
+    from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
 else:
-    lazy_modules(globals(), data="plansmith.plan.data")
+    lazy_modules(globals(), data="plansmith.plan.data", summaries="plansmith.plan.summary")
 
 _ANY_RUN: Final = ""  # the name that no run has
 
@@ -126,7 +126,7 @@ class MemoryStore:
     def _headline(self, run: str) -> Headline:
         last, summary = len(self._events[run]), self._summaries.get(run)
         current = summary if summary is not None and summary.number == last else None
-        return Headline(run, last, self._statuses[run], current)
+        return summaries.Headline(run, last, self._statuses[run], current)
 
     async def unsummed(self, *, limit: int) -> Sequence[Headline]:
         """Returns the open runs with no summary of their last event, and some of the others."""
@@ -140,13 +140,14 @@ class MemoryStore:
     async def day_totals(self) -> Sequence[DayTotal]:
         """Returns the sums of all summaries, by the day when the run was created."""
         return [
-            DayTotal(each.day, str(each.money), 1, each.tokens) for each in self._summaries.values()
+            summaries.DayTotal(each.day, str(each.money), 1, each.tokens)
+            for each in self._summaries.values()
         ]
 
     async def planned(self) -> Sequence[PlanningFacts]:
         """Returns how the runs were planned that a planner made a plan for."""
         return [
-            PlanningFacts(each.figures, each.models)
+            summaries.PlanningFacts(each.figures, each.models)
             for each in self._summaries.values()
             if each.planned
         ]
