@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TypedDict
+from typing import Final, TypedDict, get_args
 
 from plansmith.engine.budget import NOTHING_USED
 from plansmith.engine.event_loops import Deadline, Deadlines
@@ -309,6 +309,8 @@ class ProgressBuffer:
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """Takes a step's advice: that the plan should change, or that the goal is met."""
+        if advice not in get_args(Advice):
+            raise ValueError(f"an advice is 'replan' or 'finish', not {advice!r}")
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
         self.is_empty = False
