@@ -278,7 +278,6 @@ class Wakeups:
 
 EVERY_S: Final = 0.5
 _MAX_LENGTH: Final = 500
-_ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
 
 
 class ProgressBuffer:
@@ -310,8 +309,8 @@ class ProgressBuffer:
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """Takes a step's advice: that the plan should change, or that the goal is met."""
-        if advice not in _ADVICE:
-            raise ValueError(f"{advice!r} is no advice: use one of {', '.join(_ADVICE)}")
+        if advice not in get_args(Advice):
+            raise ValueError(f"an advice is 'replan' or 'finish', not {advice!r}")
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
         self.is_empty = False
