@@ -16,7 +16,12 @@ from plansmith import Plan, tool
 from plansmith.adapters.stores.database import open_database
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.statements import Change, Parameters, for_postgres
+from plansmith.adapters.stores.statements import (
+    OVER_BEFORE,
+    Change,
+    Parameters,
+    for_postgres,
+)
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads
 from plansmith.app import Plansmith
 from plansmith.plan.events import Event
@@ -70,6 +75,8 @@ async def test_sqlite_answers_every_question_about_runs_by_index(tmp_path: Path)
             assert "SCAN" not in step or is_by_index(step), (step, statement)
             # Only of a run whose status nobody told the last event is looked at.
             assert "events" not in step or (statement == OPEN and "SEARCH" in step), step
+    old = connection.execute(f"EXPLAIN QUERY PLAN {OVER_BEFORE}", {"before": "2026"}).fetchall()
+    assert not any("SCAN events" in step for *_, step in old), "retention reads last events only"
     connection.close()
 
 
