@@ -17,11 +17,11 @@ from bench.runner_json import is_peer
 HEAD: Final = """\
 # The runner
 
-Made by `scripts/bench runner{options}` in {minutes:.0f} minutes. Every engine runs the same plans
-with the same fake tool, in a process of its own and with a store of its own; the engines take
-turns, one at a time and in changing order, {turns} turns in all{slow}. Medians, quartiles in
-brackets. The floor is the least code that runs a plan with a journal: one scheduler, one table, no
-checks, no hashes, no reviews.
+Made by `scripts/bench runner{options}` in {minutes:.0f} minutes, in {turns} turns{slow}.
+Every engine runs the same plans with the same fake tool, in a process of its own and with a store
+of its own, one at a time and in changing order. Medians, quartiles in brackets. The floor is the
+least code that runs a plan with a journal: one scheduler, one table, no checks, no hashes, no
+reviews.
 
 Chains, fans and uneven plans are timed from the word go: Plansmith's plans are submitted (checked
 and stored) before, as graphs and workflows are made before. Plans a second include that for
@@ -122,7 +122,7 @@ def _head(facts: Facts, figures: Figures) -> str:
         options=" --quick" if facts.quick else " --write",
         minutes=facts.seconds / 60,
         turns=len(facts.measured),
-        slow=" (slow ones less often)" if facts.quick else "",
+        slow=", slow engines in fewer" if facts.quick else "",
         machine="\n\n".join([textwrap.fill(machine, 100), *left_out]),
     )
 
