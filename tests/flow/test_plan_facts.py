@@ -220,7 +220,7 @@ async def test_a_plan_checked_before_is_checked_in_few_calls() -> None:
     steps = [step(f"s{n}", inputs={"x": f"{{{{s{n - 1}}}}}" if n else "y"}) for n in range(10)]
     wanted = plan(*steps)
     counts = [await _calls(app, each) for each in (wanted, plan(*steps), wanted)]
-    assert counts[0] < 2500
+    assert counts[0] < 1600
     assert counts[1] < 80
     assert counts[2] < 80
 
