@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -23,7 +24,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.step_events import StepStarted
-from plansmith.ports import Call
+from plansmith.ports import Call, Usage
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.journals import Journals
 
@@ -380,6 +381,31 @@ def test_the_same_function_serves_event_loops_in_many_threads() -> None:
     for each in threads:
         each.join()
     assert results == {RunStatus.DONE: 8}
+
+
+NONSENSE: dict[str, Callable[[Call], None]] = {
+    "'replan' or 'finish'": lambda call: call.advise(cast("Any", "stop"), "why"),
+    "whole numbers": lambda call: call.spend(Usage(cast("Any", 1.5))),
+    "cannot use -1 tokens": lambda call: call.spend(Usage(-1)),
+}
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+async def test_a_function_that_reports_nonsense_is_told_so_and_nothing_of_it_is_recorded(
+    text: str,
+) -> None:
+    @tool(effect="read")
+    def report(call: Call) -> str:
+        """Report it."""
+        NONSENSE[text](call)
+        return "fine"
+
+    async with Plansmith(tools=[report], limits=Limits(tries=1)) as app:
+        run = await run_of(app, plan({"id": "a", "tool": "report"}))
+        assert text in run.steps["a"].error
+        events = [event.body.type async for event in app.events(run.id)]
+    assert "step_advised" not in events
+    assert run.tokens == 0
 
 
 async def test_a_source_that_changes_how_functions_are_called_is_not_passed_by() -> None:

@@ -78,18 +78,17 @@ class Batch:
     def start(self, ready: Ready, inputs: Content) -> None:
         """Adds the start of a call, with its inputs."""
         unit = ready.unit
-        self.bodies.append(
-            StepStarted(
-                step=unit.name,
-                attempt=ready.attempt,
-                key=ready.key,
-                inputs=inputs.digest,
-                callee=unit.callee,
-                item=unit.item if unit.parent is not None else "",
-                prefetched=ready.prefetched,
-            )
+        body = StepStarted(
+            step=unit.name,
+            attempt=ready.attempt,
+            key=ready.key,
+            inputs=inputs.digest,
+            callee=unit.callee,
+            item=unit.item if unit.parent is not None else "",
+            prefetched=ready.prefetched,
         )
-        self.values.append(inputs)
+        self.bodies += (body,)
+        self.values += (inputs,)
 
     def open(self, unit: Unit, *, key: str) -> None:
         """Adds the start of a map or plan step, which makes no call itself."""
@@ -103,8 +102,8 @@ class Batch:
         else:
             spent = spending(usage)
             body = StepDone(step=unit.name, result=content.digest, size=size, **spent)
-        self.bodies.append(body)
-        self.values.append(content)
+        self.bodies += (body,)
+        self.values += (content,)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
         """Adds the question of an ask step; it expires after the step's time limit, if any."""
@@ -278,7 +277,6 @@ class Wakeups:
 
 EVERY_S: Final = 0.5
 _MAX_LENGTH: Final = 500
-_ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
 
 
 class ProgressBuffer:
@@ -310,8 +308,8 @@ class ProgressBuffer:
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """Takes a step's advice: that the plan should change, or that the goal is met."""
-        if advice not in _ADVICE:
-            raise ValueError(f"{advice!r} is no advice: use one of {', '.join(_ADVICE)}")
+        if advice not in get_args(Advice):
+            raise ValueError(f"an advice is 'replan' or 'finish', not {advice!r}")
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
         self.is_empty = False

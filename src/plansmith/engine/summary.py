@@ -112,7 +112,7 @@ def _records(events: Sequence[e.Event]) -> list[str]:
     return [
         event.body.record
         for event in events
-        if isinstance(event.body, (e.Triaged, e.PlanProposed)) and event.body.record
+        if event.body.__class__ in (e.Triaged, e.PlanProposed) and event.body.record
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
+from typing import Final
 
 from plansmith.plan.data import canonical_json
 
@@ -20,12 +21,10 @@ def run_text(run: str) -> bytes:
     return canonical_json(run)
 
 
-def hash_of(at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes) -> str:
-    """Returns the hash of an event's canonical text, made of the texts of its parts.
+# The canonical text of an event, made of the texts of its parts.
+EVENT_TEXT: Final = b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
 
-    `before` is the hash of the event before it.
-    """
-    return sha256(
-        b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
-        % (at, before, body, by, number, run)
-    ).hexdigest()
+
+def hash_of(at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes) -> str:
+    """Returns the hash of an event; `before` is the hash of the event before it."""
+    return sha256(EVENT_TEXT % (at, before, body, by, number, run)).hexdigest()

@@ -161,10 +161,11 @@ class Content(NamedTuple):
 
 def content_of(value: Json | Content) -> Content:
     """Returns the content of a value; returns a Content unchanged."""
-    if isinstance(value, Content):
+    # Compared by class: every input and every result comes through here.
+    if value.__class__ is Content:
         return value
     text = canonical_json(value)
-    return Content(hashlib.sha256(text).hexdigest(), text)
+    return tuple.__new__(Content, (hashlib.sha256(text).hexdigest(), text))
 
 
 def same(left: Json, right: Json) -> bool:

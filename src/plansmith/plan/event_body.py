@@ -99,7 +99,7 @@ class EventBody(
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
         body = self.plain() if self.compared else self
-        text = _encode(body)
+        text = encode_body(body)
         if self.only_texts or not may_differ(text):
             return text
         return canonical_json(msgspec.to_builtins(body, enc_hook=_write))
@@ -157,4 +157,4 @@ def _write(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-_encode: Final = msgspec.json.Encoder(enc_hook=_write_text, order="sorted").encode
+encode_body: Final = msgspec.json.Encoder(enc_hook=_write_text, order="sorted").encode

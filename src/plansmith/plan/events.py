@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Any, Final, Literal, get_args
+from hashlib import sha256
+from typing import Any, get_args
 
 import msgspec
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.chain import hash_of, moment, run_text
+from plansmith.plan.chain import EVENT_TEXT, hash_of, moment, run_text
 from plansmith.plan.data import Instant, Json, canonical_json, read_canonical
-from plansmith.plan.event_body import (
-    Count,
-    EventBody,
-    Fields,
-    JsonField,
-    Moment,
-    ShownField,
-    compare_defaults,
-    need_plain,
-    read_field,
-)
-from plansmith.plan.origin import OWN_REQUEST, Origin
+from plansmith.plan.event_body import EventBody, Fields, compare_defaults, encode_body, read_field
 from plansmith.plan.planning_events import (
     PlanningFailed,
     PlanOrigin,
@@ -32,7 +22,31 @@ from plansmith.plan.planning_events import (
     PrefetchStarted,
     Triaged,
 )
-from plansmith.plan.run_options import NO_OPTIONS, RunOptions
+from plansmith.plan.run_events import (
+    LIMITS,
+    Actor,
+    CancelAsked,
+    ChangesAsked,
+    LimitName,
+    PlanApproved,
+    PlanRejected,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionKind,
+    QuestionWithdrawn,
+    ReplanStarted,
+    ReportMade,
+    ReportStarted,
+    ReviewAsked,
+    RunCreated,
+    RunFinished,
+    RunPaused,
+    RunRepaired,
+    RunResumed,
+    RunStarted,
+    Who,
+    actor,
+)
 from plansmith.plan.step_events import (
     StepAdvised,
     StepCancelled,
@@ -49,9 +63,33 @@ from plansmith.plan.step_events import (
 
 # Re-exported, so that this module has every event.
 __all__ = [
+    "LIMITS",
+    "Actor",
+    "CancelAsked",
+    "ChangesAsked",
     "Instant",
+    "LimitName",
+    "PlanApproved",
     "PlanOrigin",
     "PlanProposed",
+    "PlanRejected",
+    "PlanningFailed",
+    "PrefetchEnded",
+    "PrefetchStarted",
+    "QuestionAnswered",
+    "QuestionAsked",
+    "QuestionKind",
+    "QuestionWithdrawn",
+    "ReplanStarted",
+    "ReportMade",
+    "ReportStarted",
+    "ReviewAsked",
+    "RunCreated",
+    "RunFinished",
+    "RunPaused",
+    "RunRepaired",
+    "RunResumed",
+    "RunStarted",
     "StepAdvised",
     "StepCancelled",
     "StepDone",
@@ -64,212 +102,9 @@ __all__ = [
     "StepStarted",
     "StepUnknown",
     "Triaged",
+    "Who",
+    "actor",
 ]
-
-
-class Actor(Fields, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Who caused an event; what a `program` does never counts as done by a person."""
-
-    kind: Literal["person", "program", "model", "system"]
-    name: str = ""
-
-    @property
-    def speaks(self) -> bool:
-        """Whether the actor is a person or a program that uses Plansmith."""
-        return self.kind in ("person", "program")
-
-    @property
-    def label(self) -> str:
-        """The actor's name as one text that also tells programs from people."""
-        return f"program {self.name}".rstrip() if self.kind == "program" else self.name
-
-
-Who = str | Actor
-
-
-def actor(who: Who) -> Actor:
-    """Returns the actor for a name (a person) or an actor (unchanged)."""
-    return who if isinstance(who, Actor) else Actor(kind="person", name=who)
-
-
-class RunCreated(EventBody, frozen=True, kw_only=True):
-    """A request came in; `options` holds what else was given, to plan again after a crash.
-
-    `folder` is the working folder the run belongs to: it is run nowhere else.
-    """
-
-    request: str
-    locale: str = "en"
-    options: RunOptions = NO_OPTIONS
-    origin: Origin = OWN_REQUEST
-    folder: str = ""
-
-
-class ReviewAsked(EventBody, frozen=True, kw_only=True):
-    """A person is asked to approve a plan.
-
-    `drops` are all calls that were approved before, did not happen, and are not made by this plan.
-    """
-
-    hash: str
-    reasons: tuple[ShownField, ...] = ()
-    drops: tuple[ShownField, ...] = ()
-
-
-class PlanApproved(EventBody, frozen=True, kw_only=True):
-    """A person approved the plan with this hash; `tools` are the hashes of the tools it calls."""
-
-    hash: str
-    tools: dict[str, str] = {}
-
-
-class PlanRejected(EventBody, frozen=True, kw_only=True):
-    """A person rejected the plan."""
-
-    reason: str = ""
-
-
-class ChangesAsked(EventBody, frozen=True, kw_only=True):
-    """A person asks for a changed plan and says what should change."""
-
-    text: str
-
-
-QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit"]
-LimitName = Literal["budget", "shared_budget", "replans", "iterations", "rejections"]
-LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
-
-
-class QuestionAsked(EventBody, frozen=True, kw_only=True):
-    """Somebody is asked a question; `kind` says who asks, and no plan can choose it.
-
-    An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
-    request, for consent to the values of a call, whether an `unknown` call took effect, and beyond
-    a limit. A call that asks leaves a `state`, by its content hash, with which it is made again;
-    for consent, it is the values as they would be sent, with what would be called, the sources of
-    the values, and how often if it is for each of many.
-    """
-
-    question: str
-    text: ShownField
-    options: tuple[str, ...] = ()
-    answer_schema: dict[str, JsonField] | None = None
-    step: str | None = None
-    expires_at: Moment | None = None
-    state: str = ""
-    link: str = ""
-    kind: QuestionKind | None = None
-    callee: str = ""
-    sources: tuple[str, ...] = ()
-    times: int = 0
-    limit: LimitName | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses a schema that JSON cannot hold."""
-        need_plain(self.answer_schema)
-
-    @property
-    def asks(self) -> QuestionKind:
-        """The kind of the question; also works for questions written by earlier releases."""
-        if self.kind is not None:
-            return self.kind
-        for sign, found in _SIGNS.items():
-            if self.question.startswith(sign):
-                return found
-        return "call" if self.state else "step" if self.step is not None else "limit"
-
-    @property
-    def limit_asked(self) -> LimitName | None:
-        """The limit that the question is about, or None."""
-        if self.limit is not None or self.asks != "limit":
-            return self.limit
-        name = self.question.rpartition(":")[0]
-        return next((each for each in LIMITS if each == name), None)
-
-
-_SIGNS: Final[dict[str, QuestionKind]] = {
-    "data:": "consent",
-    "unknown:": "unknown",
-    "request:": "request",
-}
-
-
-class QuestionAnswered(EventBody, frozen=True, kw_only=True):
-    """A question was answered; `no_answer` when its time limit passed first."""
-
-    question: str
-    answer: JsonField = None
-    no_answer: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuses an answer that JSON cannot hold."""
-        need_plain(self.answer)
-
-
-class QuestionWithdrawn(EventBody, frozen=True, kw_only=True):
-    """A question no longer needs an answer."""
-
-    question: str
-    reason: ShownField = ""
-
-
-class RunStarted(EventBody, frozen=True, kw_only=True):
-    """The steps of the plan with this hash may now run."""
-
-    hash: str
-    reason: ShownField = ""
-
-
-class RunPaused(EventBody, frozen=True, kw_only=True):
-    """No new step starts until the run is resumed."""
-
-    reason: ShownField = ""
-
-
-class RunResumed(EventBody, frozen=True, kw_only=True):
-    """A paused run continues."""
-
-
-class RunRepaired(EventBody, frozen=True, kw_only=True):
-    """A damaged journal continues after its last good event; later rows were set aside.
-
-    `lost` counts events that nobody can read. The run is paused: what they did is not known.
-    """
-
-    aside: Count = 0
-    lost: Count = 0
-    reason: ShownField = ""
-
-
-class CancelAsked(EventBody, frozen=True, kw_only=True):
-    """Somebody asked to cancel the run."""
-
-    reason: ShownField = ""
-
-
-class ReplanStarted(EventBody, frozen=True, kw_only=True):
-    """A new plan is being made while the run is under way."""
-
-    cause: ShownField
-    kind: Literal["failure", "advice", "person", "iteration"] = "failure"
-
-
-class ReportStarted(EventBody, frozen=True, kw_only=True):
-    """The report is being written."""
-
-
-class ReportMade(EventBody, frozen=True, kw_only=True):
-    """The report is finished and stored under its content hash."""
-
-    result: str
-
-
-class RunFinished(EventBody, frozen=True, kw_only=True):
-    """The run is over."""
-
-    status: Literal["done", "partly_done", "failed", "cancelled", "answered"]
-    reason: ShownField = ""
-
 
 AnyBody = (
     RunCreated
@@ -371,8 +206,11 @@ def next_events(
     when, name, events = moment(at).encode(), run_text(run), list[Event]()
     for body, by in entries:
         number += 1
-        body_text, by_text = body.canonical(), actor_text(by)
-        digest = hash_of(when, before.encode(), body_text, by_text, number, name)
+        # Without a function for each: thousands of events are made a second.
+        body_text = encode_body(body) if body.only_texts else body.canonical()
+        by_text = actor_text(by)
+        text = EVENT_TEXT % (when, before.encode(), body_text, by_text, number, name)
+        digest = sha256(text).hexdigest()
         event = Event(
             run=run,
             number=number,

@@ -139,8 +139,10 @@ class RunFold(StepsFold):
 
     def adopt(self, state: State) -> None:
         """Goes to a state for good, if no event was applied since."""
-        self.become(state)
-        self._merge()
+        self.run, self.steps, changed, self.questions = state[:4]
+        self._needs, self._hash, self._last = state[4:]
+        self.steps.update(changed)
+        self.changed, self._result = {}, None
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""

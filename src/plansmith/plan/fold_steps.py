@@ -42,7 +42,7 @@ class StepsFold:
         return self.changed.get(name) or self.steps.get(name)
 
     def _step(self, event: e.Event, name: str, allowed: _Allowed) -> StepState:
-        step = self.changed.get(name) or self.steps.get(name)
+        step = self.changed[name] if name in self.changed else self.steps.get(name)
         if step is None and self._found(name.rpartition("/")[0]):
             step = StepState()  # a part of a map or plan step is added when it first starts
         if step is None:

@@ -116,8 +116,8 @@ class WriterThread:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="plansmith", daemon=True)
                 self._thread.start()
+            first = not self._waiting
             self._waiting.append(request)
-            first = len(self._waiting) == 1
         if first:
             request.future.get_loop().call_soon(self._hand_over)
         return request.future

@@ -62,7 +62,8 @@ class MemoryStore:
                     hint="read the run again and decide again",
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
-        self._values |= dict(map(data.content_of, values))
+        for digest, text in map(data.content_of, values):
+            self._values[digest] = text
         journal += events
         self._events[run], self._statuses[run] = journal, status
         if summary is not None:
