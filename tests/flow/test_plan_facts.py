@@ -219,8 +219,9 @@ async def test_a_plan_checked_before_is_checked_in_few_calls() -> None:
     app = Plansmith(tools=[FakeTools(FakeTool("look", ["seen"]))])
     steps = [step(f"s{n}", inputs={"x": f"{{{{s{n - 1}}}}}" if n else "y"}) for n in range(10)]
     wanted = plan(*steps)
+    await app.check(plan(step()))  # loads what every check needs
     counts = [await _calls(app, each) for each in (wanted, plan(*steps), wanted)]
-    assert counts[0] < 2500
+    assert counts[0] < 2000
     assert counts[1] < 80
     assert counts[2] < 80
 
