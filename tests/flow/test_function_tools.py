@@ -118,10 +118,10 @@ async def test_functions_in_threads_see_the_context_variables_of_their_run() -> 
         colour.set("spoilt")
         return found
 
-    async def in_colour(name: str) -> set[Json]:
+    async def in_colour(name: str) -> set[str]:
         colour.set(name)
         run = await run_of(app, same(8, "paint"))
-        return {step.result for step in run.steps.values()}
+        return {str(step.result) for step in run.steps.values()}
 
     async with Plansmith(tools=[paint]) as app:
         names = ["red", "green", "blue"]

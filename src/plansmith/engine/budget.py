@@ -197,7 +197,7 @@ class CallReservations:
         """Adds what a call has used; negative amounts are an error."""
         tokens = (usage.input_tokens, usage.output_tokens)
         cost = usage.cost if usage.cost is not None else Decimal(0)
-        if not all(isinstance(each, int) for each in tokens):
+        if any(type(each) is not int for each in tokens):  # whatever a tool has put there
             raise ValueError(f"tokens are whole numbers, not {tokens}")
         if min(tokens) < 0 or not cost.is_finite() or cost < 0:
             raise ValueError(f"a call cannot use {usage.input_tokens} tokens for ${cost}")
