@@ -68,9 +68,9 @@ class RunClock:
                 self.spent[doing] += event.at - self.last
             self.last, body = event.at, event.body
             # Steps that start and end are nearly all of a journal.
-            if body.__class__ is e.StepDone:
+            if type(body) is e.StepDone:
                 self.calls.discard(body.step)
-            elif body.__class__ is not e.StepStarted:
+            elif type(body) is not e.StepStarted:
                 self._take(body)
             elif body.inputs:
                 self.calls.add(body.step)
