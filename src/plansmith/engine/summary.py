@@ -19,6 +19,9 @@ from plansmith.plan.times import RunClock
 Get = Callable[[str], Awaitable[Json]]
 
 
+_PLANNED: Final = (e.Triaged, e.PlanProposed)
+
+
 class SummaryMaker:
     """Makes the summaries of one run; looks at each of its events once."""
 
@@ -112,7 +115,7 @@ def _records(events: Sequence[e.Event]) -> list[str]:
     return [
         event.body.record
         for event in events
-        if event.body.__class__ in (e.Triaged, e.PlanProposed) and event.body.record
+        if isinstance(event.body, _PLANNED) and event.body.record
     ]
 
 

@@ -129,7 +129,9 @@ def stored_sentence(value: Any) -> Any:
 
 def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     """Reads a stored text: an object is a sentence, a string is from an earlier release."""
-    return read_sentence(value) if isinstance(value, (Sentence, dict)) else str(handler(value))
+    if isinstance(value, (Sentence, dict)):
+        return read_sentence(cast("object", value))
+    return str(handler(value))
 
 
 def read_sentence(value: object) -> str:
