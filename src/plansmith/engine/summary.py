@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from plansmith.engine.timings import calls_of
 from plansmith.errors import JournalDamaged
@@ -17,8 +18,6 @@ from plansmith.plan.summary import ModelUse, RunSummary, StepCounts
 from plansmith.plan.times import RunClock
 
 Get = Callable[[str], Awaitable[Json]]
-
-
 _PLANNED: Final = (e.Triaged, e.PlanProposed)
 
 

@@ -92,7 +92,8 @@ class EventBody(
                 return in_language(value, locale)
             return Record.shown_json(value, locale) if isinstance(value, Record) else _write(value)
 
-        value = cast("dict[str, Json]", msgspec.to_builtins(self.plain(), enc_hook=write))
+        text = msgspec.json.encode(self.plain(), enc_hook=write)
+        value = cast("dict[str, Json]", msgspec.json.decode(text))
         del value["type"]
         return value
 

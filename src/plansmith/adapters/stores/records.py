@@ -84,7 +84,7 @@ class DatabaseStore(SummaryReads):
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
-        texts = [each if each.__class__ is Content else content_of(each) for each in values]
+        texts = [*map(content_of, values)]
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
