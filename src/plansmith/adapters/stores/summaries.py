@@ -71,6 +71,8 @@ _BACKLOG: Final = f"""
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
+# A callee may claim any number; the sum over thousands of runs must fit a database's integer.
+_MOST_TOKENS: Final = 2**50
 # What a row that somebody changed by hand leads to.
 _ALTERED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
@@ -86,7 +88,7 @@ def cells_of(summary: RunSummary) -> SummaryCells:
     return SummaryCells(
         number=summary.number,
         day=summary.day,
-        tokens=summary.tokens,
+        tokens=min(summary.tokens, _MOST_TOKENS),
         cost=str(summary.money),
         planning=_text(planning) if planning else None,
         body=_text({name: value for name, value in _body(summary).items() if value}),
