@@ -111,9 +111,7 @@ class Patching(Changing):
         return self.specs
 
 
-async def test_an_approval_of_a_plan_does_not_cover_a_tool_whose_spec_was_changed_in_place() -> (
-    None
-):
+async def test_an_approval_of_a_plan_does_not_cover_a_tool_whose_spec_changed_in_place() -> None:
     spec = look(effect=Effect.WRITE, input_schema=dict(TEXT))
     app, wanted = Plansmith(tools=[Patching(spec)]), plan(step())
     run = await app.submit(wanted)
