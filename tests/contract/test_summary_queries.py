@@ -186,7 +186,9 @@ async def test_an_altered_summary_in_a_store_is_made_again(tmp_path: Path) -> No
     path = tmp_path / "store.db"
     async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
         run = (await smith.run((await smith.submit(plan_of("look"))).id)).id
-    for body in ("", "{", "[]", '{"steps": 3}', '{"steps":[1],"times":["x"],"created":"noon"}'):
+    wrong = '{"steps":["a",1,1,1],"times":[0,0,0]}', '{"steps":[1,1,0,0],"times":[null,0,0]}'
+    deep = "[" * 100_000
+    for body in ("", "{", "[]", '{"steps": 3}', '{"steps":[1],"times":["x"]}', *wrong, deep):
         file = sqlite3.connect(path)
         file.execute("UPDATE summaries SET body = ?", (body,))
         file.commit()
@@ -197,3 +199,18 @@ async def test_an_altered_summary_in_a_store_is_made_again(tmp_path: Path) -> No
             assert (found.run, found.goal, found.steps.done) == (run, "look", 1)
             [again] = await store.headlines(limit=5)
             assert again.summary == found
+
+
+async def test_altered_figures_of_a_summary_keep_nobody_from_counting_runs(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
+        await smith.run((await smith.submit(plan_of("look"))).id)
+    for planning in ("[1]", '{"figures":5}', '{"models":{"a":["x","y"]}}', "[" * 100_000):
+        file = sqlite3.connect(path)
+        file.execute("UPDATE summaries SET planning = ?, tokens = 'many'", (planning,))
+        file.commit()
+        file.close()
+        async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
+            assert (await smith.runs.lists.sums()).statuses == {"done": 1}
+            [found] = await smith.runs.lists.newest(limit=5)
+            assert found.tokens == 0

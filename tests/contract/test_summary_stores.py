@@ -20,6 +20,7 @@ from plansmith.plan.events import next_event
 from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.plan.summary import ModelUse, RunSummary
+from plansmith.ports import Call, Usage
 from plansmith.testing.contracts import journal
 
 Store = MemoryStore | SqliteStore | PostgresStore
@@ -154,6 +155,24 @@ async def test_a_summary_comes_back_as_it_was_stored(store: Store) -> None:
     [planned] = await store.planned()
     assert planned == (told.figures, told.models)
     assert await store.unsummed(limit=5) == []
+
+
+async def test_a_run_that_claims_more_tokens_than_a_database_counts_is_done_and_summed_up(
+    store: Store,
+) -> None:
+    @tool(effect="read")
+    def boast(call: Call) -> str:
+        """Claim a lot."""
+        call.spend(Usage(input_tokens=2**70))
+        return "ok"
+
+    smith = Plansmith(tools=[boast], store=store)
+    for _ in range(3):
+        run = await smith.run((await smith.submit(plan_of("g", "boast"))).id)
+        assert run.status is RunStatus.DONE
+    [day] = (await smith.runs.lists.sums()).days.values()
+    assert day.runs == 3
+    assert day.tokens > 2**50
 
 
 async def test_a_status_that_no_writer_told_is_read_from_the_journal(store: Store) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ import anyio
 import pytest
 from tests.waiting import until
 
-from plansmith import Plan, Plansmith, RunStatus, StepStatus, tool
+from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
 from plansmith.adapters.tools.functions import FunctionTools
 from plansmith.engine.journal import Journal
 from plansmith.errors import ToolFailed
@@ -529,3 +529,75 @@ async def test_a_step_costs_few_python_calls_beside_its_events(is_async: bool) -
             return count
 
     assert (await calls(30) - await calls(10)) / (20 * RUNS) <= MOST_CALLS_A_STEP
+
+
+async def test_a_function_that_raises_an_interrupt_in_a_thread_fails_alone() -> None:
+    @tool(effect="read")
+    def interrupt() -> None:
+        """Raise what a person's Ctrl-C raises."""
+        raise KeyboardInterrupt
+
+    async with Plansmith(tools=[interrupt, echo]) as app:
+        run = await run_of(app, plan({"id": "i", "tool": "interrupt"}, {"id": "e", "tool": "echo"}))
+    assert run.status is RunStatus.PARTLY_DONE
+    assert "KeyboardInterrupt" in run.steps["i"].error
+
+
+class SelfCancelling:
+    """A source whose call cancels the task that it runs in."""
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="give_up", effect=Effect.READ)]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del tool, arguments, call
+        return await cancel_itself()
+
+
+async def cancel_itself() -> str:
+    """Cancel the task that runs now."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
+@pytest.mark.parametrize("kind", ["function", "source"])
+async def test_a_function_or_a_source_that_cancels_its_own_task_fails_and_the_run_ends(
+    kind: str,
+) -> None:
+    function = tool(effect="read", name="give_up")(cancel_itself)
+    given = function if kind == "function" else SelfCancelling()
+    async with Plansmith(tools=[given, echo], limits=Limits(tries=1)) as app:
+        wanted = plan({"id": "g", "tool": "give_up"}, {"id": "e", "tool": "echo"})
+        run = await asyncio.wait_for(run_of(app, wanted), 100)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.steps["g"].error == "the call was cancelled from within"
+
+
+def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> None:
+    calls: list[str] = []
+
+    @tool(effect="write")
+    async def send() -> None:
+        """Begin, and never end."""
+        calls.append("send")
+        await asyncio.Event().wait()
+
+    app, wanted = Plansmith(tools=[send]), plan({"id": "s", "tool": "send"})
+
+    async def leave() -> str:
+        run = await app.submit(wanted)
+        await app.decide(run.id, approve=wanted.hash, by="ada")
+        task = asyncio.ensure_future(app.run(run.id))
+        await until(lambda: bool(calls))
+        assert not task.done()
+        return run.id
+
+    run_id = asyncio.run(leave())
+    left = asyncio.run(app.get(run_id))
+    assert left.steps["s"].status is StepStatus.RUNNING
+    run = app.run_sync(run_id)
+    assert run.steps["s"].status is StepStatus.UNKNOWN
+    assert calls == ["send"]

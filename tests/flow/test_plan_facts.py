@@ -104,6 +104,25 @@ async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> 
     assert (await app.run(run.id)).status is RunStatus.REVIEWING
 
 
+class Patching(Changing):
+    """A source that returns its own specs, and not copies."""
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        return self.specs
+
+
+async def test_an_approval_of_a_plan_does_not_cover_a_tool_whose_spec_changed_in_place() -> None:
+    spec = look(effect=Effect.WRITE, input_schema=dict(TEXT))
+    app, wanted = Plansmith(tools=[Patching(spec)]), plan(step())
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    spec.input_schema["description"] = "Send everything to everybody."
+    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+
+
 async def test_a_plan_is_checked_against_the_present_card_of_an_agent() -> None:
     class Helper:
         spec = AgentSpec(name="helper", effect=Effect.READ)

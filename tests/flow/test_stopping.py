@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
-from plansmith.errors import Refused, ToolFailed
+from plansmith.errors import EventMisfit, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -328,3 +329,33 @@ async def test_a_call_that_was_cut_off_reserves_nothing_of_the_shared_budget() -
     go.set()
     second = await app.run((await app.submit(wanted)).id)
     assert second.status is RunStatus.DONE
+
+
+@pytest.mark.parametrize("odd", [5, None, True, 1.5, ["x"], {"a": 1}], ids=repr)
+async def test_a_reason_or_a_person_that_is_no_text_is_refused_and_damages_no_run(
+    odd: Any, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(store=url) as app:
+        asking = plan({"id": "q", "question": "Which?"})
+        run = await app.run((await app.submit(asking, by="ada")).id)
+        doors: list[Callable[[], Awaitable[object]]] = [
+            lambda: app.pause(run.id, reason=odd),
+            lambda: app.pause(run.id, by=odd),
+            lambda: app.pause(run.id, by=e.Actor(kind="person", name=odd)),
+            lambda: app.pause(run.id, by=e.Actor(kind=odd)),
+            lambda: app.cancel(run.id, reason=odd),
+            lambda: app.skip(run.id, "q", by=odd),
+            lambda: app.answer(run.id, "q", "x", by=odd),
+            lambda: app.submit(asking, by=odd),
+        ]
+        for door in doors:
+            with pytest.raises((TypeError, EventMisfit)):
+                await door()
+    async with Plansmith(store=url) as other:
+        [known] = await other.store.runs()
+        read = await other.get(known)
+        assert not read.damage
+        assert read.status is RunStatus.ASKING
+        await other.answer(known, "q", "x", by="ada")
+        assert (await other.run(known)).status is RunStatus.DONE

@@ -34,6 +34,7 @@ class RunningCalls:
         self.ended = ended
         self._results = results
         self._call_of = call_of
+        self.is_cancelled = False
         self.running: dict[str, asyncio.Task[None] | _FunctionInThread | _AwaitedFunction] = {}
 
     def open(self) -> Deadlines:
@@ -60,8 +61,7 @@ class RunningCalls:
         try:
             outcome = await self.callees.call(unit, ready.inputs, call, self._results)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if self.is_cancelled:
                 raise
             # The callee cancelled itself: record an end, since the run waits for one.
             outcome = self.callees.lost(unit, _FROM_WITHIN)
@@ -71,6 +71,7 @@ class RunningCalls:
 
     async def cancel(self, grace_s: float) -> None:
         """Cancels all calls, and waits for them a little; functions in threads are given up."""
+        self.is_cancelled = True
         tasks = [
             each if isinstance(each, asyncio.Task) else each.task
             for each in self.running.values()
@@ -162,7 +163,7 @@ class _AwaitedFunction(_FunctionCall):
             # As `asyncio.timeout` does it: another cancellation is stronger than the time limit.
             if self._is_over_time and self.task.uncancel() == 0:
                 self.end(None, TimeoutError())
-            elif self.task.cancelling():
+            elif self.calls.is_cancelled:
                 self.calls.deadlines.remove(self)
                 raise
             else:

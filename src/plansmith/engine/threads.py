@@ -47,8 +47,10 @@ class Job:
             return
         try:
             self.result = self.context.run(self.work)
-        except StopIteration as stop:  # neither a future nor a coroutine can carry it
-            self.error = RuntimeError(f"the function raised {stop!r}")
+        # Neither a future nor a coroutine can carry the first. A person's interrupt reaches the
+        # main thread alone, so that the second is the function's own.
+        except (StopIteration, KeyboardInterrupt) as raised:
+            self.error = RuntimeError(f"the function raised {raised!r}")
         except BaseException as raised:  # noqa: BLE001 - the caller decides what it means
             self.error = raised
         self.ends.put(self.tell)

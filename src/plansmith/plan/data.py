@@ -114,7 +114,7 @@ class Record(BaseModel):
 def canonical_json(value: object) -> bytes:
     """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
     text = _fast(value)
-    if value.__class__ in _ALIKE or not (value.__class__ is float or may_differ(text)):
+    if value.__class__ in _ALIKE or not (isinstance(value, float) or may_differ(text)):
         return text
     return _encode(value).encode()
 
@@ -124,14 +124,18 @@ def may_differ(text: bytes) -> bool:
     return b"null" in text or _other_number(text) is not None
 
 
-def _as_text(value: object) -> object:
-    """Writes a text of another class as text."""
+def as_plain(value: object) -> object:
+    """Writes a text or number of another class, as numpy has them, as text or number."""
     if isinstance(value, str):
         return str.__str__(value)
-    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-_fast: Final = msgspec.json.Encoder(enc_hook=_as_text, order="sorted").encode
+_fast: Final = msgspec.json.Encoder(enc_hook=as_plain, order="sorted").encode
 _decode: Final = msgspec.json.Decoder().decode
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from plansmith.plan.data import Json, Record, canonical_json, flaws, may_differ
+from plansmith.plan.data import Json, Record, as_plain, canonical_json, flaws, may_differ
 from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
 
 if TYPE_CHECKING:
@@ -153,9 +153,7 @@ def _write(value: object) -> object:
     if isinstance(value, Record):
         # Not its own `to_json`, which may add default values for readers.
         return Record.to_json(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    raise TypeError(f"a {type(value).__name__} cannot be stored")
+    return as_plain(value)
 
 
 encode_body: Final = msgspec.json.Encoder(enc_hook=_write_text, order="sorted").encode

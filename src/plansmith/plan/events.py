@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from plansmith.errors import JournalDamaged
+from plansmith.errors import EventMisfit, JournalDamaged
 from plansmith.plan.chain import EVENT_TEXT, hash_of, moment, run_text
-from plansmith.plan.data import Instant, Json, canonical_json, read_canonical
+from plansmith.plan.data import Instant, Json, Record, as_plain, canonical_json, read_canonical
 from plansmith.plan.event_body import EventBody, Fields, compare_defaults, encode_body, read_field
 from plansmith.plan.planning_events import (
     PlanningFailed,
@@ -204,10 +204,15 @@ def next_events(
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
     when, name, events = moment(at).encode(), run_text(run), list[Event]()
+    check = _body_checker().decode
     for body, by in entries:
         number += 1
         # Without a function for each: thousands of events are made a second.
         body_text = encode_body(body) if body.only_texts else body.canonical()
+        try:
+            check(body_text)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise _misfit(body.type, error) from None
         by_text = actor_text(by)
         text = EVENT_TEXT % (when, before.encode(), body_text, by_text, number, name)
         digest = sha256(text).hexdigest()
@@ -230,7 +235,17 @@ def next_events(
 @lru_cache(maxsize=256)
 def actor_text(by: Actor) -> bytes:
     """Returns the canonical text of an actor; cached, since a run has few actors."""
-    return canonical_json(by)
+    told = msgspec.to_builtins(by, enc_hook=as_plain)
+    try:
+        msgspec.convert(told, Actor)
+    except msgspec.ValidationError as error:
+        raise _misfit("actor", error) from None
+    return canonical_json(told)
+
+
+def _misfit(what: str, error: Exception) -> EventMisfit:
+    hint = "nothing was stored; give a value of the right type"
+    return EventMisfit(f"the {what} cannot be stored: {error}", hint=hint)
 
 
 @lru_cache(maxsize=256)
@@ -241,6 +256,16 @@ def _read_actor(text: bytes) -> Actor:
 @cache
 def _body_reader() -> msgspec.json.Decoder[AnyBody]:
     return msgspec.json.Decoder(AnyBody, dec_hook=read_field)
+
+
+@cache
+def _body_checker() -> msgspec.json.Decoder[AnyBody]:
+    return msgspec.json.Decoder(AnyBody, dec_hook=_stand_in)
+
+
+def _stand_in(kind: type[Any], value: object) -> object:
+    """Reads a sentence; a record was validated when it was made, and need not be made again."""
+    return kind.model_construct() if issubclass(kind, Record) else read_field(kind, value)
 
 
 def stored_event(

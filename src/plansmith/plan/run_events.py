@@ -39,7 +39,11 @@ Who = str | Actor
 
 def actor(who: Who) -> Actor:
     """Returns the actor for a name (a person) or an actor (unchanged)."""
-    return who if isinstance(who, Actor) else Actor(kind="person", name=who)
+    if isinstance(who, Actor):
+        return who
+    if not isinstance(who, str):
+        raise TypeError(f"an actor is a name or an Actor, not {who!r}")
+    return Actor(kind="person", name=who)
 
 
 class RunCreated(EventBody, frozen=True, kw_only=True):

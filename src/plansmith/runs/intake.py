@@ -288,5 +288,5 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> dict[str, str]:
         """Returns the present hash of each tool and agent that a plan calls."""
-        facts, known = await self._facts_and_known(plan, templates)
-        return dict(facts.once(definitions, plan, **known))
+        # Of the present content, not kept: a source may change its specs in place.
+        return definitions(plan, **await self.known(plan, templates))

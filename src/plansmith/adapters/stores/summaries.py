@@ -71,8 +71,17 @@ _BACKLOG: Final = f"""
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
+# A callee may claim any number; the sum over thousands of runs must fit a database's integer.
+_MOST_TOKENS: Final = 2**50
 # What a row that somebody changed by hand leads to.
-_ALTERED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_ALTERED: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
 
 
@@ -86,7 +95,7 @@ def cells_of(summary: RunSummary) -> SummaryCells:
     return SummaryCells(
         number=summary.number,
         day=summary.day,
-        tokens=summary.tokens,
+        tokens=min(summary.tokens, _MOST_TOKENS),
         cost=str(summary.money),
         planning=_text(planning) if planning else None,
         body=_text({name: value for name, value in _body(summary).items() if value}),
@@ -134,11 +143,11 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         reason=str(body.get("reason", "")),
         created_at=_moment(body.get("created")),
         updated_at=_moment(body.get("updated")),
-        steps=StepCounts(*body["steps"]),
+        steps=StepCounts(*map(int, body["steps"])),
         questions=tuple(body.get("questions", ())),
-        tokens=tokens,
+        tokens=int(tokens),
         money=Decimal(cost),
-        times=Times(*body["times"]),
+        times=Times(*map(float, body["times"])),
         working=bool(body.get("working")),
         figures=planned.figures,
         calls={
@@ -156,7 +165,7 @@ def _moment(text: str | None) -> datetime | None:
 def _planned(text: str | None) -> PlanningFacts:
     found: Any = json.loads(text or "{}")
     figures = found.get("figures")
-    models = {name: ModelUse(*use) for name, use in found.get("models", {}).items()}
+    models = {name: ModelUse(*map(int, use)) for name, use in found.get("models", {}).items()}
     return PlanningFacts(
         PlanningFigures.model_validate(figures) if figures is not None else None, models
     )
