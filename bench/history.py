@@ -15,14 +15,15 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.error import HTTPError
 
 from bench.runner_figures import Spread, spread
 from plansmith import Plan, Plansmith, read_plan, tool
 from plansmith.plan.events import Event, RunCreated, next_event
+from plansmith.plan.summary import RunSummary
 
 RESULT: Final = Path(__file__).parent / "results" / "history.md"
 SIZES: Final = (100, 5_000, 10_000, 100_000)
@@ -48,45 +49,57 @@ async def look(at: str) -> str:
     return at
 
 
+class Model(NamedTuple):
+    """A real run that is written again and again."""
+
+    events: Sequence[Event]
+    summary: RunSummary
+
+
 @dataclass
 class History:
-    """A store that grows: journals of real runs, written again under new names."""
+    """A store that grows: real runs, written again under new names with their summaries."""
 
     url: str
     size: int = 0
-    _models: list[list[Event]] = field(default_factory=list[list[Event]])
+    _models: list[Model] = field(default_factory=list["Model"])
 
     async def grow(self, size: int) -> None:
         """Until there are so many runs."""
         async with Plansmith(tools=[look], store=self.url) as smith:
             if not self._models:
-                self._models = [await _journal(smith, at) for at in ("home", "water")]
+                self._models = [await _model(smith, at) for at in ("home", "water")]
                 self.size = len(self._models)
             while self.size < size:
                 numbers = range(self.size, min(size, self.size + BATCH))
-                journals = [self._copy(number) for number in numbers]
-                await asyncio.gather(*(smith.store.append(events) for events in journals))
-                self.size += len(journals)
+                copies = [self._copy(number) for number in numbers]
+                await asyncio.gather(
+                    *(
+                        smith.store.append(events, status=summary.status.value, summary=summary)
+                        for events, summary in copies
+                    )
+                )
+                self.size += len(copies)
 
-    def _copy(self, number: int) -> list[Event]:
-        model = self._models[number % FAILED_EVERY == 0]
+    def _copy(self, number: int) -> Model:
+        events, summary = self._models[number % FAILED_EVERY == 0]
         words = "needle" if number % NEEDLE_EVERY == 0 else "hay"
-        run = f"01a00000-0000-7000-8000-{number:012x}"
+        run, request = f"01a00000-0000-7000-8000-{number:012x}", f"{words} {number}"
         copied: list[Event] = []
-        for event in model:
-            is_first = not copied
-            body = RunCreated(request=f"{words} {number}") if is_first else event.body
+        for event in events:
+            body = event.body if copied else RunCreated(request=request)
             last = copied[-1] if copied else None
             copied.append(next_event(body, run=run, by=event.by, at=event.at, last=last))
-        return copied
+        return Model(copied, replace(summary, run=run, request=request))
 
 
-async def _journal(smith: Plansmith, at: str) -> list[Event]:
+async def _model(smith: Plansmith, at: str) -> Model:
     step = {"id": "s", "tool": "look", "inputs": {"at": at}}
     plan = read_plan({"goal": "Look", "steps": [step]})
     assert isinstance(plan, Plan)
     run = await smith.run((await smith.submit(plan)).id)
-    return [event async for event in smith.events(run.id)]
+    [summary] = await smith.runs.lists.newest(limit=1)
+    return Model([event async for event in smith.events(run.id)], summary)
 
 
 @dataclass
@@ -186,11 +199,11 @@ def _environment(folder: Path) -> dict[str, str]:
 HEAD: Final = """\
 # Many stored runs
 
-Made by `scripts/bench history --write`. Journals of real runs, written again under new names
-through the store's port, one in 100 failed; SQLite. Milliseconds until a new server is ready, of
-its first answer to each request, and of the second; `plansmith runs` is processor time. List: the
-50 newest; filter: 50 failed ones; search: 50 with a word; usage: tokens and costs of all; counts:
-runs by status for Prometheus. Last column: the largest store / the smallest.
+Made by `scripts/bench history --write`. Real runs, written again under new names with their
+summaries through the store's port, one in 100 failed; SQLite. Milliseconds until a new server is
+ready, of its first answer to each request, and of the second; `plansmith runs` is processor time.
+List: the 50 newest; filter: 50 failed ones; search: 50 with a word; usage: tokens and costs of
+all; counts: runs by status for Prometheus. Last column: the largest store / the smallest.
 
 """
 

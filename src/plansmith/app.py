@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.errors import Misconfigured
+from plansmith.errors import InvalidPlan, Misconfigured
 from plansmith.lazy import lazy_modules, made_once
 from plansmith.old_names import by_old_name, read_options
 from plansmith.ports import Closing
@@ -137,8 +137,15 @@ class Plansmith:
         """
         return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
 
-    async def submit(self, plan: Plan, *, request: str = "", by: Who = "") -> Run:
-        """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
+    async def submit(self, plan: Plan | list[Problem], *, request: str = "", by: Who = "") -> Run:
+        """Creates a run from a finished plan, checked and reviewed like any; needs no model.
+
+        Takes what `read_plan` returns; raises problems as `InvalidPlan`.
+        """
+        if isinstance(plan, list):
+            raise InvalidPlan(plan)
+        if not hasattr(plan, "steps"):
+            raise TypeError("submit takes a Plan: read_plan makes one of a dictionary or a text")
         return await self.runs.submit(plan, request=request, by=by)
 
     async def check(self, plan: Plan) -> list[Problem]:
@@ -229,6 +236,10 @@ class Plansmith:
 
 
 def _sources(tools: Sequence[ToolLike]) -> list[ToolSource]:
+    wrong = [each for each in tools if not _is_source(each) and not callable(each)]
+    if wrong:
+        hint = "give functions, marked with @tool, or tool sources"
+        raise Misconfigured(f"{wrong[0]!r} is not a tool", hint=hint)
     sources = [cast("ToolSource", each) for each in tools if _is_source(each)]
     plain = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
     return [functions.FunctionTools(plain), *sources] if plain else sources

@@ -52,7 +52,7 @@ class UnreadableText(PlansmithError):
 
 
 class _Problem(Protocol):
-    """The part of a plan's problem that an error message shows."""
+    """The part of a plan's problem that readers of the error use; its text says all of it."""
 
     @property
     def code(self) -> str: ...
@@ -64,7 +64,7 @@ class InvalidPlan(PlansmithError):
     """A usable plan was asked for and there is none; `problems` says why."""
 
     def __init__(self, problems: Sequence[_Problem]) -> None:
-        first = "; ".join(f"{problem.code} {problem.message}" for problem in problems[:3])
+        first = "; ".join(map(str, problems[:3]))
         more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
         super().__init__(f"the plan is not usable: {first}{more}")
         self.problems = tuple(problems)

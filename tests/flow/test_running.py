@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, read_plan
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.errors import (
@@ -140,6 +140,30 @@ async def test_a_plan_with_errors_is_not_taken() -> None:
     with pytest.raises(InvalidPlan, match="PS101"):
         await app.submit(plan(step("a", "no_such_tool")))
     assert await app.runs() == []
+
+
+async def test_the_error_of_an_unusable_plan_names_the_step_and_what_is_probably_meant() -> None:
+    app, _ = smith(FakeTool("search"))
+    with pytest.raises(
+        InvalidPlan, match=r"PS101 .*a\.tool: .*'serch' \(did you mean 'search'\?\)"
+    ):
+        await app.submit(plan(step("a", "serch")))
+
+
+async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> None:
+    app, _ = smith()
+    with pytest.raises(InvalidPlan, match="PS0"):
+        await app.submit(read_plan({"goal": "x"}))
+    unread: Any = {"goal": "x", "steps": []}
+    with pytest.raises(TypeError, match="read_plan makes one"):
+        await app.submit(unread)
+    assert await app.runs() == []
+
+
+def test_a_tool_that_is_no_function_is_refused_when_the_plansmith_is_made() -> None:
+    wrong: Any = "search"
+    with pytest.raises(Misconfigured, match="'search' is not a tool"):
+        Plansmith(tools=[wrong])
 
 
 async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> None:

@@ -22,6 +22,14 @@ _LIMITS: Final[dict[str, type[int | float]]] = {
 }
 
 
+def positive(text: str) -> int:
+    """Reads a number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Adds `--store`."""
     parser.add_argument("--store", metavar="URL", help="where runs are kept: sqlite:///FILE or …")

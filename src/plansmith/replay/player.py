@@ -30,7 +30,7 @@ _PROGRESS: Final = (e.StepProgressed, e.StepAdvised)
 class Replayed:
     """How many events of a replay equal the record, and the first pair that differs.
 
-    `replayed` is None if the replay ended earlier than the record.
+    `replayed` is None if the replay ended earlier than the record; `refused` may say why.
     """
 
     run: str
@@ -38,6 +38,7 @@ class Replayed:
     same: int
     recorded: e.Event | None = None
     replayed: e.Event | None = None
+    refused: str = ""
 
     @property
     def identical(self) -> bool:
@@ -53,6 +54,7 @@ class Replayed:
             "same": self.same,
             "recorded": self.recorded.to_json() if self.recorded else None,
             "replayed": self.replayed.to_json() if self.replayed else None,
+            "refused": self.refused,
         }
 
 
@@ -79,7 +81,8 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
         await player.play()
     finally:
         await player.stop()
-    return Replayed(run_id, len(tape.events), tape.position, tape.next, tape.different)
+    refused = player.refused if tape.next is not None and tape.different is None else ""
+    return Replayed(run_id, len(tape.events), tape.position, tape.next, tape.different, refused)
 
 
 class _Player:
@@ -94,6 +97,7 @@ class _Player:
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
         self._pausing = 0
+        self.refused = ""
 
     async def play(self) -> None:
         """Plays until the end of the tape, or until an event differs."""
@@ -148,8 +152,10 @@ class _Player:
             # The end of the tape, and a refused operation, show in the events.
             try:
                 await work
-            except (Ended, PlansmithError):
+            except Ended:
                 return
+            except PlansmithError as error:
+                self.refused = str(error)
 
         task = asyncio.create_task(guarded())
         self._tasks.add(task)

@@ -154,5 +154,6 @@ def test_a_replay_with_other_tools_shows_where_it_differs(cli: Cli, write: Write
     code, out, _ = cli("replay", "last")
     assert code == 1
     assert "- recorded 1 " in out
+    assert "there is no tool called 'note'" in out
     code, out, _ = cli("replay", "last", "--json")
     assert (code, json.loads(out)["identical"]) == (1, False)

@@ -379,6 +379,9 @@ def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: W
     assert (code, "2 runs begin with" in err) == (2, True)
     assert cli("show", "ffff")[0] == 2
     assert cli("runs", "--status", "odd")[0] == 2
+    assert "no run has this status" in cli("runs", "--status", "failed")[2]
+    code, _, err = cli("runs", "--limit", "0")
+    assert (code, "0 is not 1 or more" in err) == (2, True)
 
 
 def test_a_run_is_shown_with_its_results(cli: Cli, write: Write) -> None:

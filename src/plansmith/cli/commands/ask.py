@@ -15,7 +15,7 @@ from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively, say_no_plan
-from plansmith.cli.options import add_parts, add_running, settings_of
+from plansmith.cli.options import add_parts, add_running, positive, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.ui.output import print_json, print_lines, print_text
 from plansmith.cli.ui.words import own_locale, words_for
@@ -35,19 +35,12 @@ from plansmith.review.render import estimate_lines, plan_lines, problem_lines
 def _add_request(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("request", metavar="REQUEST", help="what you want done, in your words")
     parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
-    parser.add_argument("--top-k", type=_positive, help="how many tools the model may choose from")
-    parser.add_argument("--max-steps", type=_positive, help="the most steps a plan may have")
+    parser.add_argument("--top-k", type=positive, help="how many tools the model may choose from")
+    parser.add_argument("--max-steps", type=positive, help="the most steps a plan may have")
     parser.add_argument(
         "--yes", action="store_true", help="download the embedded model if there is no other"
     )
     add_parts(parser)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return number
 
 
 def _configure_ask(parser: argparse.ArgumentParser) -> None:

@@ -89,6 +89,8 @@ def _lines(replayed: Replayed) -> Iterator[str]:
     yield f"{replayed.run}: {replayed.same} of {replayed.events} events are the same; then"
     yield f"- recorded {_event(replayed.recorded)}"
     yield f"+ replayed {_event(replayed.replayed)}"
+    if replayed.refused:
+        yield f"since {safe(replayed.refused)}"
 
 
 def _event(event: Event | None) -> str:

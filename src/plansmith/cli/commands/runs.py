@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_parts
+from plansmith.cli.options import add_json, add_parts, positive
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.lazy import lazy_modules
@@ -37,7 +37,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         choices=["open", *(status.value for status in RunStatus)],
         help="only these statuses; open means not over; repeatable",
     )
-    parser.add_argument("--limit", type=int, default=_MOST, help=f"how many (default: {_MOST})")
+    parser.add_argument(
+        "--limit", type=positive, default=_MOST, help=f"how many (default: {_MOST})"
+    )
     add_parts(parser)
     add_json(parser)
 
@@ -45,7 +47,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         lists = RunLists(session.journals)
-        found = await lists.newest(statuses=_wanted(args.status), limit=max(args.limit, 0))
+        found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
         runs = found[::-1]
         if args.json:
             print_json([_row_json(run) for run in runs])
@@ -54,7 +56,7 @@ def _main(args: argparse.Namespace) -> int:
             length = shortest({*ids, *await lists.beside(ids)})
             print_lines(_table(runs, length, session.journals.folder))
         else:
-            session.say(session.words["no_runs"])
+            session.say(session.words["no_such_runs" if args.status else "no_runs"])
         return Exit.OK
 
     return in_session(args, work, only_reads=True)

@@ -63,9 +63,11 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
     wanted = {each for each in given.status.split(",") if each}
     if "open" in wanted:
         wanted |= {each.value for each in RunStatus if not each.over}
-    unknown = wanted - {each.value for each in RunStatus} - {"open"}
-    if unknown:
-        raise HttpProblem(422, "invalid_input", f"there is no status {min(unknown)!r}")
+    known = ["open", *(each.value for each in RunStatus)]
+    if unknown := wanted.difference(known):
+        hint = f"use {', '.join(known)}, or several of them with commas between"
+        detail = f"there is no status {min(unknown)!r}"
+        raise HttpProblem(422, "invalid_input", detail, hint=hint)
     found = await ask.server_state.smith.runs.lists.newest(
         statuses=wanted, before=given.cursor, text=given.q, limit=given.limit + 1
     )
