@@ -265,7 +265,12 @@ def _body_checker() -> msgspec.json.Decoder[AnyBody]:
 
 def _stand_in(kind: type[Any], value: object) -> object:
     """Reads a sentence; a record was validated when it was made, and need not be made again."""
-    return kind.model_construct() if issubclass(kind, Record) else read_field(kind, value)
+    return _empty(kind) if issubclass(kind, Record) else read_field(kind, value)
+
+
+@cache
+def _empty(kind: type[Record]) -> Record:
+    return kind.model_construct()
 
 
 def stored_event(
