@@ -76,10 +76,11 @@ def store_url(store: str, folder: Path) -> str:
 
 
 def calls_a_plan(
-    store: str, folder: Path, *, at_once: int = PLANS, earlier: int = EARLIER
+    store: str, folder: Path, *, at_once: int = PLANS, earlier: int = EARLIER, same: bool = False
 ) -> float:
     """Python calls a plan, of the main thread, as cProfile counts them, after `earlier` runs.
 
+    The plans differ, unless they are the `same`: one plan that is run again and again.
     Up to ten at once the count on the memory store is the same every time; with more of them, how
     many ends are met by one wake-up depends on the moment.
     """
@@ -88,6 +89,9 @@ def calls_a_plan(
     async def count() -> None:
         async with _warm(store_url(store, folder), earlier) as smith:
             jobs = _jobs(smith, "p")
+            if same:
+                await _run(smith, jobs[:1])
+                jobs = jobs[:1] * PLANS
             with profiler:
                 for place in range(0, PLANS, at_once):
                     await _run(smith, jobs[place : place + at_once])

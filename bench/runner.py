@@ -203,7 +203,11 @@ def _measure(args: argparse.Namespace) -> Facts:
         early = [asyncio.run(first_action(early=True, step_s=pace)) for _ in range(3)]
         _, late = asyncio.run(first_action(early=False, step_s=pace))
         spent = startup(folder, rivals=not args.own)
-        calls = {store: calls_a_plan(store, folder) for store in ("memory", "sqlite")}
+        calls = {
+            f"{store}{', one plan again' if same else ''}": calls_a_plan(store, folder, same=same)
+            for store in ("memory", "sqlite")
+            for same in (False, True)
+        }
         database = server.sql("SHOW server_version").split()[0] if server else ""
     return Facts(
         quick=args.quick,

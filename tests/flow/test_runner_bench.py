@@ -50,7 +50,11 @@ def samples(*, turns: int = 5) -> dict[str, Any]:
         "early": [[0.1, 0.105], [0.1, 0.104]],
         "late": 1.0,
         "startup": startup | {"plansmith runs": [500.0]},
-        "calls": {"memory": 2300.0, "sqlite": 2400.0},
+        "calls": {
+            f"{store}{again}": 2400.0
+            for store in ("memory", "sqlite")
+            for again in ("", ", one plan again")
+        },
         "payload": 170.0,
         "rivals": ["langgraph 1.2.20"],
         "database": "",

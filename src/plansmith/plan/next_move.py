@@ -8,7 +8,7 @@ from typing import Final
 from plansmith.plan.run import Run, RunStatus, StepStatus
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
-_WAITS: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
+_WAITS: Final = (StepStatus.ASKING, StepStatus.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,8 @@ def _before(run: Run) -> Move:
 
 def _under_way(run: Run, *, idle: bool) -> Move:
     """Returns the next move of a run whose steps have begun."""
-    waits = bool(run.questions) or any(step.status in _WAITS for step in run.steps.values())
+    waiting = [name for name, step in run.steps.items() if step.status in _WAITS]
+    waits = bool(run.questions or waiting)
     if waits and (idle or not _can_start(run)):
         return AwaitAnswer(tuple(run.questions), begun=True)
     if run.phase is RunStatus.REPLANNING or idle:
