@@ -23,6 +23,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.plan.limits import Limits
+from plansmith.plan.steps import ToolStep
 from plansmith.plan.times import Times
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.replay.player import replay
@@ -194,6 +195,32 @@ async def test_a_report_does_not_change_with_the_plan_or_the_results_that_somebo
     assert '"temp": 99' not in run.report
     assert EN["lost"] in run.report
     assert (await app.get(run.id)).report == said
+
+
+async def test_reports_are_right_although_one_plan_was_changed_for_each_run(tmp_path: Path) -> None:
+    again = plan({"id": "a", "tool": "look", "inputs": {"city": ""}})
+    [step] = again.steps
+    assert isinstance(step, ToolStep)
+    async with smith(FakeTool("look", {"ok": 1}), store=f"sqlite:///{tmp_path / 'r.db'}") as app:
+        runs = []
+        for city in ("Oslo", "Rome", "Athens"):
+            step.inputs["city"] = city
+            runs.append(await app.run((await app.submit(again)).id))
+        reports = [run.report for run in runs]
+        assert reports == [(await app.get(run.id)).report for run in runs]
+
+
+async def test_an_answer_that_is_changed_later_changes_neither_journal_nor_report() -> None:
+    app = smith()
+    run = await app.run((await app.submit(plan({"id": "q", "question": "Where?"}))).id)
+    place: dict[str, Json] = {"city": "Oslo"}
+    await app.answer(run.id, "q", place, by="ada")
+    place["city"] = "Rome"
+    run = await app.run(run.id)
+    place["city"] = "Athens"
+    assert run.steps["q"].result == {"city": "Oslo"}
+    assert "Oslo" in run.report
+    e.verify_chain([event async for event in app.events(run.id)])
 
 
 async def test_a_report_of_damaged_results_says_so_and_shows_the_others(tmp_path: Path) -> None:

@@ -136,8 +136,9 @@ class ReportText:
         self._text, self._make = text, make
 
     def __str__(self) -> str:
-        if self._make is not None:
-            self._text, self._make = self._make(), None
+        make = self._make  # another thread may be reading it too
+        if make is not None:
+            self._text, self._make = make(), None
         return self._text
 
     # Runs are compared and shown without their reports.

@@ -12,6 +12,7 @@ from plansmith.engine.journal import load_results, results_left, whole_run
 from plansmith.engine.requested import missing_in
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
+from plansmith.plan.chain import moment
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
@@ -143,7 +144,22 @@ def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -
         for name, state in run.steps.items()
         if name in results and _is_recorded(results[name], state)
     }
-    return to_markdown(final_report(run, kept, events))
+    return to_markdown(final_report(run, kept, [_as_written(event) for event in events]))
+
+
+def _as_written(event: e.Event) -> e.Event:
+    """Reads an event again: whoever gave or got its plan or answer may have changed it in place."""
+    if event.body.only_texts:
+        return event
+    return e.stored_event(
+        run=event.run,
+        number=event.number,
+        at=moment(event.at),
+        by=event.by_text,
+        body=event.body_text,
+        before=event.before,
+        hash=event.hash,
+    )
 
 
 def _is_recorded(result: Json, state: StepState) -> bool:

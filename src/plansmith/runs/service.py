@@ -21,6 +21,8 @@ from plansmith.errors import (
 )
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.data import content_of
+from plansmith.plan.event_body import need_plain
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
@@ -304,6 +306,8 @@ class RunService:
         why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
         if why:
             raise Refused(f"{question!r} is not for programs to answer: {why}", hint=ONLY_PERSONS)
+        need_plain(value)
+        value = content_of(value).value()  # the caller may change its own later
         answered = e.QuestionAnswered(question=question, answer=value)
         settled = settle(asked, value, run=journal.run, known=known)
         await append_decision(journal, answered, *settled, by=by, values=[value])
