@@ -8,7 +8,7 @@ from typing import Final
 from bench.profile import SHOWN, calls_a_plan, calls_by_stage
 
 # Of a plan of ten steps on the memory store; lower it when the runner becomes cheaper.
-MOST_CALLS: Final = 17_800
+MOST_CALLS: Final = 5_900
 AT_ONCE: Final = 10
 
 
