@@ -408,6 +408,7 @@ def test_a_journal_is_verified_and_an_altered_one_is_found(
     connection.close()
     code, out, _ = cli("verify", "--all")
     assert (code, out.startswith("error: ")) == (1, True)
+    assert json.loads(cli("runs", "--json")[1])[0]["damage"], "lists tell of what verify found"
     assert cli("doctor", "--json")[0] == 1
 
 

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -73,12 +72,10 @@ async def verify(store: PlanStore, run: str) -> int:
 
 
 async def _verified(store: PlanStore, run: str) -> Journal:
-    journal = Journal(run, store=store, clock=SystemClock())
-    await journal.catch_up()
+    # If it is damaged, lists tell of that from now on.
+    journal = await Journals(store=store, clock=SystemClock()).load(run)
     journal.need_sound()
     events = journal.events
-    if not events:
-        raise JournalDamaged(f"there is no run {run}", hint="`plansmith runs` lists them")
     verify_chain(events)
     for event in events:
         if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
@@ -110,8 +107,6 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
             found = await (await _verified(examined, each.run)).summary()
         except PlansmithError as error:
             damaged.append(_error(f"run {each.run}", error))
-            with suppress(PlansmithError):  # lists tell of the damage from now on
-                await Journals(store=examined, clock=SystemClock()).load(each.run)
         else:
             wrong += [] if _agrees(each, found) else [(each.last, found)]
     summary = f"{len(some)} of {count} runs verified, {len(damaged)} damaged"

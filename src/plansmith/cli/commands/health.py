@@ -19,7 +19,7 @@ from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import ModelSettings
-from plansmith.errors import JournalError, Misconfigured
+from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.text import safe
 
@@ -44,7 +44,7 @@ async def _verify_runs(args: argparse.Namespace) -> int:
         for run_id in ids:
             try:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
-            except JournalError as error:
+            except PlansmithError as error:
                 rows.append({"run": run_id, "events": 0, "damage": str(error)})
         missing = await missing_runs(store) if args.all else []
         damages = [f"{each.message} ({each.hint})" for each in missing]

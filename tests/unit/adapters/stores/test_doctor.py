@@ -10,7 +10,7 @@ from tests.contract.durable_stores import finished_run
 from plansmith.adapters.stores.doctor import Finding, diagnose, verify
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.errors import JournalDamaged
+from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.testing.contracts import journal
 
 EARLIER = Path(__file__).parents[3] / "replay" / "store-0.1.db"
@@ -85,5 +85,5 @@ async def test_a_run_is_verified_with_the_results_it_mentions() -> None:
         await verify(store, "a")
     await store.put("result")
     assert await verify(store, "a") == 3
-    with pytest.raises(JournalDamaged, match="no run"):
+    with pytest.raises(PlansmithError, match="no run"):
         await verify(store, "unknown")
