@@ -38,7 +38,9 @@ those. New beside them: one plan 100 times, and functions without `async`.
 Ready to use is `from plansmith import Plansmith; Plansmith(store='memory')`; it was the import
 alone.
 
-A run of 1,000 steps is resumed twice and 1,000 open runs two or three times, on one store.
+A run of 1,000 steps is resumed twice and 1,000 open runs two or three times, on one store. The
+resume of 1,000 steps begins when the code is loaded, as it does for the peers; 1,000 open runs and
+the cold start count from the start of the process.
 """
 CHANGED: Final = tuple(" ".join(each.split()) for each in _CHANGED.split("\n\n"))
 

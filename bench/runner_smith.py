@@ -21,6 +21,11 @@ def plain(step: str, seconds: float, needs: list[str]) -> str:
     return step
 
 
+@tool(effect="read")
+async def idle() -> None:
+    """Does nothing."""
+
+
 @tool(effect="write")
 async def write(step: str) -> str:
     """Changes something, so that a person is asked first."""
@@ -32,6 +37,14 @@ class Smith:
 
     def __init__(self, store: str, width: int) -> None:
         self._smith = Plansmith(tools=[work, plain, write], store=store, limits=Limits(width=width))
+
+    async def load_code(self) -> None:
+        """Runs a plan in memory, since Plansmith loads its code when it is first used."""
+        async with Plansmith(tools=[idle], store="memory") as smith:
+            run = await smith.submit(
+                _plan({"goal": "load", "steps": [{"id": "s", "tool": "idle"}]})
+            )
+            await smith.run(run.id)
 
     async def start(self) -> None: ...
 

