@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +359,41 @@ async def test_a_reason_or_a_person_that_is_no_text_is_refused_and_damages_no_ru
         assert read.status is RunStatus.ASKING
         await other.answer(known, "q", "x", by="ada")
         assert (await other.run(known)).status is RunStatus.DONE
+
+
+class Raced(MemoryStore):
+    """A store in which somebody else writes right before an event of one type."""
+
+    def __init__(self, kind: str, first: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._kind = kind
+        self._first: Callable[[], Awaitable[None]] | None = first
+
+    async def append(self, events: Sequence[e.Event], *args: Any, **more: Any) -> None:
+        if self._first is not None and events[-1].body.type == self._kind:
+            first, self._first = self._first, None
+            await first()
+        await super().append(events, *args, **more)
+
+
+@pytest.mark.parametrize("word", ["pause", "cancel"])
+async def test_a_pause_or_a_cancel_from_elsewhere_is_kept_although_the_run_writes_meanwhile(
+    word: str,
+) -> None:
+    world = World()
+
+    async def let_the_step_end() -> None:
+        world.go.set()
+        await execution
+
+    kind = "run_paused" if word == "pause" else "cancel_asked"
+    store = Raced(kind, let_the_step_end)
+    here, elsewhere = Plansmith(tools=[world], store=store), Plansmith(store=store)
+    steps = {"id": "a", "tool": "slow_look"}, {"id": "q", "question": "Which?", "after": ["a"]}
+    run = await here.submit(plan(*steps))
+    execution = asyncio.ensure_future(here.run(run.id))
+    await world.began.wait()
+    stopped = await getattr(elsewhere, word)(run.id, by="bob", reason="wait")
+    assert stopped.status is (RunStatus.PAUSED if word == "pause" else RunStatus.CANCELLED)
+    assert (await execution).status is RunStatus.ASKING
+    assert stopped.steps["a"].status is StepStatus.DONE
