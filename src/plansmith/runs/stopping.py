@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import NOT_BEGUN, behind
+from plansmith.engine.answers import NOT_BEGUN, Known, behind, settle
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
@@ -28,14 +28,34 @@ class LeftOut(NamedTuple):
     with_it: tuple[str, ...] = ()
 
 
-async def append_decision(
-    journal: Journal, *bodies: e.AnyBody, by: e.Who, values: Sequence[Json] = ()
-) -> None:
+async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> None:
     """Writes a decision; refuses it if someone else changed the run first."""
     try:
-        await journal.append(*bodies, by=e.actor(by), values=values)
+        await journal.append(*bodies, by=e.actor(by))
     except StaleWriter:
         raise StaleDecision(f"someone else decided about run {journal.id} first") from None
+
+
+async def append_answer(
+    journal: Journal, asked: e.QuestionAsked, value: Json, *, known: Known, by: e.Who
+) -> None:
+    """Writes an answer, although other steps of the run may go on meanwhile.
+
+    Refuses it if someone else answered the question or changed the plan first.
+    """
+    plan = journal.plan_hash
+    while True:
+        answered = e.QuestionAnswered(question=asked.question, answer=value)
+        settled = settle(asked, value, run=journal.run, known=known)
+        try:
+            await journal.append(answered, *settled, by=e.actor(by), values=[value])
+        except StaleWriter:
+            await journal.catch_up()
+            if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
+                why = f"someone else decided about run {journal.id} first"
+                raise StaleDecision(why) from None
+        else:
+            return
 
 
 class RunStopping:
