@@ -201,7 +201,7 @@ async def test_reports_are_right_although_one_plan_was_changed_for_each_run(tmp_
     again = plan({"id": "a", "tool": "look", "inputs": {"city": ""}})
     [step] = again.steps
     assert isinstance(step, ToolStep)
-    async with smith(FakeTool("look", {"ok": 1}), store=f"sqlite:///{tmp_path / 'r.db'}") as app:
+    async with smith(FakeTool("look", ["ok"]), store=f"sqlite:///{tmp_path / 'r.db'}") as app:
         runs = []
         for city in ("Oslo", "Rome", "Athens"):
             step.inputs["city"] = city

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
-from plansmith.errors import EventMisfit, Refused, ToolFailed
+from plansmith.errors import EventMisfit, Refused, StaleDecision, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -359,3 +359,74 @@ async def test_a_reason_or_a_person_that_is_no_text_is_refused_and_damages_no_ru
         assert read.status is RunStatus.ASKING
         await other.answer(known, "q", "x", by="ada")
         assert (await other.run(known)).status is RunStatus.DONE
+
+
+class Raced(MemoryStore):
+    """A store in which somebody else writes right before an event of one type."""
+
+    def __init__(self, kind: str, first: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._kind = kind
+        self._first: Callable[[], Awaitable[None]] | None = first
+
+    async def append(self, events: Sequence[e.Event], *args: Any, **more: Any) -> None:
+        if self._first is not None and events[-1].body.type == self._kind:
+            first, self._first = self._first, None
+            await first()
+        await super().append(events, *args, **more)
+
+
+@pytest.mark.parametrize("word", ["pause", "cancel"])
+async def test_a_pause_or_a_cancel_from_elsewhere_is_kept_although_the_run_writes_meanwhile(
+    word: str,
+) -> None:
+    world = World()
+
+    async def let_the_step_end() -> None:
+        world.go.set()
+        await execution
+
+    kind = "run_paused" if word == "pause" else "cancel_asked"
+    store = Raced(kind, let_the_step_end)
+    here, elsewhere = Plansmith(tools=[world], store=store), Plansmith(store=store)
+    steps = {"id": "a", "tool": "slow_look"}, {"id": "q", "question": "Which?", "after": ["a"]}
+    run = await here.submit(plan(*steps))
+    execution = asyncio.ensure_future(here.run(run.id))
+    await world.began.wait()
+    stopped = await getattr(elsewhere, word)(run.id, by="bob", reason="wait")
+    assert stopped.status is (RunStatus.PAUSED if word == "pause" else RunStatus.CANCELLED)
+    assert (await execution).status is RunStatus.ASKING
+    assert stopped.steps["a"].status is StepStatus.DONE
+
+
+async def test_an_answer_is_kept_although_another_step_of_the_run_ends_meanwhile() -> None:
+    world = World()
+
+    async def let_the_step_end() -> None:
+        world.go.set()
+        await execution
+
+    store = Raced("step_done", let_the_step_end)
+    here, elsewhere = Plansmith(tools=[world], store=store), Plansmith(store=store)
+    run = await here.submit(
+        plan({"id": "q", "question": "Which?"}, {"id": "a", "tool": "slow_look"})
+    )
+    execution = asyncio.ensure_future(here.run(run.id))
+    await world.began.wait()
+    answered = await elsewhere.answer(run.id, "q", "this", by="bob")
+    assert answered.steps["q"].result == "this"
+    assert answered.steps["a"].status is StepStatus.DONE
+    assert (await here.run(run.id)).status is RunStatus.DONE
+
+
+async def test_an_answer_is_refused_if_someone_else_answers_meanwhile() -> None:
+    async def answer_first() -> None:
+        await here.answer(run.id, "q", "mine", by="ada")
+
+    store = Raced("step_done", answer_first)
+    here, elsewhere = Plansmith(store=store), Plansmith(store=store)
+    run = await here.run((await here.submit(plan({"id": "q", "question": "Which?"}))).id)
+    with pytest.raises(StaleDecision, match="someone else"):
+        await elsewhere.answer(run.id, "q", "yours", by="bob")
+    run = await here.run(run.id)
+    assert run.steps["q"].result == "mine"

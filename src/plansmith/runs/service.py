@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
+from plansmith.engine.answers import ONLY_PERSONS, expired, why_not
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.requested import asking_about_missing, missing_in
 from plansmith.errors import (
@@ -35,7 +35,7 @@ from plansmith.runs.journals import Journals, run_created
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping, append_decision
+from plansmith.runs.stopping import RunStopping, append_answer, append_decision
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
@@ -308,9 +308,7 @@ class RunService:
             raise Refused(f"{question!r} is not for programs to answer: {why}", hint=ONLY_PERSONS)
         need_plain(value)
         value = content_of(value).value()  # the caller may change its own later
-        answered = e.QuestionAnswered(question=question, answer=value)
-        settled = settle(asked, value, run=journal.run, known=known)
-        await append_decision(journal, answered, *settled, by=by, values=[value])
+        await append_answer(journal, asked, value, known=known, by=by)
         if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:

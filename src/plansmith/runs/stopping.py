@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import NOT_BEGUN, behind
+from plansmith.engine.answers import NOT_BEGUN, Known, behind, settle
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
@@ -28,14 +28,34 @@ class LeftOut(NamedTuple):
     with_it: tuple[str, ...] = ()
 
 
-async def append_decision(
-    journal: Journal, *bodies: e.AnyBody, by: e.Who, values: Sequence[Json] = ()
-) -> None:
+async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> None:
     """Writes a decision; refuses it if someone else changed the run first."""
     try:
-        await journal.append(*bodies, by=e.actor(by), values=values)
+        await journal.append(*bodies, by=e.actor(by))
     except StaleWriter:
         raise StaleDecision(f"someone else decided about run {journal.id} first") from None
+
+
+async def append_answer(
+    journal: Journal, asked: e.QuestionAsked, value: Json, *, known: Known, by: e.Who
+) -> None:
+    """Writes an answer, although other steps of the run may go on meanwhile.
+
+    Refuses it if someone else answered the question or changed the plan first.
+    """
+    plan = journal.plan_hash
+    while True:
+        answered = e.QuestionAnswered(question=asked.question, answer=value)
+        settled = settle(asked, value, run=journal.run, known=known)
+        try:
+            await journal.append(answered, *settled, by=e.actor(by), values=[value])
+        except StaleWriter:
+            await journal.catch_up()
+            if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
+                why = f"someone else decided about run {journal.id} first"
+                raise StaleDecision(why) from None
+        else:
+            return
 
 
 class RunStopping:
@@ -54,8 +74,8 @@ class RunStopping:
             run_id, lambda executor: executor.cancel(e.actor(by), reason)
         )
         journal = await self._journals.load(run_id)
-        if not journal.run.status.over and not journal.run.cancel_asked:
-            await append_decision(journal, e.CancelAsked(reason=reason), by=by)
+        asked = e.CancelAsked(reason=reason)
+        if await _instruct(journal, asked, by, lambda run: not run.cancel_asked):
             await self._let_others_end(journal)
         while not journal.run.status.over:
             try:
@@ -79,29 +99,21 @@ class RunStopping:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
         await self.execution.interrupt(run_id, lambda executor: executor.pause(e.actor(by), reason))
         journal = await self._journals.load(run_id)
-        if not journal.run.status.over and not journal.run.paused:
-            await journal.append(e.RunPaused(reason=reason), by=e.actor(by))
+        await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused)
         return await self._journals.whole(journal)
 
     async def resume(self, run_id: str, *, by: e.Who = "") -> Run:
         """Ends the pause of a run; call `run` to execute it."""
         journal = await self._journals.own(run_id)
-        if not journal.run.paused:
+        if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused):
             raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
-        await journal.append(e.RunResumed(), by=e.actor(by))
         return await self._journals.whole(journal)
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
         """Pauses a run without waiting for running calls; the executing process obeys."""
-        while True:
-            journal = await self._journals.load(run_id)
-            if journal.run.status.over or journal.run.paused:
-                raise Refused(f"run {run_id} is {journal.run.status}")
-            try:
-                await journal.append(e.RunPaused(reason=reason), by=e.actor(by))
-            except StaleWriter:
-                continue  # the run went on meanwhile: try again
-            return
+        journal = await self._journals.load(run_id)
+        if not await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused):
+            raise Refused(f"run {run_id} is {journal.run.status}")
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
@@ -118,6 +130,23 @@ class RunStopping:
             except StaleWriter:
                 continue  # the run went on meanwhile: the step may have started
             return LeftOut(step, with_it)
+
+
+async def _instruct(
+    journal: Journal, body: e.AnyBody, by: e.Who, is_wanted: Callable[[Run], bool]
+) -> bool:
+    """Writes what the executing process will obey, although that one writes at the same time.
+
+    Returns false if the run is over, or if it is not wanted any more.
+    """
+    while not journal.run.status.over and is_wanted(journal.run):
+        try:
+            await journal.append(body, by=e.actor(by))
+        except StaleWriter:
+            await journal.catch_up()
+        else:
+            return True
+    return False
 
 
 def _check_can_skip(run: Run, step: str) -> None:
