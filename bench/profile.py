@@ -230,7 +230,8 @@ def _sampling(spent: dict[str, float]) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
         take(0, None)
-        spent[THREADS] += time.process_time() - last - start
+        # The two clocks are read one after the other: without other threads it may be below 0.
+        spent[THREADS] += max(time.process_time() - last - start, 0.0)
 
 
 def table(found: Mapping[str, Profile]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -140,6 +141,20 @@ async def test_a_plan_with_errors_is_not_taken() -> None:
     with pytest.raises(InvalidPlan, match="PS101"):
         await app.submit(plan(step("a", "no_such_tool")))
     assert await app.runs() == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_run_that_several_callers_run_at_once_is_over_for_all_of_them(
+    kind: str, tmp_path: Path
+) -> None:
+    source = FakeTools(FakeTool("look", [lambda _: "seen"]))
+    store = "memory" if kind == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(tools=[source], store=store) as app:
+        for _ in range(3):
+            run = await app.submit(plan(step("a"), step("b", after=["a"])))
+            runs = await asyncio.gather(*(app.run(run.id) for _ in range(3)))
+            assert [each.status for each in runs] == [RunStatus.DONE] * 3
+    assert len(source.calls) == 6
 
 
 async def test_the_error_of_an_unusable_plan_names_the_step_and_what_is_probably_meant() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_results
@@ -49,6 +50,7 @@ class RunExecution:
         self._budgets = budgets
         self._active: dict[str, tuple[Executor, asyncio.Future[Run]]] = {}
         self._interrupted: set[str] = set()
+        self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
         """Returns the task that executes a run in this process, if any."""
@@ -64,7 +66,9 @@ class RunExecution:
 
     async def begin(self, journal: Journal) -> asyncio.Future[Run] | None:
         """Claims a run and starts to execute it; None if it cannot go on any more."""
-        async with self._journals.owners.owning(journal.id):
+        # Of several calls at once, one begins, and the others find what it has begun.
+        lock = self._beginning.setdefault(journal.id, asyncio.Lock())
+        async with lock, self._journals.owners.owning(journal.id):
             can_go_on = not await journal.catch_up() or may_execute(journal.run)
             return await self._begin(journal) if can_go_on else None
 

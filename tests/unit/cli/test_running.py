@@ -362,6 +362,18 @@ def test_events_of_a_run_that_waits_are_told_too(cli: Cli, write: Write) -> None
     assert (code, again) == (5, out)
 
 
+def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(
+    cli: Cli, write: Write
+) -> None:
+    cli("run", write(NOTE), *PY)
+    code, _, err = cli("approve", "last", shown(cli)["hash"])
+    assert (code, "does not cover how these tools are defined" in err) == (0, True)
+    assert "not known here: note" in err
+    cli("run", write(NOTE), *PY)
+    code, _, err = cli("approve", "last", shown(cli)["hash"], *PY)
+    assert (code, "does not cover" in err) == (0, False)
+
+
 def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:
     assert "there are no runs" in cli("runs")[2]
     assert cli("show", "last")[0] == 2

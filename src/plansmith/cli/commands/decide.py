@@ -38,6 +38,8 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import in_language
+from plansmith.plan.steps import ToolStep
+from plansmith.review.policy import active_steps
 from plansmith.text import safe
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
@@ -82,7 +84,7 @@ def _configure_approve(parser: argparse.ArgumentParser) -> None:
 def _approve(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
         if args.hash:
-            return await session.smith.decide(run.id, approve=args.hash, by=session.by)
+            return await _approved(session, run, args.hash)
         move = next_move(run)
         if not isinstance(move, AwaitReview):
             raise Refused(f"run {run.id} does not wait for approval: it is {run.status}")
@@ -91,12 +93,23 @@ def _approve(args: argparse.Namespace) -> int:
         if session.has_person:
             typed = ask_line(session.words["approve_only"])
             if read_choice(typed or "").kind == "yes":
-                return await session.smith.decide(run.id, approve=move.hash, by=session.by)
+                return await _approved(session, run, move.hash)
             session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
         session.say(*waiting_lines(run, session))
         return None
 
     return _do(args, act)
+
+
+async def _approved(session: Session, run: Run, digest: str) -> Run:
+    """Approves a plan; names the tools whose definitions the approval cannot cover."""
+    run = await session.smith.decide(run.id, approve=digest, by=session.by)
+    steps = active_steps(run.plan, run.templates) if run.plan else ()
+    called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))
+    unknown = [safe(name) for name in called if name not in run.approved_tools]
+    if unknown:
+        session.say(session.words["not_covered"].format(names=", ".join(unknown)))
+    return run
 
 
 def _reject(args: argparse.Namespace) -> int:
