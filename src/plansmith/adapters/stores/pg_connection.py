@@ -91,7 +91,9 @@ class Connection:
                     self._dsn, autocommit=True, connect_timeout=10
                 )
                 try:
-                    await connection.execute("SET search_path TO plansmith")
+                    # Our statements are short. On tables that were not analysed yet the server
+                    # overrates them, and would compile them for seconds.
+                    await connection.execute("SET search_path TO plansmith; SET jit TO off")
                     if self._migrating and not self._was_open:
                         await migrate_postgres(connection)
                 except BaseException:
