@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal, get_args, cast
 
 from plansmith.plan.event_body import (
     Count,
@@ -39,7 +39,7 @@ Who = str | Actor
 
 def actor(who: Who) -> Actor:
     """Returns the actor for a name (a person) or an actor (unchanged)."""
-    given: object = who  # a program may give anything
+    given = cast("object", who)  # a program may give anything
     if isinstance(given, Actor):
         return given
     if not isinstance(given, str):
