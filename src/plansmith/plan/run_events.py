@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args, cast
+from typing import Final, Literal, cast, get_args
 
 from plansmith.plan.event_body import (
     Count,
