@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import cProfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -430,3 +431,18 @@ async def test_an_answer_is_refused_if_someone_else_answers_meanwhile() -> None:
         await elsewhere.answer(run.id, "q", "yours", by="bob")
     run = await here.run(run.id)
     assert run.steps["q"].result == "mine"
+
+
+async def calls_of_a_cancel(steps: int) -> int:
+    app = Plansmith(tools=[World()])
+    run = await app.submit(plan(*({"id": f"s{n}", "tool": "look"} for n in range(steps))))
+    profile = cProfile.Profile()
+    profile.enable()
+    await app.cancel(run.id, by="ada")
+    profile.disable()
+    return sum(each.callcount for each in profile.getstats())
+
+
+async def test_a_cancel_of_twice_the_steps_costs_twice_the_python_calls() -> None:
+    await calls_of_a_cancel(10)
+    assert await calls_of_a_cancel(400) < 2.5 * await calls_of_a_cancel(200)
