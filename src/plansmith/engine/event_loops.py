@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,7 +32,7 @@ class PerLoop(Generic[_T]):
         return found
 
 
-class Deadline:
+class Deadline(ABC):
     """Something that happens some seconds after it was added, unless it is removed before."""
 
     __slots__ = ("at", "seconds")
@@ -39,9 +40,9 @@ class Deadline:
     seconds: float
     at: float
 
+    @abstractmethod
     def expire(self) -> None:
         """Is called when the time is over."""
-        raise NotImplementedError
 
 
 class Deadlines:

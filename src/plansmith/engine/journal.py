@@ -150,7 +150,7 @@ class Journal:
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
         events = self._next_events(entries, at)
-        known = self._fold.run
+        last = self.events[-1] if self.events else None
         ahead, (status, summary) = self._looked_ahead(events)
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
@@ -159,7 +159,8 @@ class Journal:
         except StaleWriter:
             await self._check_others_wrote()
             raise
-        if self._fold.run is known:  # else it has caught up with what it wrote itself
+        # Whoever caught up meanwhile has read them back already.
+        if (self.events[-1] if self.events else None) is last:
             self._fold.adopt(ahead)
             self.events += events
             self._summary = summary or self._summary

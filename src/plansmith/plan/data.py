@@ -253,6 +253,14 @@ def _located_flaws(value: object) -> Iterator[Flaw]:
             yield flaw
 
 
+def need_plain(value: object) -> None:
+    """Raises `ValueError` for a value that JSON cannot hold."""
+    flaw = next(flaws(value), None)
+    if flaw is not None:
+        place = ".".join(map(str, flaw.path))
+        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
+
+
 def _key_flaw(key: object, path: Path) -> Flaw | None:
     if not isinstance(key, str):
         return Flaw("kind", path, Sentence("json.key_not_text", key=repr(key)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from plansmith.plan.data import Json, Record, as_plain, canonical_json, flaws, may_differ
+from plansmith.plan.data import Json, Record, as_plain, canonical_json, may_differ
 from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class Fields(msgspec.Struct, frozen=True, kw_only=True):
+class FrozenStruct(msgspec.Struct, frozen=True, kw_only=True):
     """An immutable value that costs little to make; nothing is validated when it is made."""
 
     def replace(self, **changes: Any) -> Self:
@@ -47,7 +47,7 @@ def _type_name(name: str) -> str:
 
 
 class EventBody(
-    Fields,
+    FrozenStruct,
     frozen=True,
     kw_only=True,
     omit_defaults=True,
@@ -61,7 +61,7 @@ class EventBody(
     """
 
     type: ClassVar[str]
-    # Fields whose default may have equals that are other objects; set once all are defined.
+    # FrozenStruct whose default may have equals that are other objects; set once all are defined.
     compared: ClassVar[tuple[tuple[str, object], ...]] = ()
     # Whether all fields are texts and whole numbers, which every encoder writes alike.
     only_texts: ClassVar[bool] = False
@@ -132,14 +132,6 @@ def read_field(kind: type[Any], value: object) -> object:
     if issubclass(kind, Record):
         return kind.model_validate(value)
     raise TypeError(f"a field of the type {kind.__name__} cannot be read")
-
-
-def need_plain(value: object) -> None:
-    """Raises `ValueError` for a value that JSON cannot hold."""
-    flaw = next(flaws(value), None)
-    if flaw is not None:
-        place = ".".join(map(str, flaw.path))
-        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
 
 
 def _write_text(value: object) -> object:

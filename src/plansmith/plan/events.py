@@ -13,7 +13,13 @@ import msgspec
 from plansmith.errors import EventMisfit, JournalDamaged
 from plansmith.plan.chain import EVENT_TEXT, hash_of, moment, run_text
 from plansmith.plan.data import Instant, Json, Record, as_plain, canonical_json, read_canonical
-from plansmith.plan.event_body import EventBody, Fields, compare_defaults, encode_body, read_field
+from plansmith.plan.event_body import (
+    EventBody,
+    FrozenStruct,
+    compare_defaults,
+    encode_body,
+    read_field,
+)
 from plansmith.plan.planning_events import (
     PlanningFailed,
     PlanOrigin,
@@ -145,7 +151,7 @@ EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
 compare_defaults(EVENT_TYPES)
 
 
-class Event(Fields, frozen=True, kw_only=True, eq=False):
+class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
     """One entry of a run's journal, with the texts of its body and actor as they are stored."""
 
     run: str

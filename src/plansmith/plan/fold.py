@@ -123,7 +123,7 @@ class RunFold(StepsFold):
         try:
             for event in events:
                 self._apply(event)
-        except JournalDamaged:
+        except BaseException:
             self.become(before)
             raise
         after: State = (

@@ -12,7 +12,7 @@ import msgspec
 
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
-from plansmith.plan.event_body import Fields
+from plansmith.plan.event_body import FrozenStruct
 from plansmith.plan.events import Event, LimitName, QuestionAsked, StepAdvised, StepReplied
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
@@ -77,7 +77,7 @@ class Made(NamedTuple):
     result: str
 
 
-class StepState(Fields, frozen=True):
+class StepState(FrozenStruct, frozen=True):
     """The state of one step; `result` is filled in by whoever reads the store.
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
@@ -114,7 +114,7 @@ class Covered(NamedTuple):
     templates: Mapping[str, Plan]
 
 
-class Prefetch(Fields, frozen=True, kw_only=True):
+class Prefetch(FrozenStruct, frozen=True, kw_only=True):
     """A read made before its plan was complete; `step` is the step that uses its result."""
 
     tool: str
@@ -155,7 +155,7 @@ class ReportText:
 _NO_REPORT: Final = ReportText()
 
 
-class Run(Fields, frozen=True, kw_only=True):
+class Run(FrozenStruct, frozen=True, kw_only=True):
     """The state of a run after its last event; made by `fold`.
 
     `covered` is the plan that a person approved last, or that the policy let run without approval;

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Final, Literal, cast, get_args
 
+from plansmith.plan.data import need_plain
 from plansmith.plan.event_body import (
     Count,
     EventBody,
-    Fields,
+    FrozenStruct,
     JsonField,
     Moment,
     ShownField,
-    need_plain,
 )
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 
 
-class Actor(Fields, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Actor(
+    FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """Who caused an event; what a `program` does never counts as done by a person."""
 
     kind: Literal["person", "program", "model", "system"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from plansmith.plan.data import need_plain
 from plansmith.plan.event_body import (
     Count,
     EventBody,
@@ -11,7 +12,6 @@ from plansmith.plan.event_body import (
     Moment,
     Positive,
     ShownField,
-    need_plain,
 )
 
 

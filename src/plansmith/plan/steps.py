@@ -16,21 +16,18 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, flaws, kept_property
+from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property, need_plain
 from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, collect
 
 
 def _plain(value: object) -> object:
     """Refuses values that JSON cannot hold, before pydantic converts them."""
-    flaw = next(flaws(value), None)
-    if flaw is not None:
-        place = ".".join(map(str, flaw.path))
-        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
+    need_plain(value)
     return value
 
 
 def _text(value: str) -> str:
-    _plain(value)
+    need_plain(value)
     return value
 
 

@@ -21,8 +21,7 @@ from plansmith.errors import (
 )
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import content_of
-from plansmith.plan.event_body import need_plain
+from plansmith.plan.data import content_of, need_plain
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
