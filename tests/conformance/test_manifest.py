@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KINDS = {"fact", "decision", "defect", "wish", "shape", "document"}
 SYSTEMS = {"sage", "valuecell", "openmanus", "deerflow", "spring"}
+COUNTS = {"sage": 41, "valuecell": 48, "openmanus": 45, "deerflow": 44, "spring": 45}
 FIELDS = {"id", "kind", "says", "tests"}
 
 
@@ -24,9 +25,16 @@ def requirements() -> list[dict[str, Any]]:
     return rows
 
 
+def facts(system: str) -> list[dict[str, Any]]:
+    table = tomllib.loads((HERE / "facts" / f"{system}.toml").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = table["fact"]
+    return rows
+
+
 def named() -> set[str]:
-    """The ids of all tests that the manifest names."""
-    return {f"tests/{test}" for row in requirements() for test in row["tests"]}
+    """The ids of all tests that the manifest and the facts name."""
+    rows = [*requirements(), *(row for system in SYSTEMS for row in facts(system))]
+    return {f"tests/{test}" for row in rows for test in row["tests"]}
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +74,14 @@ def test_no_test_of_a_system_stands_without_a_requirement(collected: set[str]) -
     modules = {f"tests/conformance/test_{name}.py" for name in names}
     extra = {each for each in collected if each.split("::")[0] in modules} - named()
     assert extra == set()
+
+
+@pytest.mark.parametrize("system", sorted(SYSTEMS))
+def test_every_fact_of_a_system_has_a_test_and_a_verdict(system: str, collected: set[str]) -> None:
+    rows = facts(system)
+    assert len(rows) == len({row["says"] for row in rows}) == COUNTS[system]
+    assert {row["verdict"] for row in rows} <= {"works", "decision"}
+    assert [row["says"] for row in rows if not row["tests"]] == []
+    assert {f"tests/{test}" for row in rows for test in row["tests"]} - collected == set()
+    decided = [row for row in rows if row["verdict"] == "decision"]
+    assert [row["says"] for row in decided if not row.get("decision")] == []
