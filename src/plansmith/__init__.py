@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.dialects.native import read_plan
     from plansmith.errors import PlansmithError
+    from plansmith.models import model
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
     from plansmith.plan.diff import apply_diff, diff_plans, merge_plans
     from plansmith.plan.fold import fold
@@ -39,6 +40,7 @@ __all__ = [
     "diff_plans",
     "fold",
     "merge_plans",
+    "model",
     "plan_hash",
     "read_json",
     "read_plan",
@@ -62,6 +64,7 @@ _HOMES = {
     "diff_plans": "plan.diff",
     "fold": "plan.fold",
     "merge_plans": "plan.diff",
+    "model": "models",
     "plan_hash": "plan.plan",
     "read_json": "planner.parse.read",
     "read_plan": "dialects.native",

@@ -22,6 +22,7 @@ from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.app import Plansmith
 from plansmith.config import BuiltinSettings, Settings, load_settings
 from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.models import make_model
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team
@@ -41,7 +42,6 @@ from plansmith.ports import (
 from plansmith.wiring import (
     Parts,
     known_agents,
-    make_model,
     make_servers,
     make_smith,
     make_sources,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Final, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
@@ -15,27 +15,16 @@ from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith, ToolLike
-from plansmith.config import ModelSettings, Settings, data_folder, load_settings
+from plansmith.config import Settings, data_folder, load_settings
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
 from plansmith.lazy import lazy_modules
+from plansmith.models import make_model
 from plansmith.runs.options import Options
 
 if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
     from plansmith.adapters.agents.a2a import registry
     from plansmith.adapters.context import documents as document_files
-    from plansmith.adapters.models import (
-        choose,
-        demo,
-        fact_checked,
-        provider,
-        recorded,
-        rules,
-        wrappers,
-    )
-    from plansmith.adapters.models.local import embedded
-    from plansmith.adapters.models.local import files as model_files
-    from plansmith.adapters.models.provider_output import Mode
     from plansmith.adapters.ranking import minilm
     from plansmith.adapters.tools import builtin, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
@@ -58,22 +47,13 @@ else:
         globals(),
         agent_book="plansmith.adapters.agents.a2a.book",
         builtin="plansmith.adapters.tools.builtin",
-        choose="plansmith.adapters.models.choose",
-        demo="plansmith.adapters.models.demo",
         document_files="plansmith.adapters.context.documents",
-        embedded="plansmith.adapters.models.local.embedded",
-        fact_checked="plansmith.adapters.models.fact_checked",
         functions="plansmith.adapters.tools.functions",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         minilm="plansmith.adapters.ranking.minilm",
-        model_files="plansmith.adapters.models.local.files",
-        provider="plansmith.adapters.models.provider",
-        recorded="plansmith.adapters.models.recorded",
         registry="plansmith.adapters.agents.a2a.registry",
-        rules="plansmith.adapters.models.rules",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
-        wrappers="plansmith.adapters.models.wrappers",
     )
 
 
@@ -85,74 +65,6 @@ class Parts(Options, total=False):
     agents: Sequence[Agent]
     store: str | PlanStore
     clock: Clock
-
-
-def make_model(settings: ModelSettings, *, clock: Clock, tell: Tell = lambda _: None) -> ChatModel:
-    """Makes the model that the settings name, with retries and limits on time and length.
-
-    Nothing is contacted before the first call, so a wrong key or name does not stop the start.
-    `tell` receives which model was found when the settings say `auto`.
-    """
-    name = settings.model
-    if name == "demo":
-        return demo.demo_model()
-    if name == "rules":
-        return rules.rules_model()
-    if name == "auto":
-        return _auto(settings, clock=clock, tell=tell)
-    if name == "local" or name.startswith("local:"):
-        return embedded.embedded_model(name.removeprefix("local").removeprefix(":"))
-    if name.startswith("recorded:"):
-        path = Path(name.removeprefix("recorded:"))
-        if not path.is_file():
-            raise Misconfigured(f"there is no recording {path}", hint="check the path")
-        return recorded.RecordedModel(path)
-    return _provided(settings, clock=clock)
-
-
-def _provided(settings: ModelSettings, *, clock: Clock) -> ChatModel:
-    """Makes the model of a provider or a server."""
-    name = settings.model
-    if ":" not in name:
-        known = "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
-        raise Misconfigured(f"{name!r} is not the name of a model", hint=known)
-    variable = settings.api_key_env
-    if variable and not os.environ.get(variable):
-        why, hint = f"the environment variable {variable} is not set", f"export {variable}=…"
-        return wrappers.RefusingModel(name, why=why, hint=hint)
-    model: ChatModel = provider.ProviderModel(
-        name,
-        base_url=settings.base_url,
-        api_key=os.environ[variable] if variable else None,
-        timeout_s=settings.timeout_s,
-        output=cast("Literal['auto'] | Mode", settings.output),
-    )
-    if fact_checked.is_small(name):
-        model = fact_checked.FactCheckedModel(model)
-    timed = wrappers.TimedModel(model, clock=clock, silence_s=settings.silence_s)
-    retrying = wrappers.RetryingModel(timed, clock=clock, tries=settings.tries)
-    return wrappers.LimitedModel(retrying, context_tokens=settings.context_tokens)
-
-
-def _auto(settings: ModelSettings, *, clock: Clock, tell: Tell) -> choose.AutoModel:
-    """Makes a model that is looked for when it is first needed."""
-    variable = settings.api_key_env
-    if variable and not settings.base_url:
-        hint = "name the model that the key is for, too"
-        raise Misconfigured("api_key_env is set, but no model", hint=hint)
-
-    def make(choice: choose.Choice) -> ChatModel:
-        found = {"model": choice.model, "base_url": choice.base_url}
-        key = variable or choice.api_key_env
-        return make_model(settings.replace(**found, api_key_env=key), clock=clock)
-
-    async def find() -> choose.Choice:
-        if settings.base_url:
-            key = os.environ.get(variable, "") if variable else ""
-            return await choose.choose_at(settings.base_url, key=key)
-        return await choose.choose(os.environ, shelf=model_files.ModelFolder())
-
-    return choose.AutoModel(find, make, tell=tell)
 
 
 def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource]:

@@ -129,6 +129,7 @@ PUBLIC = {
     "diff_plans",
     "fold",
     "merge_plans",
+    "model",
     "plan_hash",
     "read_json",
     "read_plan",

@@ -15,10 +15,10 @@ import pytest
 from plansmith import Effect, ToolSpec
 from plansmith.adapters.clock import SystemClock
 from plansmith.config import ModelSettings
+from plansmith.models import make_model
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import PlannerDeps, PlanRequest
 from plansmith.testing import Gate, ModelServer, Refusal, Reply
-from plansmith.wiring import make_model
 
 TOOLS = [ToolSpec(name="weather", description="The weather in a city", effect=Effect.READ)]
 PLAN: dict[str, Any] = {

@@ -31,6 +31,7 @@ from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.config import Settings, data_folder
 from plansmith.errors import Misconfigured
+from plansmith.models import make_model
 from plansmith.server.app import make_app
 from plansmith.server.auth import Auth, load_token, scoped
 from plansmith.server.background import BackgroundRuns
@@ -43,7 +44,7 @@ from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, OpenRuns, ServerState
 from plansmith.server.tokens import TokenFile
-from plansmith.wiring import Parts, TeamSmiths, make_agents, make_model, make_smith
+from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
 
 if sys.platform != "win32":
     import resource

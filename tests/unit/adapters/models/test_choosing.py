@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.adapters.models.little_servers import (
@@ -18,6 +19,7 @@ from tests.unit.adapters.models.little_servers import (
     serving,
 )
 
+import plansmith
 from plansmith.adapters.models.choose import (
     KEYS,
     AutoModel,
@@ -32,11 +34,11 @@ from plansmith.adapters.models.choose import (
 from plansmith.adapters.models.local.files import DEFAULT, ModelFolder
 from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
+from plansmith.models import make_model
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith.wiring import make_model
 
 SHAPES = {
     "Ollama": ("/api/tags", OLLAMA, "openai:qwen3:8b"),
@@ -273,3 +275,32 @@ def test_a_key_without_a_model_or_a_server_is_refused() -> None:
     settings = load_settings(environment={}, changes={"models": {"plan": {"api_key_env": "K"}}})
     with pytest.raises(Misconfigured, match="no model"):
         make_model(settings.models.plan, clock=FakeClock())
+
+
+@pytest.mark.parametrize("name", ["openai:test", "auto"])
+async def test_a_model_in_one_line_speaks_to_its_server(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", True)
+    async with ModelServer(Reply("good day"), key="k-1") as chats:
+        model = plansmith.model(name, base_url=chats.url, api_key="k-1", tries=1)
+        heard = await read_answer(model.stream(Prompt([Message("user", "hello")])))
+    assert heard.text == "good day"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "flaw"),
+    [
+        ("gpt-5", {}, "'gpt-5' is not the name of a model"),
+        ("", {}, "model"),
+        ("openai:gpt-5", {"tries": 0}, "tries"),
+        ("openai:gpt-5", {"temprature": 1}, "temprature"),
+        ("auto", {"api_key": "k-1"}, "no model"),
+    ],
+)
+def test_a_model_in_one_line_that_cannot_be_made_says_why_at_once(
+    name: str, options: dict[str, Any], flaw: str
+) -> None:
+    with pytest.raises(Misconfigured, match=flaw):
+        plansmith.model(name, **options)

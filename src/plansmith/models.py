@@ -1,0 +1,164 @@
+"""Makes a model from its name or its settings; loads only what that model needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
+
+from pydantic import ValidationError
+
+from plansmith.adapters.clock import SystemClock
+from plansmith.config import ModelSettings
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from plansmith.adapters.models import (
+        choose,
+        demo,
+        fact_checked,
+        provider,
+        recorded,
+        rules,
+        wrappers,
+    )
+    from plansmith.adapters.models.local import embedded
+    from plansmith.adapters.models.local import files as model_files
+    from plansmith.adapters.models.provider_output import Mode
+    from plansmith.planner.request import Tell
+    from plansmith.ports import ChatModel, Clock
+else:
+    lazy_modules(
+        globals(),
+        choose="plansmith.adapters.models.choose",
+        demo="plansmith.adapters.models.demo",
+        embedded="plansmith.adapters.models.local.embedded",
+        fact_checked="plansmith.adapters.models.fact_checked",
+        model_files="plansmith.adapters.models.local.files",
+        provider="plansmith.adapters.models.provider",
+        recorded="plansmith.adapters.models.recorded",
+        rules="plansmith.adapters.models.rules",
+        wrappers="plansmith.adapters.models.wrappers",
+    )
+
+
+class ModelOptions(TypedDict, total=False):
+    """What a model can be given beside its name, its server and its key."""
+
+    timeout_s: float
+    silence_s: float
+    tries: int
+    context_tokens: int
+    output: str
+
+
+def model(
+    name: str = "auto",
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    tell: Tell = lambda _: None,
+    **settings: Unpack[ModelOptions],
+) -> ChatModel:
+    """Makes a model from its name: `openai:gpt-5`, `anthropic:…`, `local`, `rules` or `auto`.
+
+    `base_url` is that of a server that speaks OpenAI's protocol, `api_key` the key itself; without
+    one the provider's environment variable is read. `auto` takes what is there: a key, a server
+    on this machine, the embedded model, else rules; `tell` receives which. The rest are the
+    settings of a model (`timeout_s`, `tries`, `context_tokens`, …). Nothing is contacted before
+    the first call.
+    """
+    values = {"model": name, "base_url": base_url, **settings}
+    try:
+        checked = ModelSettings.model_validate(values)
+    except ValidationError as error:
+        flaw = error.errors()[0]
+        place = ".".join(str(part) for part in flaw["loc"])
+        hint = "name it as provider:name, such as openai:gpt-5"
+        raise Misconfigured(f"the model's {place}: {flaw['msg']}", hint=hint) from error
+    return make_model(checked, clock=SystemClock(), tell=tell, api_key=api_key)
+
+
+def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> ChatModel:
+    """Returns the model that was given, by itself or by name; the automatic choice for none."""
+    if given is None or isinstance(given, str):
+        return model(given or "auto", tell=tell)
+    return given
+
+
+def make_model(
+    settings: ModelSettings,
+    *,
+    clock: Clock,
+    tell: Tell = lambda _: None,
+    api_key: str | None = None,
+) -> ChatModel:
+    """Makes the model that the settings name, with retries and limits on time and length.
+
+    Nothing is contacted before the first call, so a wrong key or name does not stop the start.
+    `tell` receives which model was found when the settings say `auto`. `api_key` is used in
+    place of the variable that the settings name.
+    """
+    name = settings.model
+    if name == "demo":
+        return demo.demo_model()
+    if name == "rules":
+        return rules.rules_model()
+    if name == "auto":
+        return _auto(settings, clock=clock, tell=tell, api_key=api_key)
+    if name == "local" or name.startswith("local:"):
+        return embedded.embedded_model(name.removeprefix("local").removeprefix(":"))
+    if name.startswith("recorded:"):
+        path = Path(name.removeprefix("recorded:"))
+        if not path.is_file():
+            raise Misconfigured(f"there is no recording {path}", hint="check the path")
+        return recorded.RecordedModel(path)
+    return _provided(settings, clock=clock, api_key=api_key)
+
+
+def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> ChatModel:
+    """Makes the model of a provider or a server."""
+    name = settings.model
+    if ":" not in name:
+        known = "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
+        raise Misconfigured(f"{name!r} is not the name of a model", hint=known)
+    variable = settings.api_key_env
+    if not api_key and variable and not os.environ.get(variable):
+        why, hint = f"the environment variable {variable} is not set", f"export {variable}=…"
+        return wrappers.RefusingModel(name, why=why, hint=hint)
+    model: ChatModel = provider.ProviderModel(
+        name,
+        base_url=settings.base_url,
+        api_key=api_key or (os.environ[variable] if variable else None),
+        timeout_s=settings.timeout_s,
+        output=cast("Literal['auto'] | Mode", settings.output),
+    )
+    if fact_checked.is_small(name):
+        model = fact_checked.FactCheckedModel(model)
+    timed = wrappers.TimedModel(model, clock=clock, silence_s=settings.silence_s)
+    retrying = wrappers.RetryingModel(timed, clock=clock, tries=settings.tries)
+    return wrappers.LimitedModel(retrying, context_tokens=settings.context_tokens)
+
+
+def _auto(
+    settings: ModelSettings, *, clock: Clock, tell: Tell, api_key: str | None
+) -> choose.AutoModel:
+    """Makes a model that is looked for when it is first needed."""
+    variable = settings.api_key_env
+    if (variable or api_key) and not settings.base_url:
+        hint = "name the model that the key is for, too"
+        raise Misconfigured("a key for a model is set, but no model", hint=hint)
+
+    def make(choice: choose.Choice) -> ChatModel:
+        found = {"model": choice.model, "base_url": choice.base_url}
+        key = variable or choice.api_key_env
+        return make_model(settings.replace(**found, api_key_env=key), clock=clock, api_key=api_key)
+
+    async def find() -> choose.Choice:
+        if settings.base_url:
+            key = api_key or (os.environ.get(variable, "") if variable else "")
+            return await choose.choose_at(settings.base_url, key=key)
+        return await choose.choose(os.environ, shelf=model_files.ModelFolder())
+
+    return choose.AutoModel(find, make, tell=tell)
