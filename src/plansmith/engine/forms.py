@@ -7,7 +7,17 @@ from functools import partial
 from typing import Final, cast
 
 from plansmith.plan.data import Json, map_leaves
-from plansmith.plan.refs import FROM, Ref, fill, find, lookup, pieces, ref_of, value_text
+from plansmith.plan.refs import (
+    FROM,
+    LITERAL,
+    PLAIN,
+    Ref,
+    fill,
+    lookup,
+    pieces,
+    ref_of,
+    value_text,
+)
 from plansmith.plan.steps import AnyStep
 
 Values = Mapping[str, Json]
@@ -48,19 +58,40 @@ def _forms(step: AnyStep) -> dict[str, _Form]:
 
 def _form(template: Json) -> _Form:
     """Returns the form of a template; fills like `refs.fill`, with the same errors."""
-    if not isinstance(template, (str, list, dict)):
-        return template, None
-    if next(find(template), None) is None:
-        return map_leaves(fill(template, {}), lambda leaf: leaf), None
     if isinstance(template, str):
-        parts = pieces(template)
-        return None, _lookup(parts[0]) if len(parts) == 1 else partial(_join, parts)
+        return _string_form(template)
     if isinstance(template, list):
-        return None, partial(_fill_list, [_form(each) for each in template])
+        items = [_part(each) for each in template]
+        if any(make for _, make in items):
+            return None, partial(_fill_list, items)
+        return [constant for constant, _ in items], None
+    if not isinstance(template, dict):
+        return template, None
     if FROM in template:
         ref = ref_of(template)
-        return None, _lookup(ref) if ref else partial(fill, map_leaves(template, lambda leaf: leaf))
-    return None, partial(_fill_object, {name: _form(each) for name, each in template.items()})
+        return None, _lookup(ref) if ref else partial(fill, _copy(template))
+    if len(template) == 1 and LITERAL in template:
+        return _copy(template[LITERAL]), None
+    fields = {name: _part(each) for name, each in template.items()}
+    if any(make for _, make in fields.values()):
+        return None, partial(_fill_object, fields)
+    return {name: constant for name, (constant, _) in fields.items()}, None
+
+
+def _part(template: Json) -> _Form:
+    return (template, None) if type(template) in PLAIN else _form(template)
+
+
+def _copy(value: Json) -> Json:
+    return map_leaves(value, lambda leaf: leaf)
+
+
+def _string_form(text: str) -> _Form:
+    if "{{" not in text:
+        return text, None
+    parts = pieces(text)
+    only = parts[0]
+    return (None, _lookup(only)) if len(parts) == 1 and isinstance(only, Ref) else _text_form(text)
 
 
 def _text_form(text: str) -> _Form:
@@ -70,9 +101,7 @@ def _text_form(text: str) -> _Form:
     return "".join(cast("list[str]", parts)), None
 
 
-def _lookup(ref: str | Ref) -> Fill:
-    if isinstance(ref, str):
-        return lambda _: ref
+def _lookup(ref: Ref) -> Fill:
     if ref.path:
         return partial(lookup, ref)
     step: Final = ref.step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import ReferenceFailed
@@ -223,10 +224,16 @@ def _is_literal(template: dict[str, Json]) -> bool:
     return len(template) == 1 and LITERAL in template
 
 
+@lru_cache(maxsize=4096)
+def _whole_output(step: str) -> Ref | None:
+    """Returns the reference to the whole output of a step; None if this is no step's id."""
+    return Ref(step) if _STEP_ID.fullmatch(step) else None
+
+
 def _parse(template: dict[str, Json]) -> Ref | str:
     step = template[FROM]
-    if len(template) == 1 and type(step) is str and _STEP_ID.fullmatch(step):
-        return Ref(step)
+    if len(template) == 1 and type(step) is str and (whole := _whole_output(step)):
+        return whole
     path = template.get(PATH, [])
     strangers = template.keys() - {FROM, PATH}
     if strangers:

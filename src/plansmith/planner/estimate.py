@@ -131,8 +131,8 @@ class _Calls(NamedTuple):
 def median_cost(seen: Sequence[Cost]) -> Measured:
     """Returns the median time and tokens of earlier calls."""
     return Measured(
-        seconds=round(statistics.median(each.seconds for each in seen), 4),
-        tokens=int(statistics.median(each.tokens for each in seen)),
+        seconds=round(statistics.median([each.seconds for each in seen]), 4),
+        tokens=int(statistics.median([each.tokens for each in seen])),
     )
 
 

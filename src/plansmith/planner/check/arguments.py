@@ -38,6 +38,7 @@ _LOOSE_TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
     r"|\d{1,2}:\d{2}(?::\d{2})?"
 )
+_CONTAINERS: Final = frozenset({dict, list})
 _UNEXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"})
 
 
@@ -58,13 +59,18 @@ def argument_problems(
 
 
 def _are_declared(value: Json, takes: Shape) -> bool:
-    """Tells whether a flat object surely has only keys that the schema mentions."""
+    """Tells whether an object without inner objects surely has only keys of the schema."""
     if type(value) is not dict or len(takes.forms) != 1:
         return False
     properties = takes.forms[0].get("properties")
     if type(properties) is not dict or not value.keys() <= properties.keys():
         return False
-    return not [each for each in value.values() if isinstance(each, (dict, list))]
+    for each in value.values():
+        if isinstance(each, dict):
+            return False
+        if isinstance(each, list) and [part for part in each if type(part) in _CONTAINERS]:
+            return False
+    return True
 
 
 def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
