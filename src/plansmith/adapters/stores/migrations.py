@@ -1,9 +1,8 @@
 """Brings a store's tables to the newest version, and moves the rows of earlier releases.
 
 Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
-so that earlier releases no longer write there. Then the rows are moved in many small transactions;
-then it is version 9; one more transaction makes version 10, and another one version 11. Whoever opens
-the store goes on there.
+so that earlier releases no longer write there. Then the rows are moved in many small transactions,
+which makes version 9. One transaction each makes 10 and 11. Whoever opens the store goes on there.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from plansmith.adapters.stores import packing_migration, schemas, status_migration
-from plansmith.adapters.stores.broken_pages import SoundRows, or_without_removing
+from plansmith.adapters.stores.broken_pages import LEFT, SoundRows, or_without_removing
 from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
 from plansmith.adapters.stores.migration_progress import Progress
 from plansmith.errors import Misconfigured
@@ -92,12 +91,12 @@ def _set_aside(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
 
 _TEXTS: Final = "number, type, at, by, hash, body"
 _INSERTS: Final = {
-    "event": (f"INSERT INTO events (position, run, {_TEXTS}) VALUES ", 8),
+    "event": (f"INSERT INTO events (position, run, {_TEXTS}) VALUES ", 8),  # noqa: S608 - constants
     "value": ("INSERT INTO contents (hash, day, body) VALUES ", 3),
     "template": ("INSERT INTO templates (name, version, removed, hash, body) VALUES ", 5),
     "schedule": ("INSERT INTO schedules (id, version, hash, body) VALUES ", 4),
     "fire": ("INSERT INTO fires (schedule, due, version, open, hash, body) VALUES ", 6),
-    "aside": (f"INSERT INTO set_aside (run, {_TEXTS}) VALUES ", 7),
+    "aside": (f"INSERT INTO set_aside (run, {_TEXTS}) VALUES ", 7),  # noqa: S608 - constants
 }
 _RECORDS: Final = {
     "template": ("SELECT name, version, removed, hash, data FROM old_template", _records),
@@ -147,17 +146,12 @@ def _pack_sqlite(connection: sqlite3.Connection, name: str, *, removing: bool) -
         if _number(connection, "user_version") != _SUMMED:
             return
         _run(connection, schemas.SQLITE_FROM_10)
-        progress = Progress(name, packing_migration.count_sqlite(old))
-        for count in packing_migration.pack_sqlite(connection, old):
-            progress.add(count)
+        packing_migration.pack_sqlite(connection, old, Progress(name, old.last_position()))
         if removing:
             connection.execute("DROP TABLE old_events")
         else:
-            _log.warning(_LEFT, name, "old_events")
+            _log.warning(LEFT, name, "old_events")
         connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-_LEFT: Final = "%s has broken pages: what could not be read is left in %s"
 
 
 def _begin_sqlite(connection: sqlite3.Connection, done: int) -> None:
@@ -182,13 +176,12 @@ def _move_sqlite(connection: sqlite3.Connection, name: str) -> None:
         move = _MoveSqlite(connection, old)
         if not move.is_due:
             return
-        counts = (old.rows(f"SELECT count(*) FROM old_{each}") for each in ("place", "value"))  # noqa: S608 - constants
-        progress = Progress(name, sum(row[0] for rows in counts for row in rows))
+        progress = Progress(name, old.count("old_place") + old.count("old_value"))
         for count in move.parts():
             progress.add(count)
         left = sorted(each for each in old.tables() if each.startswith("old_"))
         if left:
-            _log.warning(_LEFT, name, ", ".join(left))
+            _log.warning(LEFT, name, ", ".join(left))
 
 
 class _MoveSqlite:
@@ -314,7 +307,6 @@ async def migrate_postgres(connection: Any) -> None:
                 await _note(connection, _SUMMED)
         async with connection.transaction():
             if await schema_version(connection) == _SUMMED:
-                await connection.execute(schemas.POSTGRES_FROM_10)
                 await packing_migration.pack_postgres(connection)
                 await _note(connection, VERSION)
     finally:

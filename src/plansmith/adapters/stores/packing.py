@@ -122,13 +122,15 @@ def _put_back(kind: int, run: str, packed: bytes, value: bytes) -> bytes:
 
 
 def texts_of(run: str, cells: Sequence[Any]) -> Texts:
-    """Returns the hashed texts of stored cells; raises `ValueError` where there are none."""
+    """Returns the hashed texts of stored cells; `TypeError` or `ValueError` if there are none."""
     _, kind, at, by, digest, body, value = cells
     if kind == AS_THEY_WERE:
         name, time, who, mark, text = _as_they_were(body)
         return Texts(name, time, who.encode(), mark, text.encode())
-    if not (isinstance(kind, int) and isinstance(at, int) and abs(kind) < len(TYPES)):
-        raise ValueError("a row without a type and a time")
+    if not (isinstance(kind, int) and isinstance(at, int) and isinstance(digest, bytes)):
+        raise TypeError("a row without a type, a time and a hash")
+    if abs(kind) >= len(TYPES):
+        raise ValueError("a type that this release does not know")
     packed = str(body).encode()
     if value is not None:
         packed = _put_back(kind, run, packed, str(value).encode())
@@ -136,7 +138,7 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
         packed = _ALONE[kind] if packed == b"{}" else packed[:-1] + _TAILS[kind]
     name = TYPES[abs(kind)]
     told = SYSTEM if by is None else str(by).encode()
-    return Texts(name, at_text(at), told, bytes(digest).hex(), packed)
+    return Texts(name, at_text(at), told, digest.hex(), packed)
 
 
 def _as_they_were(body: object) -> list[str]:

@@ -56,9 +56,9 @@ _TEXT_EVENTS: Final = """
     );
     CREATE UNIQUE INDEX events_run ON events (run, number);
 """
-# `type` is the number of a name in `event_types`, `at` in microseconds, `by` is null for the system.
-# A small `value` that the event mentions is in its row; `ref` are 4 bytes of its hash. The view has
-# all of it as text.
+# `type` is the number of a name in `event_types`, `at` is in microseconds, `by` is null for the
+# system. A small `value` that an event mentions is in its row; `ref` are 4 bytes of the value's
+# hash. The view shows types, times and hashes as text.
 _EVENTS: Final = """
     CREATE TABLE events (
         position {position} PRIMARY KEY,

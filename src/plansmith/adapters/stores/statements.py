@@ -124,7 +124,7 @@ SET_ASIDE: Final = """
 PUT_AGAIN: Final = (
     "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
 )
-PUT: Final = f"INSERT INTO contents (hash, day, body) VALUES (:hash, :day, :body) {PUT_AGAIN}"
+PUT: Final = f"INSERT INTO contents (hash, day, body) VALUES (:hash, :day, :body) {PUT_AGAIN}"  # noqa: S608 - constants
 CUT: Final = """
     DELETE FROM events
     WHERE run = (SELECT id FROM runs WHERE name = :run) AND number > :after
