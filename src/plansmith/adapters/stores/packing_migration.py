@@ -34,11 +34,13 @@ def pack_sqlite(connection: sqlite3.Connection, old: SoundRows, progress: Progre
     insert, some = _INSERT.format("?"), _SOME.format("?", "events")
     while after < last:
         rows = old.rows(some, after, _AT_ONCE)
-        if not rows:
+        if rows:
+            after = rows[-1][0]
+        else:
             # The next one is on a broken page: each is looked for by its position.
             end = min(after + _AT_ONCE, last)
             rows = [row for at in range(after + 1, end + 1) for row in old.rows(_ONE, at)]
-        after = rows[-1][0] if rows else end
+            after = end
         connection.executemany(insert, _packed(rows))
         progress.add(len(rows))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plansmith.adapters.stores import packing, rows
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import moment
-from plansmith.plan.data import Content, canonical_json, content_hash, content_of
+from plansmith.plan.data import Content, Json, canonical_json, content_hash, content_of
 from plansmith.plan.events import (
     EVENT_TYPES,
     Actor,
@@ -64,7 +64,8 @@ def journals(draw: st.DrawFn) -> tuple[list[Event], list[Content]]:
     values: list[Content] = []
     for _ in range(draw(st.integers(1, 40))):
         text = draw(TEXT)
-        content = content_of(draw(st.sampled_from([text, {"x": text}, [text] * 3])))
+        shapes: list[Json] = [text, {"x": text}, [text, text]]
+        content = content_of(draw(st.sampled_from(shapes)))
         digest, size = content.digest, len(content.text)
         key = draw(st.sampled_from([f"{run}/{text}/{digest[:16]}", text]))
         bodies: list[AnyBody] = [
