@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from plansmith.plan.chain import moment, run_text
+from plansmith.plan.events import Event, StepDone, StepStarted
 
 # The place of a type is its number in stored rows: never change one, add new types at the end.
 TYPES: Final = (
@@ -35,7 +36,6 @@ _SYSTEM_TEXT: Final = SYSTEM.decode()
 _NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
 _TAILS: Final = tuple(f',"type":"{name}"}}'.encode() for name in TYPES)
 _ALONE: Final = tuple(f'{{"type":"{name}"}}'.encode() for name in TYPES)
-_STARTED: Final = _NUMBERS["step_started"]
 _DONE: Final = _NUMBERS["step_done"]
 _STEP: Final = b'"step":"'
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,11 +76,6 @@ def ref_of(digest: str) -> int:
     return int.from_bytes(bytes.fromhex(digest[:8]), signed=True)
 
 
-def type_number(name: str) -> int:
-    """Returns the number of a type in stored rows."""
-    return _NUMBERS[name]
-
-
 def pack_body(kind: int, body: bytes) -> tuple[int, bytes]:
     """Leaves the type out of a body; a negative number says that it is still in it."""
     tail = _TAILS[kind]
@@ -89,14 +84,30 @@ def pack_body(kind: int, body: bytes) -> tuple[int, bytes]:
     return (kind, b"{}") if body == _ALONE[kind] else (-kind, body)
 
 
-def digest_inside(kind: int, body: Any) -> str:
-    """Returns the content hash of the value that an event can hold itself; else an empty text."""
-    if kind == _DONE:
-        return str(body.result)
-    return str(body.inputs) if kind == _STARTED else ""
+def pack(event: Event, small: Mapping[str, bytes]) -> tuple[int, bytes, str]:
+    """Returns the type's number, the short body, and the hash of the value that goes inside.
+
+    `small` are the values that may go inside, by hash. A body that says something else about its
+    value than what can be computed stays as it is, and the value outside.
+    """
+    body = event.body
+    kind, packed = pack_body(_NUMBERS[body.type], event.body_text)
+    digest = ""
+    if isinstance(body, StepDone):
+        digest = body.result
+    elif isinstance(body, StepStarted):
+        digest = body.inputs
+    if digest not in small:
+        return kind, packed, ""
+    part = _left_out(kind, event.run, packed, digest, len(small[digest]))
+    end = packed.rfind(_STEP)
+    start = end - len(part)
+    if start < 1 or packed[start:end] != part:
+        return kind, packed, ""
+    return kind, packed[:start] + packed[end:], digest
 
 
-def left_out(kind: int, run: str, packed: bytes, digest: str, size: int) -> bytes:
+def _left_out(kind: int, run: str, packed: bytes, digest: str, size: int) -> bytes:
     """Returns the part of a body that can be computed of the value and the rest."""
     if kind == _DONE:
         return b'"result":"%b","size":%d,' % (digest.encode(), size)
@@ -105,18 +116,8 @@ def left_out(kind: int, run: str, packed: bytes, digest: str, size: int) -> byte
     return b'"inputs":"%b","key":"%b/%b/%b",' % (digest.encode(), *key)
 
 
-def take_out(kind: int, run: str, packed: bytes, digest: str, size: int) -> bytes | None:
-    """Leaves out what can be computed of the value; None where something else stands there."""
-    part = left_out(kind, run, packed, digest, size)
-    end = packed.rfind(_STEP)
-    start = end - len(part)
-    if start < 1 or packed[start:end] != part:
-        return None
-    return packed[:start] + packed[end:]
-
-
 def _put_back(kind: int, run: str, packed: bytes, value: bytes) -> bytes:
-    part = left_out(kind, run, packed, sha256(value).hexdigest(), len(value))
+    part = _left_out(kind, run, packed, sha256(value).hexdigest(), len(value))
     place = packed.rfind(_STEP)
     return packed[:place] + part + packed[place:]
 

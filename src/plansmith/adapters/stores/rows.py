@@ -19,13 +19,10 @@ from plansmith.adapters.stores.packing import (
     TYPES,
     Cells,
     at_text,
-    digest_inside,
-    pack_body,
+    pack,
     ref_of,
     since_epoch,
-    take_out,
     texts_of,
-    type_number,
 )
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import hash_of, moment, run_text
@@ -95,13 +92,11 @@ def rows_of(
         before, run = event.before.encode(), run_text(event.run)
         if hash_of(when, before, body, by, number, run) != digest:
             raise JournalDamaged(f"event {number} of run {event.run} was altered")
-        kind, packed = pack_body(type_number(event.body.type), body)
+        kind, packed, key = pack(event, small)
         value, ref = None, None
-        if small and (key := digest_inside(kind, event.body)) in small:
-            shorter = take_out(kind, event.run, packed, key, len(small[key]))
-            if shorter is not None:
-                packed, value, ref = shorter, small[key].decode(), ref_of(key)
-                inside.add(key)
+        if key:
+            value, ref = small[key].decode(), ref_of(key)
+            inside.add(key)
         who = None if by == SYSTEM else by.decode()
         rows.append((number, kind, at, who, bytes.fromhex(digest), packed.decode(), value, ref))
     return rows, inside
@@ -191,10 +186,11 @@ def read_value(digest: str, text: object) -> Json:
 
 def values_of(hashes: Sequence[str], texts: Iterable[object]) -> dict[str, object]:
     """Returns those of the texts that have one of the content hashes."""
+    asked = set(hashes)
     made = (
         (hashlib.sha256(str(each).encode(errors="replace")).hexdigest(), each) for each in texts
     )
-    return {digest: text for digest, text in made if digest in hashes}
+    return {digest: text for digest, text in made if digest in asked}
 
 
 def day_of(moment: datetime) -> str:
