@@ -20,14 +20,15 @@ _numbers = itertools.count(1)
 PLAN = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
 # What a hand or a disk does to a row.
 DAMAGES = {
-    "a type that does not exist": "type = 'step_danced'",
-    "a time beyond all calendars": "at = '99999-01-01T00:00:00.000000Z'",
-    "a time that is none": "at = 'noon'",
-    "a row cut short": "body = substr(body, 1, 6)",
-    "an empty row": "type = '', at = '', by = '', hash = '', body = ''",
+    "a type that does not exist": "type = 99",
+    "a time beyond all calendars": "at = 9000000000000000000",
+    "a row cut short": "body = substr(body, 1, 1)",
+    "an empty row": "type = 0, at = 0, by = '', hash = '', body = ''",
 }
 HAND = {
     **DAMAGES,
+    "a type that is none": "type = 'step_danced'",
+    "a time that is none": "at = 'noon'",
     "bytes in the place of text": "body = x'00ff'",
     "a byte that is no text": "body = CAST(x'7bff7d' AS TEXT)",
     "no time zone and no hash": "at = '2026-01-01T00:00:00', hash = 7",

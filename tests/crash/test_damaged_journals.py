@@ -36,14 +36,14 @@ _numbers = itertools.count(1)
 class World:
     """A Plansmith whose one tool pays, and the list of what was paid."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, receipt: str = "") -> None:
         self.paid: list[str] = []
 
         @tool(effect="write")
         def pay(whom: str) -> str:
             """Pay."""
             self.paid.append(whom)
-            return f"paid {whom}"
+            return f"paid {whom}{receipt}"
 
         self.store = store
         self.smith = Plansmith(tools=[pay], store=store)
@@ -186,7 +186,7 @@ async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> No
 
 DAMAGES: dict[str, str] = {
     "altered": "UPDATE events SET body = zeroblob(40) WHERE position = {last}",
-    "renamed": "UPDATE events SET type = 'run_paused' WHERE position = {last}",
+    "renamed": "UPDATE events SET type = 20 WHERE position = {last}",
     "missing": "DELETE FROM events WHERE position = {last}",
 }
 
@@ -312,7 +312,8 @@ async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
 
 async def waiting_without_results(path: Path) -> str:
     """A run that paid, asks, and whose results were all deleted by hand."""
-    world = World(SqliteStore(path))
+    # Smaller ones would be in the rows of their events.
+    world = World(SqliteStore(path), receipt=" by transfer" * 50)
     steps = [
         {"id": "a", "tool": "pay", "inputs": {"whom": "ann"}},
         {"id": "sure", "question": "Sure?", "after": ["a"]},
@@ -325,7 +326,7 @@ async def waiting_without_results(path: Path) -> str:
     assert world.paid == ["ann"]
     await world.smith.close()
     with sqlite3.connect(path) as file:
-        file.execute("DELETE FROM contents")
+        assert file.execute("DELETE FROM contents").rowcount
     file.close()
     return run
 

@@ -202,7 +202,7 @@ async def test_the_doctor_finds_an_altered_row(postgres_server: Server, dsn: str
 async def test_a_dropped_table_is_damage(postgres_server: Server, dsn: str) -> None:
     store = PostgresStore(dsn)
     await store.append(journal("a", 2))
-    postgres_server.sql("DROP TABLE plansmith.events", database=database_of(dsn))
+    postgres_server.sql("DROP TABLE plansmith.events CASCADE", database=database_of(dsn))
     with pytest.raises(JournalDamaged):
         await store.events("a")
     with pytest.raises(JournalDamaged):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.earlier_stores import as_version_10
 
 from plansmith import Plan, tool
 from plansmith.adapters.stores.doctor import diagnose
@@ -51,6 +52,7 @@ async def path(tmp_path: Path) -> Path:
 
 
 def as_version_9(path: Path) -> None:
+    as_version_10(path)
     file = sqlite3.connect(path, isolation_level=None)
     for statement in (
         "DROP INDEX runs_status",

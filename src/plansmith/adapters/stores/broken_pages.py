@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
+LEFT: Final = "%s has broken pages: what could not be read is left in %s"
+# The table may end with a broken page, its index somewhere else.
+_LAST_POSITIONS: Final = (
+    "SELECT max(position) FROM events",
+    "SELECT max(position) FROM events INDEXED BY events_run WHERE run > 0",
+)
+_GIVEN: Final = "SELECT (SELECT max(position) FROM counter) + sum(last) FROM runs"
 
 
 class SoundRows:
@@ -40,6 +47,17 @@ class SoundRows:
         except sqlite3.DatabaseError as error:
             _need_damage(error)
         return found
+
+    def count(self, table: str) -> int:
+        """How many rows of a table can be counted."""
+        return sum(row[0] for row in self.rows(f"SELECT count(*) FROM {table}"))  # noqa: S608 - constants
+
+    def last_position(self) -> int:
+        """The last position of an event, before events are packed."""
+        found = [int(at or 0) for query in _LAST_POSITIONS for (at,) in self.rows(query)]
+        # What a broken page says may be far beyond all that was ever written.
+        given = [int(at or 0) for (at,) in self.rows(_GIVEN)]
+        return min(max(found, default=0), *given) if given else max(found, default=0)
 
     def of_run(self, key: int) -> list[tuple[int, int, object]]:
         """Positions, numbers and data of a run's events, where necessary one by one."""

@@ -11,23 +11,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from plansmith.adapters.stores.rows import Row
+from plansmith.adapters.stores.packing import TYPES
 from plansmith.plan.chain import hash_of, moment, run_text
 
 _WHOLE_HASH_EVERY: Final = 16
 _MARK_BYTES: Final = 4
 _HASH_BYTES: Final = 32
-# Part of that form: never change them. Types that are not here went by their name.
-_TYPES: Final = (
-    *("", "run_created", "triaged", "plan_proposed", "review_asked", "plan_approved"),
-    *("plan_rejected", "changes_asked", "question_asked", "question_answered"),
-    *("question_withdrawn", "run_started", "step_started", "step_progressed", "step_done"),
-    *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
-    *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
-    *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
-    *("prefetch_started", "prefetch_ended", "planning_failed"),
-)
-
 # What deflate pointed back to, behind the name of the run.
 _WORDS: Final = (
     b'"estimate":{"basis":[" steps from past runs, the others from rules of thumb"],'
@@ -51,6 +40,17 @@ _BEGINNING: Final = b"\x01"
 _BEGINNING_CHARS: Final = 16
 
 
+class TextRow(NamedTuple):
+    """An event as a row of texts, as versions 8 to 10 stored it."""
+
+    number: int
+    type: str
+    at: str
+    by: str
+    hash: str
+    body: str
+
+
 class _Decoded(NamedTuple):
     at: str
     type: str
@@ -58,13 +58,13 @@ class _Decoded(NamedTuple):
     body: bytes
 
 
-def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[Row]:
+def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[TextRow]:
     """Returns the rows of a run as plain text, damaged ones as far as possible.
 
     A row that does not match its hash keeps only the stored part of the hash, so that a reader
     still finds the damage.
     """
-    plain: list[Row] = []
+    plain: list[TextRow] = []
     before: str | None = ""
     last = 0
     for number, data in rows:
@@ -75,18 +75,18 @@ def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[Row]:
     return plain
 
 
-def _plain(run: str, number: int, data: object, before: str | None) -> Row:
+def _plain(run: str, number: int, data: object, before: str | None) -> TextRow:
     if not isinstance(data, bytes):
-        return Row(number, "", "", "", "", _shown(data))
+        return TextRow(number, "", "", "", "", _shown(data))
     length = _HASH_BYTES if number % _WHOLE_HASH_EVERY == 0 else _MARK_BYTES
     mark = data[:length].hex()
     try:
         at, kind, by, body = _decoded(run, data[length:])
         place = number, run_text(run)
         digest = hash_of(at.encode(), (before or "").encode(), body, by, *place)
-        row = Row(number, kind, at, by.decode(), mark, body.decode())
+        row = TextRow(number, kind, at, by.decode(), mark, body.decode())
     except (ValueError, IndexError, OverflowError, zlib.error):
-        return Row(number, "", "", "", "", data.hex())
+        return TextRow(number, "", "", "", "", data.hex())
     return row._replace(hash=digest) if before is not None and digest.startswith(mark) else row
 
 
@@ -94,7 +94,7 @@ def _decoded(run: str, data: bytes) -> _Decoded:
     at = _EPOCH + timedelta(microseconds=int.from_bytes(data[:8], signed=True))
     code = data[8]
     name_end = 9 if code else 10 + data[9]
-    kind = _TYPES[code] if code else data[10:name_end].decode()
+    kind = TYPES[code] if code else data[10:name_end].decode()
     # The run's name was among the words: idempotency keys often begin with it.
     stream = zlib.decompressobj(-15, run.encode() + _WORDS)
     pieces = stream.decompress(data[name_end:]).split(_TAKEN_OUT)

@@ -20,11 +20,12 @@ from plansmith.adapters.stores.database import (
     open_database,
 )
 from plansmith.adapters.stores.ends import End, Ends
-from plansmith.adapters.stores.rows import COLUMNS, DOCTOR, SUMMARY_COLUMNS, day_of, stale
-from plansmith.adapters.stores.statements import SQLITE, SUM_UP_AGAIN, Change
+from plansmith.adapters.stores.packing import PACKED_COLUMNS
+from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale
+from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 
-# With eight cells a row still within what any SQLite takes in one statement.
+# With ten cells a row still within what any SQLite takes in one statement.
 _LARGEST_INSERT: Final = 64
 _HEADS_KEPT: Final = 10_000
 _LOOK_UP: Final = 500
@@ -122,7 +123,7 @@ class Ledger:
             _insert(connection, _INTO_RUNS, runs, _UPDATE_LAST)
             _insert(connection, _INTO_SUMMARIES, _summaries(appends, heads), SUM_UP_AGAIN)
             _insert(connection, _INTO_EVENTS, events)
-            _insert(connection, _INTO_CONTENTS, values, _PUT_AGAIN)
+            _insert(connection, _INTO_CONTENTS, values, PUT_AGAIN)
             if self._last_run > known:
                 more = self._last_run - known
                 connection.execute("UPDATE tally SET runs = runs + ?", (more,))
@@ -177,7 +178,8 @@ class Ledger:
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
             for run, key, number, digest in found:
-                self._heads[run] = Head(key, number, str(digest))
+                mark = digest.hex() if isinstance(digest, bytes) else ""
+                self._heads[run] = Head(key, number, mark)
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -225,12 +227,8 @@ _UPDATE_LAST: Final = (
     "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
 )
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
-_INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
+_INTO_EVENTS: Final = f"INSERT INTO events (position, run, {PACKED_COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
-# A value put again is young again, so that retention does not take it from its new user.
-_PUT_AGAIN: Final = (
-    "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
-)
 
 
 def _summaries(appends: Sequence[Append], heads: Mapping[str, Head]) -> _Rows:

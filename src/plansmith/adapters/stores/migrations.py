@@ -1,8 +1,8 @@
 """Brings a store's tables to the newest version, and moves the rows of earlier releases.
 
 Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
-so that earlier releases no longer write there. Then the rows are moved in many small transactions;
-then it is version 9; one more transaction makes version 10. Whoever opens the store goes on there.
+so that earlier releases no longer write there. Then the rows are moved in many small transactions,
+which makes version 9. One transaction each makes 10 and 11. Whoever opens the store goes on there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -18,23 +17,23 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from plansmith.adapters.stores import schemas, status_migration
-from plansmith.adapters.stores.broken_pages import SoundRows, or_without_removing
+from plansmith.adapters.stores import packing_migration, schemas, status_migration
+from plansmith.adapters.stores.broken_pages import LEFT, SoundRows, or_without_removing
 from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
-from plansmith.adapters.stores.rows import COLUMNS
+from plansmith.adapters.stores.migration_progress import Progress
 from plansmith.errors import Misconfigured
 from plansmith.plan.chain import moment
 
-VERSION: Final = 10
+VERSION: Final = 11
 _MOVING: Final = 8
 _MOVED: Final = 9
+_SUMMED: Final = 10
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.
 _MIGRATION_LOCK: Final = 0x504C4E53
 _SOME_RUNS: Final = 50
 _SOME_VALUES: Final = 500
-_QUIET_S: Final = 2.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OLD_TABLES: Final = ("event", "value", "template", "schedule", "fire", "aside")
 _log: Final = logging.getLogger("plansmith")
@@ -47,22 +46,6 @@ def refuse_newer(name: str, found: int) -> None:
             f"{name} has schema version {found}, and this Plansmith knows {VERSION}",
             hint="use the newer Plansmith that wrote it, or another store",
         )
-
-
-class _Progress:
-    """Reports how many rows are moved, if it takes long."""
-
-    def __init__(self, name: str, total: int) -> None:
-        self._name, self._total, self._done = name, total, 0
-        self._reported_at = time.monotonic()
-
-    def add(self, count: int) -> None:
-        """Adds a number of moved rows."""
-        self._done += count
-        if time.monotonic() - self._reported_at > _QUIET_S:
-            self._reported_at = time.monotonic()
-            rows = f"{self._done:,} of {self._total:,} rows"
-            _log.warning("%s is migrated to the newest format: %s", self._name, rows)
 
 
 # What moves, in the form that both databases take.
@@ -106,13 +89,14 @@ def _set_aside(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
     ]
 
 
+_TEXTS: Final = "number, type, at, by, hash, body"
 _INSERTS: Final = {
-    "event": (f"INSERT INTO events (position, run, {COLUMNS}) VALUES ", 8),  # noqa: S608 - constants
+    "event": (f"INSERT INTO events (position, run, {_TEXTS}) VALUES ", 8),  # noqa: S608 - constants
     "value": ("INSERT INTO contents (hash, day, body) VALUES ", 3),
     "template": ("INSERT INTO templates (name, version, removed, hash, body) VALUES ", 5),
     "schedule": ("INSERT INTO schedules (id, version, hash, body) VALUES ", 4),
     "fire": ("INSERT INTO fires (schedule, due, version, open, hash, body) VALUES ", 6),
-    "aside": (f"INSERT INTO set_aside (run, {COLUMNS}) VALUES ", 7),  # noqa: S608 - constants
+    "aside": (f"INSERT INTO set_aside (run, {_TEXTS}) VALUES ", 7),  # noqa: S608 - constants
 }
 _RECORDS: Final = {
     "template": ("SELECT name, version, removed, hash, data FROM old_template", _records),
@@ -153,7 +137,21 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
         if _number(connection, "user_version") == _MOVED:
             _run(connection, schemas.FROM_9)
             status_migration.tell_sqlite(connection)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute(f"PRAGMA user_version = {_SUMMED}")
+    or_without_removing(partial(_pack_sqlite, connection, name))
+
+
+def _pack_sqlite(connection: sqlite3.Connection, name: str, *, removing: bool) -> None:
+    with closing(SoundRows(connection)) as old, _transaction(connection):
+        if _number(connection, "user_version") != _SUMMED:
+            return
+        _run(connection, schemas.SQLITE_FROM_10)
+        packing_migration.pack_sqlite(connection, old, Progress(name, old.last_position()))
+        if removing:
+            connection.execute("DROP TABLE old_events")
+        else:
+            _log.warning(LEFT, name, "old_events")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _begin_sqlite(connection: sqlite3.Connection, done: int) -> None:
@@ -178,14 +176,12 @@ def _move_sqlite(connection: sqlite3.Connection, name: str) -> None:
         move = _MoveSqlite(connection, old)
         if not move.is_due:
             return
-        counts = (old.rows(f"SELECT count(*) FROM old_{each}") for each in ("place", "value"))  # noqa: S608 - constants
-        progress = _Progress(name, sum(row[0] for rows in counts for row in rows))
+        progress = Progress(name, old.count("old_place") + old.count("old_value"))
         for count in move.parts():
             progress.add(count)
         left = sorted(each for each in old.tables() if each.startswith("old_"))
         if left:
-            words = "%s has broken pages: what could not be read is left in %s"
-            _log.warning(words, name, ", ".join(left))
+            _log.warning(LEFT, name, ", ".join(left))
 
 
 class _MoveSqlite:
@@ -308,6 +304,10 @@ async def migrate_postgres(connection: Any) -> None:
             if await schema_version(connection) == _MOVED:
                 await connection.execute(schemas.FROM_9)
                 await status_migration.tell_postgres(connection)
+                await _note(connection, _SUMMED)
+        async with connection.transaction():
+            if await schema_version(connection) == _SUMMED:
+                await packing_migration.pack_postgres(connection)
                 await _note(connection, VERSION)
     finally:
         if not connection.closed:
@@ -330,7 +330,7 @@ async def _note(connection: Any, version: int) -> None:
 async def _move_postgres(connection: Any) -> None:
     count = "SELECT (SELECT count(*) FROM old_event) + (SELECT count(*) FROM old_value)"
     [total] = await (await connection.execute(count)).fetchone()
-    progress = _Progress("the schema plansmith", total)
+    progress = Progress("the schema plansmith", total)
     after = 0
     some = "SELECT id, name FROM runs WHERE id > %s ORDER BY id LIMIT %s"
     while runs := await _fetch(connection, some, after, _SOME_RUNS):

@@ -14,9 +14,17 @@ from plansmith.adapters.stores.batched_reads import (
     ValueCache,
 )
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
+from plansmith.adapters.stores.packing import ref_of
 from plansmith.adapters.stores.pg_connection import Connection
 from plansmith.adapters.stores.records import Database, DatabaseStore
-from plansmith.adapters.stores.rows import DOCTOR, day_of, read_journal, sound_part, stale
+from plansmith.adapters.stores.rows import (
+    DOCTOR,
+    day_of,
+    read_journal,
+    sound_part,
+    stale,
+    values_of,
+)
 from plansmith.adapters.stores.statements import (
     APPEND,
     EVENTS,
@@ -140,7 +148,7 @@ class PostgresStore(DatabaseStore):
             last = units[run][-1].events[-1]
             cursor = await connection.execute(HASH, [run, last.number])
             row = await cursor.fetchone()
-            if row is not None and row[0] == last.hash:
+            if row is not None and bytes(row[0]).hex() == last.hash:
                 found.add(run)
         return found
 
@@ -190,8 +198,12 @@ class PostgresStore(DatabaseStore):
         return found
 
     async def _read_values(self, hashes: Sequence[str]) -> Mapping[str, object]:
+        refs = [*map(ref_of, hashes)]
+        inside = await self._read("SELECT value FROM events WHERE ref = ANY(%b::int[])", [refs])
+        found = values_of(hashes, (text for (text,) in inside))
         query = "SELECT hash, body FROM contents WHERE hash = ANY(%b)"
-        return dict(await self._read(query, [list(hashes)]))
+        rest = [each for each in hashes if each not in found]
+        return found | dict(await self._read(query, [rest]) if rest else ())
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
         query = "SELECT name, last FROM runs WHERE name = ANY(%b)"

@@ -12,8 +12,13 @@ from plansmith.adapters.stores import statements as sql
 from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
 from plansmith.adapters.stores.commit import Append, Request, closed
 from plansmith.adapters.stores.ends import End, Ends
+from plansmith.adapters.stores.packing import (
+    COLUMNS,
+    shown_texts,
+    since_epoch,
+    values_inside,
+)
 from plansmith.adapters.stores.rows import (
-    Row,
     RunHead,
     day_of,
     hashes_in,
@@ -23,7 +28,7 @@ from plansmith.adapters.stores.rows import (
     rows_of,
     stale,
 )
-from plansmith.adapters.stores.statements import Change, Dialect, Parameters
+from plansmith.adapters.stores.statements import Change, Dialect, Parameters, Step
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads, cells_of
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
@@ -36,6 +41,7 @@ _SPARED_FIRES: Final = 100
 _BODIES_AT_ONCE: Final = 1000
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
+_NAMES: Final = COLUMNS.split(", ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +154,32 @@ class DatabaseStore(SummaryReads):
 
     async def delete_run(self, run: str) -> bool:
         """Deletes a run's journal; its values go with the next `prune`."""
-        return await self._delete({run: None}) > 0
+        while rows := await self._database.query(sql.LAST, {"run": run}):
+            if await self._delete({run: int(rows[0][0])}):
+                return True
+        return False
 
-    async def _delete(self, runs: Mapping[str, int | None]) -> int:
-        """Deletes runs; one with a number only if it has no newer events."""
+    async def _values_kept(self, run: str, *, after: int) -> Sequence[Step]:
+        """Returns the step that stores values apart from the events after a number."""
+        found = await self._database.query(sql.INSIDE, {"run": run, "after": after})
+        rows = [
+            {"hash": digest, "day": day, "body": text}
+            for digest, (day, text) in sorted(values_inside(found).items())
+        ]
+        return [(sql.PUT, rows)] if rows else []
+
+    async def _delete(self, runs: Mapping[str, int]) -> int:
+        """Deletes runs that have no events after the given number.
+
+        Their values become rows of their own, because other runs may have used them.
+        """
         changes = [
             Change(
                 (sql.IS_AT, {"run": run, "number": number}),
-                [(step, [{"run": run}]) for step in sql.DELETE_RUN],
+                [
+                    *await self._values_kept(run, after=0),
+                    *((step, [{"run": run}]) for step in sql.DELETE_RUN),
+                ],
             )
             for run, number in runs.items()
         ]
@@ -170,7 +194,7 @@ class DatabaseStore(SummaryReads):
         """Deletes runs and fires that ended before a moment, then values no event mentions."""
         self._values.forget()
         spared = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
-        old = await self._database.query(sql.OVER_BEFORE, spared)
+        old = await self._database.query(sql.OVER_BEFORE, {"before": since_epoch(before)})
         runs = await self._delete({str(run): int(number) for run, number in old})
         fires = await self._database.execute(sql.OLD_FIRES, spared)
         # A value put a moment ago may not have its event yet.
@@ -219,12 +243,19 @@ class DatabaseStore(SummaryReads):
         need_following(events)
         last = events[-1].number if events else after
         rows = [
-            {"run": run, "back": len(events) - place, **Row(*cells)._asdict()}
-            for place, cells in enumerate(rows_of(events), start=1)
+            {"run": run, "back": len(events) - place, **dict(zip(_NAMES, cells, strict=False))}
+            for place, cells in enumerate(rows_of(events)[0], start=1)
         ]
         dialect, where = self._database.dialect, {"run": run, "after": after}
-        before = {"before": events[0].before if events else ""}
-        steps: list[tuple[str, Sequence[Parameters]]] = [
+        [[written]] = await self._database.query(sql.LAST, where) or [[0]]
+        aside = await self._database.query(sql.ROWS_AFTER, where)
+        expected = {
+            "last": written,
+            "before": bytes.fromhex(events[0].before) if events else b"",
+        }
+        steps: list[Step] = [
+            *([(sql.SET_ASIDE, [_told(run, cells) for cells in aside])] if aside else []),
+            *await self._values_kept(run, after=after),
             (sql.CUT, [where]),
             *((step, [where]) for step in sql.FORGET_SUMMARY),
             (dialect.take, [{"count": len(events)}]),
@@ -232,15 +263,14 @@ class DatabaseStore(SummaryReads):
             (sql.END, [{"run": run, "last": last}]),
             *([(dialect.notify, [{"note": f"{last} {run[:1000]}"}])] if dialect.notify else []),
         ]
-        change = Change((sql.ENDS_WITH, where | before), [(sql.SET_ASIDE, [where]), *steps])
-        [done] = await self._database.transact([change])
+        [done] = await self._database.transact([Change((sql.ENDS_WITH, where | expected), steps)])
         if done is None:
             raise stale(run, after + 1)
         if self._database.ends is not None:
             self._database.ends.forget(run)
             self._database.ends.note(End(run, last, each.hash) for each in events[-1:])
         self._wake({run: last} if events else {})
-        return done[0]
+        return len(aside)
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
         """Returns the events of a run that were set aside, oldest first."""
@@ -330,6 +360,13 @@ class DatabaseStore(SummaryReads):
     async def open_fires(self) -> Sequence[Fire]:
         """Returns the fires of all schedules that are not finished, oldest first."""
         return _fires(await self._database.query(sql.OPEN_FIRES, {}))
+
+
+def _told(run: str, cells: Sequence[Any]) -> Parameters:
+    """Returns a row that is set aside, with all its texts."""
+    texts = shown_texts(run, cells)
+    by, body = (each.decode(errors="replace") for each in (texts.by, texts.body))
+    return {"run": run, "number": cells[0], **texts._asdict(), "by": by, "body": body}
 
 
 def _fires(rows: Iterable[Sequence[Any]]) -> list[Fire]:

@@ -1,6 +1,6 @@
-"""Converts events and values to stored rows of plain JSON text, and checks their hashes.
+"""Converts events and values to stored rows of JSON text, and checks their hashes.
 
-A row of the table `events` holds the parts of the text that was hashed, as they were:
+The parts of the text that was hashed can be computed from a row of the table `events`:
 `{"at":"AT","before":"HASH OF THE ROW BEFORE","body":BODY,"by":BY,"number":NUMBER,"run":"RUN"}`.
 """
 
@@ -11,8 +11,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
+from plansmith.adapters.stores.packing import (
+    LARGEST_INSIDE,
+    SYSTEM,
+    TYPES,
+    Cells,
+    at_text,
+    pack,
+    ref_of,
+    since_epoch,
+    texts_of,
+)
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import hash_of, moment, run_text
 from plansmith.plan.data import Json, read_canonical
@@ -20,25 +31,9 @@ from plansmith.plan.events import Event, stored_event
 from plansmith.ports import Sound
 
 DOCTOR: Final = "`plansmith doctor` says what is damaged, and what can be done about it"
-COLUMNS: Final = "number, type, at, by, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HASH: Final = re.compile("[0-9a-f]{64}")
-
-
-class Row(NamedTuple):
-    """An event as a database row: the cells of `COLUMNS`."""
-
-    number: int
-    type: str
-    at: str
-    by: str
-    hash: str
-    body: str
-
-
-# The cells of a `Row` to be written: a plain tuple, since thousands are made a second.
-Cells = tuple[int, str, str, str, str, str]
 
 
 class SummaryCells(NamedTuple):
@@ -79,19 +74,32 @@ def need_following(events: Sequence[Event]) -> None:
         last = event
 
 
-def rows_of(events: Sequence[Event]) -> list[Cells]:
-    """Converts events to the cells of rows; refuses one whose text is not the one hashed."""
+def rows_of(
+    events: Sequence[Event], values: Sequence[tuple[str, bytes]] = ()
+) -> tuple[list[Cells], set[str]]:
+    """Converts events to the cells of rows, with small values inside, and tells which these are.
+
+    Refuses an event whose text is not the one hashed.
+    """
     rows: list[Cells] = []
-    known, at = None, ""
+    small = {digest: text for digest, text in values if len(text) <= LARGEST_INSIDE}
+    inside: set[str] = set()
+    known, when, at = None, b"", 0
     for event in events:
         if event.at is not known:
-            known, at = event.at, moment(event.at)
+            known, when, at = event.at, moment(event.at).encode(), since_epoch(event.at)
         body, by, number, digest = event.body_text, event.by_text, event.number, event.hash
         before, run = event.before.encode(), run_text(event.run)
-        if hash_of(at.encode(), before, body, by, number, run) != digest:
+        if hash_of(when, before, body, by, number, run) != digest:
             raise JournalDamaged(f"event {number} of run {event.run} was altered")
-        rows.append((number, event.body.type, at, by.decode(), digest, body.decode()))
-    return rows
+        kind, packed, key = pack(event, small)
+        value, ref = None, None
+        if key:
+            value, ref = small[key].decode(), ref_of(key)
+            inside.add(key)
+        who = None if by == SYSTEM else by.decode()
+        rows.append((number, kind, at, who, bytes.fromhex(digest), packed.decode(), value, ref))
+    return rows, inside
 
 
 def stale(run: str, number: int) -> StaleWriter:
@@ -102,12 +110,12 @@ def stale(run: str, number: int) -> StaleWriter:
     )
 
 
-def read_journal(run: str, rows: Iterable[Sequence[object]], *, after: int) -> list[Event]:
+def read_journal(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> list[Event]:
     """Returns the events after a number, each checked; `rows` starts with that number."""
     return list(_read(run, rows, after=max(after, 0)))
 
 
-def sound_part(run: str, rows: Iterable[Sequence[object]], *, last: int) -> Sound:
+def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
     """Returns the events up to the first that is missing or altered."""
     events: list[Event] = []
     try:
@@ -119,49 +127,48 @@ def sound_part(run: str, rows: Iterable[Sequence[object]], *, last: int) -> Soun
     return Sound(events, len(events))
 
 
-def _read(run: str, rows: Iterable[Sequence[object]], *, after: int) -> Iterator[Event]:
+def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:
     expected, before = after or 1, ""
-    for number, *cells in rows:
+    for cells in rows:
+        number, digest = cells[0], cells[4]
         if number != expected:
             raise JournalDamaged(f"event {expected} of run {run} is missing", hint=DOCTOR)
-        if not all(isinstance(cell, str) for cell in cells):
-            raise JournalDamaged(f"the row of event {number} cannot be read", hint=DOCTOR)
-        row = Row(expected, *cast("list[str]", cells))
-        if row.number > after:
-            yield _checked(run, row, before)
-        before, expected = row.hash, expected + 1
+        if number > after:
+            event = _checked(run, cells, before)
+            before = event.hash
+            yield event
+        else:
+            before = digest.hex() if isinstance(digest, bytes) else ""
+        expected += 1
 
 
-def _checked(run: str, row: Row, before: str) -> Event:
-    altered = JournalDamaged(f"event {row.number} of run {run} was altered", hint=DOCTOR)
+def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
+    number = cells[0]
+    altered = JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
     try:
-        body, by = row.body.encode(), row.by.encode()
-        digest = hash_of(row.at.encode(), before.encode(), body, by, row.number, run_text(run))
-    except UnicodeEncodeError:  # a byte of it is no text any more
+        kind, at, by, digest, body = texts_of(run, cells)
+    except (TypeError, ValueError, OverflowError):  # also where a byte of it is no text any more
         raise altered from None
-    if digest != row.hash:
+    if hash_of(at.encode(), before.encode(), body, by, number, run_text(run)) != digest:
         raise altered
     event = stored_event(
-        run=run, number=row.number, at=row.at, by=by, body=body, before=before, hash=row.hash
+        run=run, number=number, at=at, by=by, body=body, before=before, hash=digest
     )
-    if event.body.type != row.type:
+    if event.body.type != kind:
         raise altered
     return event
 
 
-def head_of(run: str, number: int, kind: object, at: object, created: object) -> RunHead:
+def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
     """Makes a run's head of its last and first row; an unreadable one counts as not over."""
     try:
-        return RunHead(run, number, str(kind or ""), _moment(at), _moment(created))
-    except ValueError:
+        return RunHead(run, number, TYPES[abs(kind)], _moment(at), _moment(created))
+    except (LookupError, OverflowError, TypeError, ValueError):
         return RunHead(run, number, "", _EPOCH, _EPOCH)
 
 
-def _moment(at: object) -> datetime:
-    found = datetime.fromisoformat(str(at))
-    if found.tzinfo is None:
-        raise ValueError(f"{at} has no time zone")
-    return found
+def _moment(at: Any) -> datetime:
+    return datetime.fromisoformat(at_text(at))
 
 
 def hashes_in(bodies: Iterable[str]) -> set[str]:
@@ -175,6 +182,15 @@ def read_value(digest: str, text: object) -> Json:
     if hashlib.sha256(data).hexdigest() != digest:
         raise JournalDamaged(f"the value stored under {digest} was altered", hint=DOCTOR)
     return read_canonical(data)
+
+
+def values_of(hashes: Sequence[str], texts: Iterable[object]) -> dict[str, object]:
+    """Returns those of the texts that have one of the content hashes."""
+    asked = set(hashes)
+    made = (
+        (hashlib.sha256(str(each).encode(errors="replace")).hexdigest(), each) for each in texts
+    )
+    return {digest: text for digest, text in made if digest in asked}
 
 
 def day_of(moment: datetime) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from plansmith.adapters.stores.packing import TYPES
+
 # One text for both databases. `last` tells a journal whose end was lost from a whole one,
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
 # position that was given, so that none comes twice.
@@ -40,7 +42,8 @@ _SUMMARIES: Final = """
     CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
     CREATE TABLE unsummed (run integer PRIMARY KEY);
 """
-_TABLES: Final = """
+# As versions 8 to 10 had it.
+_TEXT_EVENTS: Final = """
     CREATE TABLE events (
         position {position} PRIMARY KEY,
         run integer NOT NULL,
@@ -52,6 +55,33 @@ _TABLES: Final = """
         body text NOT NULL
     );
     CREATE UNIQUE INDEX events_run ON events (run, number);
+"""
+# `type` is the number of a name in `event_types`, `at` is in microseconds, `by` is null for the
+# system. A small `value` that an event mentions is in its row; `ref` are 4 bytes of the value's
+# hash. The view shows types, times and hashes as text.
+_EVENTS: Final = """
+    CREATE TABLE events (
+        position {position} PRIMARY KEY,
+        run integer NOT NULL,
+        number integer NOT NULL,
+        type integer NOT NULL,
+        at bigint NOT NULL,
+        by text,
+        hash {bytes} NOT NULL,
+        body text NOT NULL,
+        value text,
+        ref integer
+    );
+    CREATE UNIQUE INDEX events_number ON events (run, number);
+    CREATE INDEX events_ref ON events (ref) WHERE ref IS NOT NULL;
+    CREATE TABLE event_types (type integer PRIMARY KEY, name text NOT NULL);
+    INSERT INTO event_types VALUES {types};
+    CREATE VIEW events_text AS
+        SELECT position, events.run, number, coalesce(name, '') AS type, {at} AS at,
+            coalesce(by, '{{"kind":"system"}}') AS by, {hex} AS hash, body, value
+        FROM events LEFT JOIN event_types ON event_types.type = abs(events.type);
+"""
+_TABLES: Final = """
     CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
     CREATE TABLE templates (
         name text NOT NULL,
@@ -86,7 +116,13 @@ _TABLES: Final = """
     );
     CREATE INDEX set_aside_run ON set_aside (run);
 """
+_TYPES: Final = ", ".join(f"({number}, '{name}')" for number, name in enumerate(TYPES) if name)
 _IN_SQLITE: Final = {
+    "bytes": "blob",
+    "types": _TYPES,
+    "at": "strftime('%Y-%m-%dT%H:%M:%S', at / 1000000, 'unixepoch')"
+    " || printf('.%06dZ', at % 1000000)",
+    "hex": "lower(hex(hash))",
     "id": "id INTEGER PRIMARY KEY",
     "position": "INTEGER",
     "no_rowid": " WITHOUT ROWID",
@@ -95,14 +131,24 @@ _IN_SQLITE: Final = {
 }
 # Rows that are written again and again find room on their page.
 _IN_POSTGRES: Final = {
+    "bytes": "bytea",
+    "types": _TYPES,
+    "at": "to_char(timestamp 'epoch' + at * interval '1 microsecond',"
+    """ 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""",
+    "hex": "encode(hash, 'hex')",
     "id": "id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "position": "bigint",
     "no_rowid": "",
     "half_full": " WITH (fillfactor = 50)",
     "tenth_full": " WITH (fillfactor = 10)",
 }
-SQLITE: Final = (_COUNTS + _COUNTER + _TABLES + _SUMMARIES).format(**_IN_SQLITE)
-POSTGRES: Final = (_COUNTS + _COUNTER + _TABLES + _SUMMARIES).format(**_IN_POSTGRES)
+_ALL: Final = _COUNTS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
+SQLITE: Final = _ALL.format(**_IN_SQLITE)
+POSTGRES: Final = _ALL.format(**_IN_POSTGRES)
+# The rows are moved afterwards.
+_RENAME: Final = "ALTER TABLE events RENAME TO old_events;"
+SQLITE_FROM_10: Final = _RENAME + _EVENTS.format(**_IN_SQLITE)
+POSTGRES_FROM_10: Final = _RENAME + _EVENTS.format(**_IN_POSTGRES)
 FROM_9: Final = f"""
     ALTER TABLE runs ADD COLUMN status text NOT NULL DEFAULT '';
     {_SUMMARIES}
@@ -136,8 +182,8 @@ _POSTGRES_RENAMES: Final = """
     ALTER TABLE fire RENAME TO old_fire;
     ALTER TABLE aside RENAME TO old_aside;
 """
-SQLITE_FROM_7: Final = (_COUNTER + _TABLES).format(**_IN_SQLITE) + _SQLITE_RENAMES
-POSTGRES_FROM_7: Final = _POSTGRES_RENAMES + _TABLES.format(**_IN_POSTGRES)
+SQLITE_FROM_7: Final = (_COUNTER + _TEXT_EVENTS + _TABLES).format(**_IN_SQLITE) + _SQLITE_RENAMES
+POSTGRES_FROM_7: Final = _POSTGRES_RENAMES + (_TEXT_EVENTS + _TABLES).format(**_IN_POSTGRES)
 
 # Never change these: a store of an earlier release has done the first n of them.
 EARLIER_SQLITE: Final[Sequence[str]] = (

@@ -21,8 +21,9 @@ from plansmith.adapters.stores.commit import BetweenCommits, WithCommit, WriterT
 from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
 from plansmith.adapters.stores.ends import End, need_end
 from plansmith.adapters.stores.ledger import Ledger
+from plansmith.adapters.stores.packing import COLUMNS, ref_of
 from plansmith.adapters.stores.records import Database, DatabaseStore
-from plansmith.adapters.stores.rows import COLUMNS, DOCTOR, read_journal, sound_part
+from plansmith.adapters.stores.rows import DOCTOR, read_journal, sound_part, values_of
 from plansmith.adapters.stores.statements import SQLITE, Change, Parameters
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import Event
@@ -85,7 +86,8 @@ class SqliteStore(DatabaseStore):
             last = rows[-1][0] if rows else 0
             if rows and not _is_whole(last, placed[-1][0] if placed else None, after):
                 raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
-            need_end(run, end, last, placed[-1][4] if placed else None)
+            digest = placed[-1][4] if placed else None
+            need_end(run, end, last, digest.hex() if isinstance(digest, bytes) else digest)
             return read_journal(run, placed, after=after)
 
         if self._closed:
@@ -195,7 +197,14 @@ class SqliteStore(DatabaseStore):
         return await self._read(read)
 
     async def _read_values(self, hashes: Sequence[str]) -> Mapping[str, object]:
-        return await self._read(lambda connection: dict(_in_parts(connection, _VALUES, hashes)))
+        def read(connection: sqlite3.Connection) -> Mapping[str, object]:
+            refs = [*map(ref_of, hashes)]
+            inside = (text for (text,) in _in_parts(connection, _INSIDE, refs))
+            found = values_of(hashes, inside)
+            rest = [each for each in hashes if each not in found]
+            return found | dict(_in_parts(connection, _VALUES, rest))
+
+        return await self._read(read)
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
         numbers = await self._read(lambda connection: dict(_in_parts(connection, _LASTS, runs)))
@@ -220,12 +229,13 @@ _EVENTS: Final = f"""
 _RUN: Final = "SELECT id, last FROM runs WHERE name = ?"
 _ROWS: Final = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"  # noqa: S608 - constants
 _VALUES: Final = "SELECT hash, body FROM contents WHERE hash"
+_INSIDE: Final = "SELECT value FROM events WHERE ref"
 _LASTS: Final = "SELECT name, last FROM runs WHERE name"
 
 
 def _in_parts(
     connection: sqlite3.Connection, query: str, keys: Sequence[object]
-) -> Iterator[tuple[Any, Any]]:
+) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         yield from connection.execute(f"{query} IN ({', '.join('?' * len(some))})", some)

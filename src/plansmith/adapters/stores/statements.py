@@ -11,16 +11,18 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.commit import Append
-from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Cells, Row, SummaryCells
+from plansmith.adapters.stores.packing import COLUMNS, PACKED_COLUMNS, RUN_FINISHED, Cells
+from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
 
 Parameters = Mapping[str, object]
+Step = tuple[str, Sequence[Parameters]]
 
 
 class Change(NamedTuple):
     """Steps of one transaction; none is done unless `need` finds a row."""
 
     need: tuple[str, Parameters]
-    steps: Sequence[tuple[str, Sequence[Parameters]]]
+    steps: Sequence[Step]
 
 
 class Dialect(NamedTuple):
@@ -65,10 +67,10 @@ HEADS: Final = """
     ORDER BY runs.id
 """
 # A cross join keeps SQLite from reading all events.
-OVER_BEFORE: Final = """
+OVER_BEFORE: Final = f"""
     SELECT name, last FROM runs CROSS JOIN events
-    WHERE events.run = runs.id AND number = last AND type = 'run_finished' AND at < :before
-"""
+    WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED} AND at < :before
+"""  # noqa: S608 - constants
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
     WHERE position > :after ORDER BY position LIMIT :most
@@ -87,7 +89,12 @@ SUM_UP_AGAIN: Final = """
         tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
         body = excluded.body
 """
-IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = coalesce(:number, last)"
+IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
+LAST: Final = "SELECT last FROM runs WHERE name = :run"
+INSIDE: Final = """
+    SELECT at, value FROM runs JOIN events ON events.run = runs.id
+    WHERE name = :run AND number > :after AND value IS NOT NULL
+"""
 FORGET_SUMMARY: Final = (
     "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
     "DELETE FROM unsummed WHERE run = (SELECT id FROM runs WHERE name = :run)",
@@ -103,20 +110,28 @@ DELETE_RUN: Final = (
 
 ENDS_WITH: Final = """
     SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
-    WHERE name = :run AND (:before = '' OR hash = :before)
+    WHERE name = :run AND last = :last AND (length(:before) = 0 OR hash = :before)
 """
-SET_ASIDE: Final = f"""
-    INSERT INTO set_aside (run, {COLUMNS})
-    SELECT :run, {COLUMNS} FROM events
-    WHERE run = (SELECT id FROM runs WHERE name = :run) AND number > :after ORDER BY number
+ROWS_AFTER: Final = f"""
+    SELECT {COLUMNS} FROM runs JOIN events ON events.run = runs.id
+    WHERE name = :run AND number > :after ORDER BY number
 """  # noqa: S608 - constants
+SET_ASIDE: Final = """
+    INSERT INTO set_aside (run, number, type, at, by, hash, body)
+    VALUES (:run, :number, :type, :at, :by, :hash, :body)
+"""
+# A value put again is young again, so that retention does not take it from its new user.
+PUT_AGAIN: Final = (
+    "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
+)
+PUT: Final = f"INSERT INTO contents (hash, day, body) VALUES (:hash, :day, :body) {PUT_AGAIN}"  # noqa: S608 - constants
 CUT: Final = """
     DELETE FROM events
     WHERE run = (SELECT id FROM runs WHERE name = :run) AND number > :after
 """
 ADD: Final = f"""
     INSERT INTO events (position, run, {COLUMNS})
-    SELECT counter.position - :back, runs.id, :number, :type, :at, :by, :hash, :body
+    SELECT counter.position - :back, runs.id, :number, :type, :at, :by, :hash, :body, :value
     FROM runs CROSS JOIN counter WHERE name = :run
 """  # noqa: S608 - constants
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
@@ -183,16 +198,18 @@ OLD_FIRES: Final = """
 # keys decide, and the rest of the unit and its values follow only then. All begins with the
 # counter, which a writer holds until its commit: positions grow in the order of commits, and two
 # writers cannot wait for each other.
+_NAMES: Final = PACKED_COLUMNS.split(", ")
 APPEND: Final = f"""
     WITH taken AS (
         UPDATE counter SET position = position + %(count)s
         RETURNING position - %(count)s AS position
     ), unit AS (
         SELECT * FROM unnest(
-            %(runs)b::text[], %(lasts)b::int[], %(befores)b::text[], %(places)b::int[],
-            %(numbers)b::int[], %(types)b::text[], %(ats)b::text[], %(bys)b::text[],
-            %(hashes)b::text[], %(bodies)b::text[], %(statuses)b::text[]
-        ) AS unit (name, last, before, place, {COLUMNS}, status)
+            %(runs)b::text[], %(lasts)b::int[], %(befores)b::bytea[], %(places)b::int[],
+            %(numbers)b::int[], %(types)b::int[], %(ats)b::bigint[], %(bys)b::text[],
+            %(hashes)b::bytea[], %(bodies)b::text[], %(insides)b::text[], %(refs)b::int[],
+            %(statuses)b::text[]
+        ) AS unit (name, last, before, place, {PACKED_COLUMNS}, status)
     ), made AS (
         INSERT INTO runs (name, last, status)
         SELECT name, last, status FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
@@ -204,8 +221,8 @@ APPEND: Final = f"""
         JOIN events AS head ON head.run = runs.id AND head.number = unit.number - 1
             AND head.hash = unit.before
     ), opened AS (
-        INSERT INTO events (position, run, {COLUMNS})
-        SELECT position + place, id, {COLUMNS}
+        INSERT INTO events (position, run, {PACKED_COLUMNS})
+        SELECT position + place, id, {PACKED_COLUMNS}
         FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
         ON CONFLICT DO NOTHING RETURNING run
     ), won AS (
@@ -226,13 +243,14 @@ APPEND: Final = f"""
         UPDATE tally SET runs = runs + (SELECT count(*) FROM made)
         WHERE EXISTS (SELECT FROM made)
     ), completed AS (
-        INSERT INTO events (position, run, {COLUMNS})
-        SELECT position + place, id, {", ".join(f"rest.{each}" for each in Row._fields)}
+        INSERT INTO events (position, run, {PACKED_COLUMNS})
+        SELECT position + place, id, {", ".join(f"rest.{each}" for each in _NAMES)}
         FROM unnest(
             %(rest_runs)b::text[], %(rest_places)b::int[],
-            %(rest_numbers)b::int[], %(rest_types)b::text[], %(rest_ats)b::text[],
-            %(rest_bys)b::text[], %(rest_hashes)b::text[], %(rest_bodies)b::text[]
-        ) AS rest (name, place, {COLUMNS}) JOIN won USING (name) CROSS JOIN taken
+            %(rest_numbers)b::int[], %(rest_types)b::int[], %(rest_ats)b::bigint[],
+            %(rest_bys)b::text[], %(rest_hashes)b::bytea[], %(rest_bodies)b::text[],
+            %(rest_insides)b::text[], %(rest_refs)b::int[]
+        ) AS rest (name, place, {PACKED_COLUMNS}) JOIN won USING (name) CROSS JOIN taken
         ORDER BY id, rest.number
     ), kept AS (
         INSERT INTO contents (hash, day, body)
@@ -240,7 +258,7 @@ APPEND: Final = f"""
             %(value_runs)b::text[], %(value_hashes)b::text[], %(values)b::text[]
         ) AS new (name, hash, body) CROSS JOIN taken
         WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
-        ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day
+        {PUT_AGAIN}
     )
     SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) FROM won
 """  # noqa: S608 - constants
@@ -295,7 +313,7 @@ def columns_of(
     return {
         "runs": list(units),
         "lasts": [requests[-1].events[-1].number for requests in units.values()],
-        "befores": [requests[0].events[0].before for requests in units.values()],
+        "befores": [bytes.fromhex(each[0].events[0].before) for each in units.values()],
         "places": [place for place, _ in firsts],
         **_cells("", [row for _, row in firsts]),
         "rest_runs": [run for _, run, _ in rest],
@@ -326,6 +344,6 @@ def _summaries(units: Mapping[str, Sequence[Append]]) -> dict[str, list[object]]
 
 
 def _cells(prefix: str, rows: Sequence[Cells]) -> dict[str, list[object]]:
-    names = ("numbers", "types", "ats", "bys", "hashes", "bodies")
+    names = ("numbers", "types", "ats", "bys", "hashes", "bodies", "insides", "refs")
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}

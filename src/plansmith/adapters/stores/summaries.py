@@ -11,6 +11,7 @@ from functools import cache
 from string import ascii_lowercase
 from typing import Any, Final
 
+from plansmith.adapters.stores.packing import RUN_FINISHED
 from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
 from plansmith.adapters.stores.statements import IS_AT, SUM_UP_AGAIN, Change, Parameters
 from plansmith.plan.estimate import Cost
@@ -46,7 +47,7 @@ OPEN: Final = f"""
         SELECT id, name FROM runs WHERE status IN ({_quoted(OPEN_STATUSES)})
         UNION ALL
         SELECT id, name FROM runs LEFT JOIN events ON events.run = id AND events.number = last
-        WHERE status = '' AND (type IS NULL OR type <> 'run_finished')
+        WHERE status = '' AND (type IS NULL OR type <> {RUN_FINISHED})
     ) AS found ORDER BY id
 """  # noqa: S608 - constants
 _CELLS: Final = "runs.id, name, last, status, summaries.number, tokens, cost, planning, body"

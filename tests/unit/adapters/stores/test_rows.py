@@ -1,24 +1,30 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plansmith.adapters.stores import rows
+from plansmith.adapters.stores import packing, rows
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.data import content_hash, content_of
+from plansmith.plan.chain import moment
+from plansmith.plan.data import Content, Json, canonical_json, content_hash, content_of
 from plansmith.plan.events import (
+    EVENT_TYPES,
     Actor,
     AnyBody,
     Event,
     RunCreated,
+    RunResumed,
     StepDone,
+    StepFailed,
     StepProgressed,
+    StepStarted,
     next_event,
 )
 from plansmith.testing.contracts import journal
@@ -39,62 +45,130 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200) | st.samp
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 
 
+class Row(NamedTuple):
+    """The cells of a stored event, as they are read."""
+
+    number: Any
+    type: Any
+    at: Any
+    by: Any
+    hash: Any
+    body: Any
+    value: Any
+
+
 @st.composite
-def journals(draw: st.DrawFn) -> list[Event]:
+def journals(draw: st.DrawFn) -> tuple[list[Event], list[Content]]:
     run, name = draw(TEXT), draw(TEXT)
     events: list[Event] = []
+    values: list[Content] = []
     for _ in range(draw(st.integers(1, 40))):
         text = draw(TEXT)
+        shapes: list[Json] = [text, {"x": text}, [text, text]]
+        content = content_of(draw(st.sampled_from(shapes)))
+        digest, size = content.digest, len(content.text)
+        key = draw(st.sampled_from([f"{run}/{text}/{digest[:16]}", text]))
         bodies: list[AnyBody] = [
             RunCreated(request=text),
+            RunResumed(),
             StepProgressed(step="a", text=text),
-            StepDone(step=text, result=content_hash(text)),
+            StepStarted(step=text, key=key, inputs=digest, callee=draw(TEXT)),
+            StepStarted(step=text, key=key, inputs=digest, item=text, prefetched=text),
+            StepDone(step=text, result=digest, size=size, cost=draw(TEXT)),
+            StepDone(step=text, result=digest, tokens=7),
+            StepFailed(step=text, error=text, unsure=True),
         ]
+        values += [content] if draw(st.booleans()) else []
         by = Actor(kind=draw(st.sampled_from(["person", "model", "system"])), name=name)
         body = draw(st.sampled_from(bodies))
         last = events[-1] if events else None
         events.append(next_event(body, run=run, by=by, at=draw(MOMENTS), last=last))
-    return events
+    return events, values
 
 
-def stored(events: list[Event]) -> list[rows.Row]:
-    return [rows.Row(*cells) for cells in rows.rows_of(events)]
+def stored(events: list[Event], values: Sequence[Content] = ()) -> list[Row]:
+    return [Row(*cells[:7]) for cells in rows.rows_of(events, values)[0]]
+
+
+def test_every_type_of_event_has_a_number_and_only_one() -> None:
+    assert {each.type for each in EVENT_TYPES} == set(packing.TYPES[1:])
+    assert len(set(packing.TYPES)) == len(packing.TYPES)
 
 
 @given(journals(), st.integers(-1, 45))
-def test_every_event_comes_back_from_its_row(events: list[Event], after: int) -> None:
-    behind = [row for row in stored(events) if row.number >= after]
+def test_every_event_comes_back_from_its_row(
+    made: tuple[list[Event], list[Content]], after: int
+) -> None:
+    events, values = made
+    behind = [row for row in stored(events, values) if row.number >= after]
     assert rows.read_journal(events[0].run, behind, after=after) == events[max(after, 0) :]
 
 
 @given(journals())
-def test_what_was_hashed_can_be_put_together_from_the_cells_by_hand(events: list[Event]) -> None:
-    before = ""
+def test_a_value_inside_a_row_is_one_that_its_event_mentions(
+    made: tuple[list[Event], list[Content]],
+) -> None:
+    events, values = made
+    written, inside = rows.rows_of(events, values)
+    assert inside <= {each.digest for each in values}
+    found = {content_of(json.loads(row[6])).digest for row in written if row[6] is not None}
+    assert found == inside
+    for event, (*_, value, ref) in zip(events, written, strict=True):
+        if value is not None:
+            digest = sha256(value.encode()).hexdigest()
+            assert digest in event.body_text.decode()
+            assert packing.ref_of(digest) == ref
+
+
+@given(journals())
+def test_what_was_hashed_can_be_put_together_from_the_cells_by_hand(
+    made: tuple[list[Event], list[Content]],
+) -> None:
+    before, (events, _) = "", made
     for row in stored(events):
+        kind = packing.TYPES[abs(row.type)]
+        body = canonical_json(json.loads(row.body) | {"type": kind}).decode()
+        at = moment(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row.at))
         run = json.dumps(events[0].run, ensure_ascii=False)
+        by = row.by or '{"kind":"system"}'
         text = (
-            f'{{"at":"{row.at}","before":"{before}","body":{row.body},"by":{row.by},'
+            f'{{"at":"{at}","before":"{before}","body":{body},"by":{by},'
             f'"number":{row.number},"run":{run}}}'
         )
-        assert sha256(text.encode()).hexdigest() == row.hash
-        assert json.loads(row.body)["type"] == row.type
-        before = row.hash
+        assert sha256(text.encode()).digest() == row.hash
+        before = row.hash.hex()
 
 
 @given(journals(), st.data())
-def test_a_cell_altered_anywhere_is_found(events: list[Event], data: st.DataObject) -> None:
-    whole = stored(events)
+def test_a_cell_altered_anywhere_is_found(
+    made: tuple[list[Event], list[Content]], data: st.DataObject
+) -> None:
+    events, values = made
+    whole = stored(events, values)
     place = data.draw(st.integers(0, len(whole) - 1))
-    name = data.draw(st.sampled_from(["type", "at", "by", "hash", "body"]))
-    cell: str = getattr(whole[place], name)
-    spot = data.draw(st.integers(0, len(cell) - 1))
-    letter = data.draw(st.characters() | st.just("\udcff"))
-    assume(letter != cell[spot])
-    changed = cell[:spot] + letter + cell[spot + 1 :]
-    cells: dict[str, Any] = whole[place]._asdict() | {name: changed}
-    whole[place] = rows.Row(**cells)
+    name = data.draw(st.sampled_from(["type", "at", "by", "hash", "body", "value"]))
+    cell: Any = getattr(whole[place], name)
+    changed = data.draw(_others(cell))
+    assume(changed != cell)
+    whole[place] = whole[place]._replace(**{name: changed})
     with pytest.raises(JournalDamaged, match=f"event {place + 1} of run|event {place + 2} of run"):
         rows.read_journal(events[0].run, whole, after=0)
+
+
+def _others(cell: Any) -> st.SearchStrategy[Any]:
+    """Cells of the same kind that differ in one place."""
+    if cell is None:
+        return st.text()
+    if isinstance(cell, int):
+        return st.integers(-(2**63), 2**63 - 1)
+    if isinstance(cell, bytes):
+        return st.integers(0, len(cell) - 1).map(
+            lambda spot: cell[:spot] + bytes([cell[spot] ^ 1]) + cell[spot + 1 :]
+        )
+    letters = st.characters() | st.just("\udcff")
+    return st.tuples(st.integers(0, len(cell) - 1), letters).map(
+        lambda made: cell[: made[0]] + made[1] + cell[made[0] + 1 :]
+    )
 
 
 @pytest.mark.parametrize("taken", [0, 3, 15, 16, 38])
@@ -110,6 +184,8 @@ def test_a_cell_that_is_none_is_damage(cell: object) -> None:
     [row] = stored(journal("a", 1))
     for place in range(1, len(row)):
         cells: list[object] = list(row)
+        if cell is None and row[place] is None:
+            continue
         cells[place] = cell
         with pytest.raises(JournalDamaged):
             rows.read_journal("a", [cells], after=0)

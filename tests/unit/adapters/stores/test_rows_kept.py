@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from plansmith.adapters.stores import rows
 from plansmith.adapters.stores.deflated_rows import plain_rows
+from plansmith.adapters.stores.packing import packed_text
+from plansmith.plan.data import content_of
 from plansmith.plan.events import (
     Actor,
     AnyBody,
@@ -78,6 +80,20 @@ PLAIN = (
 )
 
 
+PACKED = (
+    (1, ADA, "ff9abad8", '{"locale":"zh-CN","request":"look"}'),
+    (3, ADA, "dcca2be6", f'{{"origin":"submitted","plan":{STEPS}}}'),
+    (5, ADA, "b854ec8f", f'{{"hash":"{PLAN}"}}'),
+    (11, None, "a3767be4", f'{{"hash":"{PLAN}"}}'),
+    (
+        *(12, None, "99fe015b"),
+        f'{{"inputs":"{INPUTS}","key":"run/a/0123456789abcdef","step":"a"}}',
+    ),
+    (14, None, "d7cb9400", f'{{"result":"{RESULT}","size":2,"step":"a"}}'),
+    (26, None, "b7d010e7", '{"status":"done"}'),
+)
+
+
 def story() -> list[Event]:
     at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     ada, system = Actor(kind="person", name="ada"), Actor(kind="system")
@@ -102,11 +118,34 @@ def story() -> list[Event]:
 
 def test_rows_of_the_first_release_are_read_as_they_were() -> None:
     kept = [(number, bytes.fromhex(row)) for number, row in enumerate(DEFLATED, start=1)]
-    assert plain_rows(RUN, kept) == [rows.Row(*cells) for cells in rows.rows_of(story())]
+    plain = plain_rows(RUN, kept)
+    assert [(row.type, row.by, row.hash[:8], row.body) for row in plain] == list(PLAIN)
+    assert {row.at for row in plain} == {"2026-01-02T03:04:05.678901Z"}
+    packed = [packed_text(number, cells)[:7] for number, *cells in plain]
+    assert rows.read_journal(RUN, packed, after=0) == story()
 
 
 def test_rows_of_this_release_are_written_and_read_as_they_were() -> None:
-    written = [rows.Row(*cells) for cells in rows.rows_of(story())]
-    assert [(row.type, row.by, row.hash[:8], row.body) for row in written] == list(PLAIN)
-    assert {row.at for row in written} == {"2026-01-02T03:04:05.678901Z"}
+    written = [cells[:7] for cells in rows.rows_of(story())[0]]
+    told = [(kind, by, digest.hex()[:8], body) for _, kind, _, by, digest, body, _ in written]
+    assert told == list(PACKED)
+    assert {cells[2] for cells in written} == {1767323045678901}
+    assert {cells[6] for cells in written} == {None}
     assert rows.read_journal(RUN, written, after=0) == story()
+
+
+def test_values_inside_rows_of_this_release_are_written_and_read_as_they_were() -> None:
+    at, system = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), Actor(kind="system")
+    inputs, result = content_of({"x": 1}), content_of("金")
+    key = f"{RUN}/a/{inputs.digest[:16]}"
+    started = StepStarted(step="a", key=key, inputs=inputs.digest, callee="look", attempt=2)
+    first = next_event(started, run=RUN, by=system, at=at)
+    done = StepDone(step="a", result=result.digest, size=len(result.text), tokens=7)
+    events = [first, next_event(done, run=RUN, by=system, at=at, last=first)]
+    written, inside = rows.rows_of(events, [inputs, result])
+    assert inside == {inputs.digest, result.digest}
+    assert [cells[5:] for cells in written] == [
+        ('{"attempt":2,"callee":"look","step":"a"}', '{"x":1}', 1346486047),
+        ('{"step":"a","tokens":7}', '"金"', -1485807398),
+    ]
+    assert rows.read_journal(RUN, [cells[:7] for cells in written], after=0) == events

@@ -1,0 +1,192 @@
+"""The short form in which an event is stored: what can be computed again is left out.
+
+A body is stored without its type, which has a column of its own. The start and the result of a
+step hold a small value themselves, and leave out its hash, its size and the key of the call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from plansmith.plan.chain import moment, run_text
+from plansmith.plan.events import Event, StepDone, StepStarted
+
+# The place of a type is its number in stored rows: never change one, add new types at the end.
+TYPES: Final = (
+    *("", "run_created", "triaged", "plan_proposed", "review_asked", "plan_approved"),
+    *("plan_rejected", "changes_asked", "question_asked", "question_answered"),
+    *("question_withdrawn", "run_started", "step_started", "step_progressed", "step_done"),
+    *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
+    *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
+    *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
+    *("prefetch_started", "prefetch_ended", "planning_failed"),
+)
+RUN_FINISHED: Final = TYPES.index("run_finished")
+# The number of rows that are no events of any release: their body lists the cells as they were.
+AS_THEY_WERE: Final = 0
+# A larger value is stored once, however many events mention it.
+LARGEST_INSIDE: Final = 256
+SYSTEM: Final = b'{"kind":"system"}'
+_SYSTEM_TEXT: Final = SYSTEM.decode()
+_NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
+_TAILS: Final = tuple(f',"type":"{name}"}}'.encode() for name in TYPES)
+_ALONE: Final = tuple(f'{{"type":"{name}"}}'.encode() for name in TYPES)
+_DONE: Final = _NUMBERS["step_done"]
+_STEP: Final = b'"step":"'
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_HASH_CHARS: Final = 64
+_BEGINNING: Final = 16
+
+# The cells of an event to be written, in the order of `PACKED_COLUMNS`: a plain tuple, since
+# thousands are made a second.
+Cells = tuple[int, int, int, str | None, bytes, str, str | None, int | None]
+COLUMNS: Final = "number, type, at, by, hash, body, value"
+PACKED_COLUMNS: Final = f"{COLUMNS}, ref"
+
+
+class Texts(NamedTuple):
+    """An event as the texts that were hashed, and the hash."""
+
+    type: str
+    at: str
+    by: bytes
+    hash: str
+    body: bytes
+
+
+def since_epoch(at: datetime) -> int:
+    """Returns a time as whole microseconds."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+@lru_cache(maxsize=256)
+def at_text(microseconds: int) -> str:
+    """Returns the text of a stored time, as it was hashed."""
+    return moment(_EPOCH + timedelta(microseconds=microseconds))
+
+
+def ref_of(digest: str) -> int:
+    """Returns the part of a content hash by which a value inside an event is found."""
+    return int.from_bytes(bytes.fromhex(digest[:8]), signed=True)
+
+
+def pack_body(kind: int, body: bytes) -> tuple[int, bytes]:
+    """Leaves the type out of a body; a negative number says that it is still in it."""
+    tail = _TAILS[kind]
+    if body.endswith(tail):
+        return kind, body[: -len(tail)] + b"}"
+    return (kind, b"{}") if body == _ALONE[kind] else (-kind, body)
+
+
+def pack(event: Event, small: Mapping[str, bytes]) -> tuple[int, bytes, str]:
+    """Returns the type's number, the short body, and the hash of the value that goes inside.
+
+    `small` are the values that may go inside, by hash. A body that says something else about its
+    value than what can be computed stays as it is, and the value outside.
+    """
+    body = event.body
+    kind, packed = pack_body(_NUMBERS[body.type], event.body_text)
+    digest = ""
+    if isinstance(body, StepDone):
+        digest = body.result
+    elif isinstance(body, StepStarted):
+        digest = body.inputs
+    if digest not in small:
+        return kind, packed, ""
+    part = _left_out(kind, event.run, packed, digest, len(small[digest]))
+    end = packed.rfind(_STEP)
+    start = end - len(part)
+    if start < 1 or packed[start:end] != part:
+        return kind, packed, ""
+    return kind, packed[:start] + packed[end:], digest
+
+
+def _left_out(kind: int, run: str, packed: bytes, digest: str, size: int) -> bytes:
+    """Returns the part of a body that can be computed of the value and the rest."""
+    if kind == _DONE:
+        return b'"result":"%b","size":%d,' % (digest.encode(), size)
+    step = packed[packed.rfind(_STEP) + len(_STEP) : -2]
+    key = run_text(run)[1:-1], step, digest[:_BEGINNING].encode()
+    return b'"inputs":"%b","key":"%b/%b/%b",' % (digest.encode(), *key)
+
+
+def _put_back(kind: int, run: str, packed: bytes, value: bytes) -> bytes:
+    part = _left_out(kind, run, packed, sha256(value).hexdigest(), len(value))
+    place = packed.rfind(_STEP)
+    return packed[:place] + part + packed[place:]
+
+
+def texts_of(run: str, cells: Sequence[Any]) -> Texts:
+    """Returns the hashed texts of stored cells; `TypeError` or `ValueError` if there are none."""
+    _, kind, at, by, digest, body, value = cells
+    if kind == AS_THEY_WERE:
+        name, time, who, mark, text = _as_they_were(body)
+        return Texts(name, time, who.encode(), mark, text.encode())
+    if not (isinstance(kind, int) and isinstance(at, int) and isinstance(digest, bytes)):
+        raise TypeError("a row without a type, a time and a hash")
+    if abs(kind) >= len(TYPES):
+        raise ValueError("a type that this release does not know")
+    packed = str(body).encode()
+    if value is not None:
+        packed = _put_back(kind, run, packed, str(value).encode())
+    if kind > 0:
+        packed = _ALONE[kind] if packed == b"{}" else packed[:-1] + _TAILS[kind]
+    name = TYPES[abs(kind)]
+    told = SYSTEM if by is None else str(by).encode()
+    return Texts(name, at_text(at), told, digest.hex(), packed)
+
+
+def _as_they_were(body: object) -> list[str]:
+    cells: Any = json.loads(str(body))
+    if not (isinstance(cells, list) and all(isinstance(each, str) for each in cells)):
+        raise ValueError("cells that are no texts")
+    return cells
+
+
+def packed_text(number: int, cells: Sequence[Any]) -> Cells:
+    """Packs type, time, actor, hash and body as texts; those of no event are kept as they were."""
+    try:
+        return _packed(number, *cells)
+    except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
+        text = json.dumps(cells, default=repr)
+        return number, AS_THEY_WERE, 0, None, b"", text, None, None
+
+
+def _packed(number: int, name: str, at: str, by: str, digest: str, body: str) -> Cells:
+    microseconds = since_epoch(datetime.fromisoformat(at))
+    kind, packed = pack_body(_NUMBERS[name], body.encode())
+    by.encode()
+    if not name or at_text(microseconds) != at or len(digest) != _HASH_CHARS:
+        raise ValueError("not what this release writes")
+    mark = bytes.fromhex(digest)
+    if mark.hex() != digest:
+        raise ValueError("not what this release writes")
+    told = None if by == _SYSTEM_TEXT else by
+    return number, kind, microseconds, told, mark, packed.decode(), None, None
+
+
+def shown_texts(run: str, cells: Sequence[Any]) -> Texts:
+    """Returns the texts of cells, also of damaged ones, which are shown as they are."""
+    try:
+        return texts_of(run, cells)
+    except (TypeError, ValueError, OverflowError):
+        return Texts("", "", b"", "", json.dumps(list(cells), default=repr).encode())
+
+
+def values_inside(rows: Iterable[Sequence[Any]]) -> Mapping[str, tuple[str, str]]:
+    """Returns the values inside of rows of `(at, value)` by their content hash, with their day."""
+    found: dict[str, tuple[str, str]] = {}
+    for at, value in rows:
+        try:
+            digest = sha256(str(value).encode()).hexdigest()
+            day = at_text(at)[:10]
+        except (TypeError, ValueError, OverflowError):
+            continue  # damaged: nobody can ask for it by its hash
+        found[digest] = day, str(value)
+    return found

@@ -1,0 +1,43 @@
+"""Makes an earlier version of a SQLite store, to be migrated."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from pathlib import Path
+
+from plansmith.adapters.stores.packing import COLUMNS, texts_of
+
+_TEXT_EVENTS = """
+    DROP VIEW events_text;
+    DROP TABLE event_types;
+    DROP TABLE events;
+    CREATE TABLE events (
+        position INTEGER PRIMARY KEY,
+        run integer NOT NULL,
+        number integer NOT NULL,
+        type text NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE UNIQUE INDEX events_run ON events (run, number);
+"""
+
+
+def as_version_10(path: Path) -> None:
+    """Makes every event a row of texts, and every value a row of its own."""
+    file = sqlite3.connect(path, isolation_level=None)
+    cells = f"SELECT position, runs.id, name, {COLUMNS} FROM events JOIN runs ON runs.id = run"
+    rows = file.execute(cells).fetchall()
+    file.executescript(_TEXT_EVENTS)
+    for position, key, run, *packed in rows:
+        kind, at, by, digest, body = texts_of(run, packed)
+        row = (position, key, packed[0], kind, at, by.decode(), digest, body.decode())
+        file.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        if packed[-1] is not None:
+            value = (hashlib.sha256(packed[-1].encode()).hexdigest(), at[:10], packed[-1])
+            file.execute("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", value)
+    file.execute("PRAGMA user_version = 10")
+    file.close()
