@@ -113,6 +113,9 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     node = _node(text_of(fields.get("tool_to_use")), name, notes)
     given = fields.get("tool_parameters")
     parameters = given if isinstance(given, dict) else dict[str, Json]()
+    if given and not isinstance(given, dict):
+        message = Sentence("shape.no_tool_parameters", text=repr(str(given)[:80]))
+        notes.refuse("PS005", message, hint=_HINT, step=name, path=("tool_parameters",))
     if node not in PARAMETERS:
         return {"id": name, "kind": "tool", "tool": node or "?", "inputs": literal(parameters)}
     known = (PARAMETERS[node], "sql_query")
