@@ -79,11 +79,11 @@ def recognises(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
     names = {snake(name) for name in value}
-    tasks = value.get("tasks")
-    if not isinstance(tasks, list):
-        return False
     marks = {"adequate", "guidance_message", "orig_query"}
-    return bool(names & marks) or (bool(tasks) and all(_is_task(each) for each in tasks))
+    if "tasks" in names and names & marks:
+        return True
+    tasks = value.get("tasks")
+    return isinstance(tasks, list) and bool(tasks) and all(_is_task(each) for each in tasks)
 
 
 def _is_task(value: Json) -> bool:

@@ -111,13 +111,17 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
     node = _node(text_of(fields.get("tool_to_use")), name, notes)
+    if not node:
+        message = Sentence("shape.unusable_step", place=place, why=Sentence("shape.no_tool"))
+        notes.drop(message, hint=_HINT)
+        return None
     given = fields.get("tool_parameters")
     parameters = given if isinstance(given, dict) else dict[str, Json]()
     if given and not isinstance(given, dict):
         message = Sentence("shape.no_tool_parameters", text=repr(str(given)[:80]))
         notes.refuse("PS005", message, hint=_HINT, step=name, path=("tool_parameters",))
     if node not in PARAMETERS:
-        return {"id": name, "kind": "tool", "tool": node or "?", "inputs": literal(parameters)}
+        return {"id": name, "kind": "tool", "tool": node, "inputs": literal(parameters)}
     known = (PARAMETERS[node], "sql_query")
     parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
     words = escape_text(raw_text(parameters.get(PARAMETERS[node])))
