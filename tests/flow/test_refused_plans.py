@@ -74,7 +74,7 @@ async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
     assert run.plan is not None
     assert run.plan.schedule is not None
     assert run.plan.schedule.daily_at == "09:00"
-    asked = model.prompts[1][-1].content
+    asked = model.prompts[1][-1].text
     assert "schedule_config" in asked
 
 

@@ -115,11 +115,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         message = Sentence("shape.unusable_step", place=place, why=Sentence("shape.no_tool"))
         notes.drop(message, hint=_HINT)
         return None
-    given = fields.get("tool_parameters")
-    parameters = given if isinstance(given, dict) else dict[str, Json]()
-    if given and not isinstance(given, dict):
-        message = Sentence("shape.no_tool_parameters", text=repr(str(given)[:80]))
-        notes.refuse("PS005", message, hint=_HINT, step=name, path=("tool_parameters",))
+    parameters = _given(fields.get("tool_parameters"), name, notes)
     if node not in PARAMETERS:
         return {"id": name, "kind": "tool", "tool": node, "inputs": literal(parameters)}
     known = (PARAMETERS[node], "sql_query")
@@ -138,6 +134,14 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     if inputs:
         step["inputs"] = inputs
     return step
+
+
+def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
+    """Returns the parameters of a step."""
+    if value and not isinstance(value, dict):
+        message = Sentence("shape.no_tool_parameters", text=repr(str(value)[:80]))
+        notes.refuse("PS005", message, hint=_HINT, step=step, path=("tool_parameters",))
+    return value if isinstance(value, dict) else {}
 
 
 def _node(name: str, step: str, notes: Notes) -> str:
