@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.origin import Origin
     from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
     from plansmith.plan.run_options import RunOptions
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating
@@ -142,10 +143,11 @@ class RunService:
         kept: Sequence[e.StepReused] = (),
         reviewed: Sequence[Entry] | None = None,
         checked: bool = True,
+        notes: Sequence[Problem] = (),
     ) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results to reuse; `reviewed` replaces the review that would be asked for.
+        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -154,12 +156,11 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        if checked:
-            plan = await self.intake.pinned(plan)
+        plan = await self.intake.pinned(plan) if checked else plan
         await self.intake.propose(
             journal,
             plan,
-            await self.intake.usable(plan) if checked else (),
+            (*notes, *(await self.intake.usable(plan) if checked else ())),
             start=start,
             then=kept,
             reviewed=reviewed,
