@@ -66,7 +66,7 @@ def coerce_json_array(text: str) -> list[Any] | None:
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
         value = next((table[key] for key in _WRAPPERS if isinstance(table.get(key), list)), None)
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    return [*cast("Sequence[Any]", value)] if isinstance(value, list) else None
 
 
 def validate_steps(steps: Sequence[Any], tools: Manifest) -> list[PlanStep]:
