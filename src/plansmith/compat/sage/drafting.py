@@ -18,7 +18,8 @@ from plansmith.planner.shortlist.pick import SemanticRanker, shortlist
 
 PlanStep = dict[str, Any]
 Manifest = Mapping[str, Mapping[str, Any]]
-NO_PLAN: Final = "（计划不可用）"
+# What a list says that has no step.
+NOTHING: Final[PlanStep] = {"type": "reply", "text": "（计划不可用）"}
 _FENCE: Final = re.compile(r"\A```[^\n]*\n?(.*?)(?:```)?\Z", re.DOTALL)
 _WRAPPERS: Final = ("steps", "plan")
 
@@ -72,7 +73,7 @@ def coerce_json_array(text: str) -> list[Any] | None:
 def validate_steps(steps: Sequence[Any], tools: Manifest) -> list[PlanStep]:
     """Returns the steps that SAGE could run; one reply that says so where none is left."""
     made = (_valid(cast("PlanStep", each), tools) for each in steps if isinstance(each, dict))
-    return [each for each in made if each] or [{"type": "reply", "text": NO_PLAN}]
+    return [each for each in made if each] or [{**NOTHING}]
 
 
 def _valid(step: PlanStep, tools: Manifest) -> PlanStep | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.compat.sage import drafting
-from plansmith.compat.sage.drafting import NO_PLAN, Manifest, PlanStep
+from plansmith.compat.sage.drafting import NOTHING, Manifest, PlanStep
 from plansmith.compat.sage.model import (
     AskingModel,
     GeneratorLike,
@@ -26,8 +26,11 @@ from plansmith.dialects.sage import write
 from plansmith.lazy import lazy_modules
 from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs
-from plansmith.planner.check.constraints import read_constraint
+from plansmith.plan.problem import Problem, Severity
+from plansmith.planner.check.constraints import constraint_problems
+from plansmith.planner.check.names import Catalogue
 from plansmith.planner.context.fence import fence
+from plansmith.planner.draft_loop import rules_of
 from plansmith.planner.fallback import salvage
 from plansmith.planner.model_calls import Transcript
 from plansmith.planner.old_models import takes_prompt
@@ -38,8 +41,6 @@ from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.plan import Plan
-    from plansmith.plan.problem import Problem
-    from plansmith.planner.context.profile import Profile
     from plansmith.planner.shortlist.pick import SemanticRanker
 else:
     lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
@@ -128,7 +129,7 @@ class LLMPlanner(MapFunction):
         for event in self.plan_stream(profile_system_prompt, user_query, tools):
             if event["type"] == "plan":
                 steps = event["steps"]
-        return steps or [{"type": "reply", "text": NO_PLAN}]
+        return steps or [{**NOTHING}]
 
     def plan_stream(
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
@@ -271,27 +272,28 @@ class LLMPlanner(MapFunction):
         planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems = planned, planned.problems
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
-        return self._steps(planned, first, min(self.max_steps, _most_steps(about)))
+        return self._steps(planned, first, lambda plan: _keeps_rules(plan, request, deps))
 
-    def _steps(self, planned: Planned, text: str, most: int) -> list[PlanStep]:
+    def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
-        plan = planned.plan
+        plan, most = planned.plan, self.max_steps
         if plan is not None and plan.degraded:
             draft = planned.draft
             if draft is None:
-                return [{"type": "reply", "text": text.strip()[:_MOST_TEXT] or NO_PLAN}]
-            plan = salvage(draft, planned.problems, max_steps=most)
+                return [{"type": "reply", "text": text.strip()[:_MOST_TEXT] or NOTHING["text"]}]
+            parts = (salvage(draft, planned.problems, max_steps=n) for n in range(most, 0, -1))
+            plan = next((part for part in parts if part is not None and keeps(part)), None)
         elif plan is not None and len(plan.steps) > most:
             # Our limit does not count replies; SAGE's counts every step of the list.
             cut = left_behind(f"the list holds {most} steps, the plan has {len(plan.steps)}")
             self.problems += (cut,)
             plan = salvage(plan, (), max_steps=most)
         if plan is None:
-            return [{"type": "reply", "text": NO_PLAN}]
+            return [{**NOTHING}]
         writing = write(plan)
         # Losses of the plan itself are left out: its goal is the query, which the caller has.
         self.problems += tuple(each for each in writing.lost if each.step is not None)
-        steps = Steps(cast("list[PlanStep]", writing.value) or [{"type": "reply", "text": NO_PLAN}])
+        steps = Steps(cast("list[PlanStep]", writing.value) or [{**NOTHING}])
         steps.plan = plan
         return steps
 
@@ -324,10 +326,10 @@ def _ranker(given: Any) -> SemanticRanker | None:
     raise TypeError("'ranker' is 'minilm', a function of (query, texts), or has scores(…)")
 
 
-def _most_steps(profile: Profile) -> int:
-    """Returns the smallest number of steps that a hard constraint sets."""
-    limits = [read_constraint(text).max_steps for text in profile.hard_constraints]
-    return max(1, min((each for each in limits if each is not None), default=10_000))
+def _keeps_rules(plan: Plan, request: PlanRequest, deps: PlannerDeps) -> bool:
+    """Whether a part of a plan keeps the hard rules of the profile and of the request."""
+    found = constraint_problems(plan, Catalogue(deps.tools), rules_of(request, deps))
+    return all(each.severity is not Severity.ERROR for each in found)
 
 
 # SAGE's module has these as functions; programs import and test them.

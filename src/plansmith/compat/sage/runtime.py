@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.app import Plansmith
-from plansmith.compat.sage.drafting import PlanStep
+from plansmith.compat.sage.drafting import NOTHING, PlanStep
 from plansmith.compat.sage.model import GeneratorLike, need_generator, wording_model
 from plansmith.compat.sage.operator import MapFunction, Scoped
 from plansmith.compat.sage.own_loop import Tell, in_own_loop, told_by
@@ -19,13 +19,15 @@ from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.compat.sage.registry import RegistryTools, ToolRegistry
 from plansmith.compat.sage.runnable import Runnable, runnable
 from plansmith.compat.sage.step_result import StepResult, result_of
-from plansmith.compat.sage.telling import tell_steps
+from plansmith.compat.sage.telling import failed_before, tell_steps
 from plansmith.dialects.sage import write
 from plansmith.errors import Refused
 from plansmith.models import model_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
+from plansmith.planner.context.locales import locale_of
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import ChatModel, PlanStore
 
@@ -152,23 +154,40 @@ class AgentRuntime(MapFunction):
             if not open_ones and not question:
                 raise Refused(f"run {name} has no open question", hint="see result.questions")
             run = await smith.answer(name, question or open_ones[0], value, by=by)
-            self.run = await self._go_on(smith, run)
-        steps = write(self.run.plan).value if self.run.plan else []
-        self.result = result_of(self.run, cast("list[PlanStep]", steps))
-        return self.result
+            run = await self._go_on(smith, run)
+            earlier = await failed_before(smith, run)
+        steps = write(run.plan).value if run.plan else []
+        return self._ended(run, result_of(run, cast("list[PlanStep]", steps), earlier))
 
     async def _turn(
         self, query: str, tell: Tell | None = None, *, profile: BaseProfile | None = None
     ) -> StepResult:
         """Plans, runs and tells the result; what goes wrong in planning is told too."""
         who = profile or self.profile
-        self.run = None
         try:
             manifest = self.tools.describe()
             steps = await asyncio.to_thread(self._plan_steps, who, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
-            self.result = StepResult(error=f"Planning failed: {error}")
-            return self.result
+            return self._ended(None, StepResult(error=f"Planning failed: {error}"))
+        own = self._own_planner()
+        if own is not None and steps == [NOTHING]:
+            # Nothing was planned, so nothing runs, and the answer says why.
+            told = [in_language(each.message, locale_of(query)) for each in own.problems]
+            why = [*dict.fromkeys(told)]
+            reply = "\n".join([NOTHING["text"], *why])
+            failed = f"Planning failed: {'; '.join(why)}"
+            return self._ended(None, StepResult(reply, plan=steps, error=failed))
+        return await self._ran(steps, manifest, who, query, tell)
+
+    async def _ran(
+        self,
+        steps: list[PlanStep],
+        manifest: Mapping[str, Any],
+        who: BaseProfile,
+        query: str,
+        tell: Tell | None,
+    ) -> StepResult:
+        """Runs a list of steps as a plan."""
         given = runnable(
             steps,
             manifest,
@@ -177,16 +196,28 @@ class AgentRuntime(MapFunction):
             words=self._wording(query, who) is not None,
             sums=self.summarizer is not None,
         )
-        if given.plan is not None:
-            async with self._smith(query, who) as smith:
-                self.run = await self._started(smith, given, who, query, tell)
-        self.result = result_of(self.run, steps, given.unusable)
-        return self.result
+        if given.plan is None:
+            return self._ended(None, result_of(None, steps, given.unusable))
+        async with self._smith(query, who) as smith:
+            run = await self._started(smith, given, who, query, tell)
+            earlier = await failed_before(smith, run)
+        return self._ended(run, result_of(run, steps, [*given.unusable, *earlier]))
+
+    def _ended(self, run: Run | None, result: StepResult) -> StepResult:
+        self.run, self.result = run, result
+        return result
 
     async def _started(
         self, smith: Plansmith, given: Runnable, who: BaseProfile, query: str, tell: Tell | None
     ) -> Run:
-        wanted = PlanRequest(query, profile=briefing_of(who.render_system_prompt()), dialect="sage")
+        own = self._own_planner()
+        wanted = PlanRequest(
+            query,
+            profile=briefing_of(who.render_system_prompt()),
+            top_k=own.topk_tools if own is not None else None,
+            max_steps=self.max_steps,
+            dialect="sage",
+        )
         options = wanted.options()
         made = await smith.runs.create(query, plan=given.plan, options=options, by=_CALLER)
         if tell is None:

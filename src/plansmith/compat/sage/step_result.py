@@ -73,8 +73,13 @@ def result_of(
     if run is not None and run.plan is not None:
         seen += observations_of(in_order(run.plan), run)
     seen.sort(key=lambda each: int(each["step"]))
-    asked = "\n".join(_questions(run).values())
-    return StepResult(_reply(run) or asked or _listed(seen), seen, steps, run=run)
+    reply = _reply(run)
+    if not reply:
+        asked = [*_questions(run).values()]
+        # A step that waits for an argument is told by its question.
+        ended = [each for each in seen if not asked or "latency_ms" in each]
+        reply = "\n".join([*_listed(ended), *asked]) or _NOTHING
+    return StepResult(reply, seen, steps, run=run)
 
 
 def _questions(run: Run | None) -> dict[str, str]:
@@ -93,12 +98,11 @@ def _reply(run: Run | None) -> str:
     return ""
 
 
-def _listed(seen: Sequence[Mapping[str, Any]]) -> str:
+def _listed(seen: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the observations as lines of text, as SAGE lists them."""
-    lines = [
+    return [
         f"#{each['step'] + 1} 工具 {each['tool']} 成功：{each['result']}"
         if each["ok"]
         else f"#{each['step'] + 1} 工具 {each['tool']} 失败：{each['error']}"
         for each in seen
     ]
-    return "\n".join(lines) or _NOTHING

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from plansmith.plan.events import StepDone, StepFailed, StepStarted, StepUnknown
+from plansmith.dialects.dialect import in_order
+from plansmith.dialects.sage import observations_of
+from plansmith.plan.events import PlanProposed, StepDone, StepFailed, StepStarted, StepUnknown
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ToolStep
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.compat.sage.own_loop import Tell
     from plansmith.plan.events import Event
+    from plansmith.plan.plan import Plan
 
 
 class _Teller:
@@ -50,6 +55,23 @@ class _Teller:
         else:
             error = run.steps[step.id].error
             self._tell({"type": "tool_error", "tool": step.tool, "error": error})
+
+
+async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
+    """Returns an observation for each tool step that failed under an earlier plan of the run."""
+    plan: Plan | None = None
+    found: list[dict[str, Any]] = []
+    if not run.replans:
+        return found
+    async for event in smith.events(run.id):
+        body = event.body
+        if isinstance(body, PlanProposed):
+            plan = body.plan
+        elif isinstance(body, StepFailed) and plan is not None and plan != run.plan:
+            state = StepState(status=StepStatus.FAILED, error=in_language(body.error, run.locale))
+            seen = [*observations_of(in_order(plan), Run(id=run.id, steps={body.step: state}))]
+            found += seen if not body.again else []
+    return found
 
 
 @asynccontextmanager
