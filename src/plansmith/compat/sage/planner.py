@@ -27,11 +27,12 @@ from plansmith.lazy import lazy_modules
 from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.sentence import in_language
 from plansmith.planner.check.constraints import constraint_problems
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.context.fence import fence
 from plansmith.planner.draft_loop import rules_of
-from plansmith.planner.fallback import salvage
+from plansmith.planner.fallback import only_stands_in, salvage
 from plansmith.planner.model_calls import Transcript
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
@@ -87,13 +88,14 @@ class LLMPlanner(MapFunction):
     a function of the query and texts. A subclass may override SAGE's hooks: `_top_k_tools`,
     `_build_prompt`, `_ask_llm`, `_coerce_json_array`, `_validate_steps`, `_tools_to_manifest`.
 
-    After a call, `problems` has all problems of the plan, and `planned` the whole result of
-    planning, also what SAGE's list of steps cannot express.
+    After a call, `problems` has all problems of the plan, `failure` says why there is none, and
+    `planned` is the whole result of planning, also what SAGE's list of steps cannot express.
     """
 
     topk_tools = Scoped[int]()
     planned: Planned | None = None
     problems: tuple[Problem, ...] = ()
+    failure: str = ""
     ranker: SemanticRanker | None = None
     memory: Any = None
 
@@ -270,32 +272,46 @@ class LLMPlanner(MapFunction):
         )
         request = PlanRequest(query, profile=about, dialect="sage")
         planned = await make_plan(request, deps=deps, tell=tell)
-        self.planned, self.problems = planned, planned.problems
+        self.planned, self.problems, self.failure = planned, planned.problems, ""
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
         return self._steps(planned, first, lambda plan: _keeps_rules(plan, request, deps))
 
     def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
-        plan, most = planned.plan, self.max_steps
-        if plan is not None and plan.degraded:
-            draft = planned.draft
-            if draft is None:
-                return [{"type": "reply", "text": text.strip()[:_MOST_TEXT] or NOTHING["text"]}]
-            parts = (salvage(draft, planned.problems, max_steps=n) for n in range(most, 0, -1))
-            plan = next((part for part in parts if part is not None and keeps(part)), None)
-        elif plan is not None and len(plan.steps) > most:
+        plan, said = planned.plan, text.strip()[:_MOST_TEXT]
+        if planned.metrics.degraded and planned.draft is None and said:
+            return [{"type": "reply", "text": said}]
+        if planned.metrics.degraded:
+            plan = self._usable(planned, keeps)
+        elif plan is not None and len(plan.steps) > self.max_steps:
             # Our limit does not count replies; SAGE's counts every step of the list.
-            cut = left_behind(f"the list holds {most} steps, the plan has {len(plan.steps)}")
+            most, count = self.max_steps, len(plan.steps)
+            cut = left_behind(f"the list holds {most} steps, the plan has {count}")
             self.problems += (cut,)
             plan = salvage(plan, (), max_steps=most)
-        if plan is None:
+        writing = write(plan) if plan is not None else None
+        if plan is None or writing is None or not writing.value:
+            told = [in_language(each.message, planned.locale) for each in planned.problems]
+            self.failure = "; ".join(dict.fromkeys(told)) or NOTHING["text"]
             return [{**NOTHING}]
-        writing = write(plan)
+        if plan.degraded:
+            self.problems += (left_behind(plan.degraded),)
+            self.failure = plan.degraded if only_stands_in(plan) else ""
         # Losses of the plan itself are left out: its goal is the query, which the caller has.
         self.problems += tuple(each for each in writing.lost if each.step is not None)
-        steps = Steps(cast("list[PlanStep]", writing.value) or [{**NOTHING}])
+        steps = Steps(cast("list[PlanStep]", writing.value))
         steps.plan = plan
         return steps
+
+    def _usable(self, planned: Planned, keeps: Callable[[Plan], bool]) -> Plan | None:
+        """Returns as much of an unusable draft as can be used and keeps the rules."""
+        draft = planned.draft
+        if draft is None:
+            return None
+        parts = (
+            salvage(draft, planned.problems, max_steps=n) for n in range(self.max_steps, 0, -1)
+        )
+        return next((part for part in parts if part is not None and keeps(part)), None)
 
 
 class MemorySource:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json
 
 from plansmith.compat.sage.operator import MapFunction
 from plansmith.errors import ToolFailed
@@ -94,7 +94,7 @@ class RegistryTools:
         made = await asyncio.to_thread(self._registry.call, tool, dict(arguments))
         result = await made if inspect.isawaitable(made) else made
         # SAGE's tools return any Python value; a journal holds plain data.
-        return cast("Json", to_jsonable_python(result, fallback=str, inf_nan_mode="strings"))
+        return cast("Json", from_json(to_json(result, fallback=str, inf_nan_mode="strings")))
 
 
 def _about(tool: Registered) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.app import Plansmith
-from plansmith.compat.sage.drafting import NOTHING, PlanStep
+from plansmith.compat.sage.drafting import PlanStep
 from plansmith.compat.sage.model import GeneratorLike, need_generator, wording_model
 from plansmith.compat.sage.operator import MapFunction, Scoped
 from plansmith.compat.sage.own_loop import Tell, in_own_loop, told_by
@@ -26,8 +26,6 @@ from plansmith.models import model_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
-from plansmith.planner.context.locales import locale_of
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import ChatModel, PlanStore
 
@@ -170,12 +168,11 @@ class AgentRuntime(MapFunction):
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own_planner()
-        if own is not None and steps == [NOTHING]:
+        if own is not None and own.failure and len(steps) == 1:
             # Nothing was planned, so nothing runs, and the answer says why.
-            told = [in_language(each.message, locale_of(query)) for each in own.problems]
-            why = [*dict.fromkeys(told)]
-            reply = "\n".join([NOTHING["text"], *why])
-            failed = f"Planning failed: {'; '.join(why)}"
+            said = str(steps[0].get("text", ""))
+            reply = "\n".join(dict.fromkeys([said, own.failure]))
+            failed = f"Planning failed: {own.failure}"
             return self._ended(None, StepResult(reply, plan=steps, error=failed))
         return await self._ran(steps, manifest, who, query, tell)
 
