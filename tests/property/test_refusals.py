@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -244,6 +245,13 @@ def told(parsed: Parsed) -> str:
     return " ".join(f"{each.message} {each.path}" for each in parsed.problems).lower()
 
 
+def dropped(parsed: Parsed) -> float:
+    """Returns how many steps the problems name as left out or read in another way."""
+    if any(each.code == "PS005" and each.path == ("tasks",) for each in parsed.problems):
+        return math.inf
+    return sum(each.code in ("PS014", "PS013", "PS004") for each in parsed.problems)
+
+
 def is_held(plan: Plan) -> bool:
     """Whether a plan says itself that it must not run as it is."""
     return not plan.enough_context
@@ -283,7 +291,11 @@ def test_no_reading_of_a_dialect_loses_a_refusal_in_silence(shape: str, asked: b
             assert has_errors(parsed.problems)
             return
         for name in unkept(said, parsed.plan):
-            assert any(word in told(parsed) for word in ALIASES[name]), (name, parsed.problems)
+            if name == "terminate" and said.columns not in text:
+                continue  # the damage took it
+            if name in ("schedule", "terminate") and dropped(parsed):
+                continue  # it went with its step, which is told
+            assert any(word in told(parsed) for word in ALIASES[name]), (name, text, parsed)
         if said.refusal and not has_errors(parsed.problems):
             assert is_held(parsed.plan), text
         if said.refusal and said.shape == "valuecell" and not has_errors(parsed.problems):
@@ -315,9 +327,8 @@ def test_every_step_of_a_damaged_plan_stays_or_is_named_by_a_problem(
         there = json.dumps(parsed.plan.to_json())
         written = [each for each in words(3) if each in text]
         missing = [each for each in written if each not in there]
-        dropped = [each for each in parsed.problems if each.code in ("PS014", "PS013", "PS004")]
-        assert len(dropped) >= len(missing), (missing, text, parsed.problems)
+        assert dropped(parsed) >= len(missing), (missing, text, parsed)
         junk = text.count('{"foo": 1}') + text.count("{'foo': 1}")
-        assert not junk or has_errors(parsed.problems)
+        assert not junk or has_errors(parsed.problems), (text, parsed)
 
     holds()

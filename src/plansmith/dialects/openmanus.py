@@ -122,6 +122,8 @@ def read(value: Json) -> Reading:
 
 def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
     """Returns the step texts by id, from texts, objects, or one text with a line per step."""
+    if isinstance(steps, str) and steps.lstrip().startswith("["):
+        steps = objects(steps)
     if isinstance(steps, str):
         lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
         steps = [line for line in lines if line]

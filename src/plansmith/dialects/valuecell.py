@@ -189,7 +189,8 @@ def _tasks(
 
 def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
     pattern, config = text_of(fields.get("pattern")).lower(), fields.get("schedule_config")
-    scheduled = any(config.values()) if isinstance(config, dict) else bool(config)
+    times = config.values() if isinstance(config, dict) else [config]
+    scheduled = any(each is not None for each in times)
     if pattern == "once" or not (pattern or scheduled):
         if scheduled:
             notes.say(Sentence("shape.once_no_schedule"), step=step)

@@ -105,10 +105,10 @@ def _with_request(reading: Reading, goal: str, locale: str) -> Parsed:
 def _layers(value: Json) -> Iterator[Json]:
     """Yields a value and the plan objects inside it, each with the fields around it."""
     for _ in range(4):
+        only = value[0] if isinstance(value, list) and len(value) == 1 else None
+        if isinstance(only, dict) and only.keys() & _WRAPPERS:
+            value = only  # a whole plan in a list is no list of steps
         yield value
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-            continue
         if not isinstance(value, dict):
             return
         inner = [name for name, each in value.items() if isinstance(each, dict)]
