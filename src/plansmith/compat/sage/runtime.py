@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.app import Plansmith
@@ -23,13 +23,16 @@ from plansmith.compat.sage.telling import failed_before, tell_steps
 from plansmith.dialects.sage import write
 from plansmith.errors import Refused
 from plansmith.models import model_of
+from plansmith.plan.capability import Effect, tool_specs
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import ToolStep
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import ChatModel, PlanStore
 
 Review = Callable[[Run], bool]
+_REPLANS: Final = 2
 _CALLER: Final = "who called the runtime"
 
 
@@ -46,8 +49,9 @@ class AgentRuntime(MapFunction):
 
     As in SAGE, calling `step` or `execute` approves the plan; with `review` you decide on it
     first. `summarizer` words the answer; by default the planner's generator does. `replans` is
-    how many new plans a failed step may lead to. A missing argument becomes a question, and
-    `answer_question` answers it, also in another process with the same `store`.
+    how many new plans a failed step may lead to, or with `replan="after_each"` every step; one
+    that changes something waits for `review` or `decide`. A missing argument becomes a question,
+    and `answer_question` answers it, also in another process with the same `store`.
     """
 
     max_steps = Scoped[int]()
@@ -64,7 +68,8 @@ class AgentRuntime(MapFunction):
         memory: Any = None,
         model: ChatModel | str | None = None,
         store: str | PlanStore = "memory",
-        review: Review = lambda _: True,
+        review: Review | None = None,
+        replan: Literal["never", "on_failure", "after_each"] = "never",
         replans: int = 0,
     ) -> None:
         self.profile = profile if profile is not None else BaseProfile()
@@ -78,9 +83,12 @@ class AgentRuntime(MapFunction):
         own = self._own_planner()
         if memory is not None and own is not None:
             own.memory = memory
-        if replans and own is None:
-            raise TypeError("new plans after a failure need an LLMPlanner")
-        self.replans = replans
+        if (replans or replan != "never") and own is None:
+            raise TypeError("new plans while a plan runs need an LLMPlanner")
+        self.replans = replans or (0 if replan == "never" else _REPLANS)
+        self._replan: Literal["on_failure", "after_each"] = (
+            "after_each" if replan == "after_each" else "on_failure"
+        )
         self.run: Run | None = None
         self.result: StepResult | None = None
         # Kept open, so that a question can still be answered.
@@ -142,16 +150,38 @@ class AgentRuntime(MapFunction):
         self, value: Any, question: str = "", *, run_id: str = "", by: str = _CALLER
     ) -> StepResult:
         """Does the same as `answer_question`, for async programs."""
+
+        async def answered(smith: Plansmith, run: Run) -> Run:
+            name = question or next(iter(run.questions), "")
+            if not name:
+                raise Refused(f"run {run.id} has no open question", hint="see result.questions")
+            return await smith.answer(run.id, name, value, by=by)
+
+        return await self._resumed(run_id, answered)
+
+    def decide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
+        """Approves a new plan that waits, or rejects it, and goes on."""
+        return in_own_loop(self.adecide(approve=approve, run_id=run_id, by=by))
+
+    async def adecide(self, *, approve: bool, run_id: str = "", by: str = _CALLER) -> StepResult:
+        """Does the same as `decide`, for async programs."""
+
+        async def decided(smith: Plansmith, run: Run) -> Run:
+            return await _decided(smith, run, approve=approve, by=by)
+
+        return await self._resumed(run_id, decided)
+
+    async def _resumed(
+        self, run_id: str, act: Callable[[Plansmith, Run], Awaitable[Run]]
+    ) -> StepResult:
+        """Does what a run waits for, and goes on with it."""
         name = run_id or (self.run.id if self.run is not None else "")
         if not name:
             raise Refused("there is no run to go on with", hint="give run_id=…")
         async with self._smith("") as smith:
-            run = await smith.get(name)
-        async with self._smith(run.request) as smith:
-            open_ones = [*run.questions]
-            if not open_ones and not question:
-                raise Refused(f"run {name} has no open question", hint="see result.questions")
-            run = await smith.answer(name, question or open_ones[0], value, by=by)
+            request = (await smith.get(name)).request
+        async with self._smith(request) as smith:
+            run = await act(smith, await smith.get(name))
             run = await self._go_on(smith, run)
             earlier = await failed_before(smith, run)
         steps = write(run.plan).value if run.plan else []
@@ -224,16 +254,28 @@ class AgentRuntime(MapFunction):
 
     async def _go_on(self, smith: Plansmith, run: Run) -> Run:
         """Runs on until the run is over or asks; every plan is decided on before it runs."""
-        for _ in range(self.replans + 2):
-            move = next_move(run)
-            if isinstance(move, AwaitReview):
-                approved = self._review(run)
-                decision = {"approve": move.hash} if approved else {}
-                run = await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
+        while True:
+            if isinstance(next_move(run), AwaitReview):
+                approved = self._review(run) if self._review else self._is_covered(run)
+                if approved is None:
+                    return await smith.get(run.id)
+                run = await _decided(smith, run, approve=approved, by=_CALLER)
             run = await smith.run(run.id)
             if not isinstance(next_move(run), AwaitReview):
-                break
-        return run
+                return run
+
+    def _is_covered(self, run: Run) -> Literal[True] | None:
+        """Whether the caller's own call approves a plan: the first one, or one that only reads.
+
+        A later plan was made by a model that has read what tools said.
+        """
+        if not run.replans:
+            return True
+        known = tool_specs(self.tools.describe())
+        reads = {each.name for each in known if each.effect is Effect.READ}
+        done = {name for name, each in run.steps.items() if each.status is StepStatus.DONE}
+        calls = [step for step in run.plan.steps if step.id not in done] if run.plan else []
+        return all(not isinstance(s, ToolStep) or s.tool in reads for s in calls) or None
 
     def _plan_steps(
         self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None
@@ -279,7 +321,9 @@ class AgentRuntime(MapFunction):
             tools=[RegistryTools(self.tools)],
             store=self._store,
             shared_store=not isinstance(self._store, str),
-            limits=Limits(max_replans=self.replans, data="show"),
+            limits=Limits(
+                max_replans=self.replans, replan=self._replan, tool_texts="ask", data="show"
+            ),
         )
 
     def _profile_with(self, overrides: Any) -> BaseProfile:
@@ -292,6 +336,15 @@ class AgentRuntime(MapFunction):
             message = "the profile stays as it is: %s"
             logging.getLogger(__name__).warning(message, error)
             return self.profile
+
+
+async def _decided(smith: Plansmith, run: Run, *, approve: bool, by: str) -> Run:
+    move = next_move(run)
+    if not isinstance(move, AwaitReview):
+        raise Refused(f"run {run.id} has no plan that waits for a decision")
+    return await smith.decide(
+        run.id, approve=move.hash if approve else None, reject=not approve, by=by
+    )
 
 
 def _positive(most: Any) -> int:

@@ -8,10 +8,14 @@ from typing import Any, Final, SupportsIndex
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.dialects.dialect import in_order
 from plansmith.dialects.sage import observations_of
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ReplyStep
 
+_DECIDE: Final = {
+    "zh": "新的计划正等待您的决定：decide(approve=True) 或 decide(approve=False)。",
+    "en": "A new plan waits for your decision: decide(approve=True) or decide(approve=False).",
+}
 _NOTHING: Final = "（没有可执行的步骤或工具返回空结果）"
 
 
@@ -75,7 +79,7 @@ def result_of(
     seen.sort(key=lambda each: int(each["step"]))
     reply = _reply(run)
     if not reply:
-        asked = [*_questions(run).values()]
+        asked = [*_questions(run).values(), *_waiting(run)]
         # A step that waits for an argument is told by its question.
         ended = [each for each in seen if not asked or "latency_ms" in each]
         reply = "\n".join([*_listed(ended), *asked]) or _NOTHING
@@ -86,6 +90,13 @@ def _questions(run: Run | None) -> dict[str, str]:
     if run is None:
         return {}
     return {name: in_language(each.text, run.locale) for name, each in run.questions.items()}
+
+
+def _waiting(run: Run | None) -> list[str]:
+    """Says that a plan waits for a decision, if one does."""
+    if run is None or run.status is not RunStatus.REVIEWING:
+        return []
+    return [_DECIDE["zh" if run.locale.startswith("zh") else "en"]]
 
 
 def _reply(run: Run | None) -> str:
