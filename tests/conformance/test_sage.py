@@ -199,13 +199,11 @@ def test_a_profile_has_its_fields_and_defaults() -> None:
         "backstory": "",
         "language": "zh",
         "tone": "concise",
-        "hard_constraints": [],
-        "soft_constraints": [],
     }
 
 
 def test_a_profile_is_merged_and_rendered() -> None:
-    base = Profile(name="Nora", role="coder", goals=("tidy code",), backstory="once a sailor")
+    base = Profile(name="Nora", role="coder", goals=["tidy code"], backstory="once a sailor")
     other = base.merged(role="pilot", tone=None)
     assert (base.role, other.role, other.tone) == ("coder", "pilot", "concise")
     text = other.render_system_prompt()
@@ -216,7 +214,7 @@ def test_a_profile_is_merged_and_rendered() -> None:
 
 
 def test_a_plan_is_held_to_the_constraints_of_the_profile() -> None:
-    profile = Profile(language="en", hard_constraints=("never use mail",))
+    profile = Profile(language="en", hard_constraints=["never use mail"])
     planner = LLMPlanner(Generator([{"type": "tool", "name": "mail", "arguments": {}}]))
     assert planner.plan(profile, "mail Nora", TOOLS)[0]["type"] == "reply"
     assert "PS502" in {each.code for each in planner.problems}

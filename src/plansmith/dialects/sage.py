@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from plansmith.dialects.dialect import (
@@ -26,10 +26,11 @@ from plansmith.dialects.dialect import (
     refers_to,
 )
 from plansmith.dialects.habits import Notes, not_a_plan, text_of
+from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import Ref, find
+from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
@@ -140,8 +141,7 @@ def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str,
         return step
     last = str(made[-1]["id"])
     given = step.get("inputs") or step.get("instruction")
-    known = {found.ref.step for found in find(given) if found.ref is not None}
-    after: dict[str, Json] = {"after": [last]} if last not in known else {}
+    after: dict[str, Json] = {"after": [last]} if last not in _names(given) else {}
     return step | after
 
 
@@ -156,7 +156,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     value: list[Json] = [_written(step) for step in by_place(kept)]
     if run is None:
         return Writing(value, tuple(lost))
-    observations: list[Json] = list(_observations(kept, run))
+    observations: list[Json] = [*observations_of(steps, run)]
     answer: dict[str, Json] = {"plan": value, "observations": observations}
     return Writing(answer | {"answer": _answer(kept, run)}, tuple(lost))
 
@@ -202,7 +202,12 @@ def _written(step: AnyStep) -> Json:
         arguments = {key: _value(each) for key, each in step.inputs.items()}
         return {"type": "tool", "name": step.tool, "arguments": arguments}
     text = step.question if isinstance(step, AskStep) else str(getattr(step, "instruction", ""))
-    return {"type": "reply", "text": plain_text(_RESULTS.sub("", text))}
+    return {"type": "reply", "text": reply_text(text)}
+
+
+def reply_text(instruction: str) -> str:
+    """Returns what a reply says, without the results that are added to word it from."""
+    return plain_text(_RESULTS.sub("", instruction))
 
 
 def _value(template: Json) -> Json:
@@ -214,22 +219,54 @@ def _value(template: Json) -> Json:
     return template
 
 
-def _observations(steps: Sequence[AnyStep], run: Run) -> Iterator[Json]:
-    """Returns one observation for every tool step that ended."""
-    for place, step in enumerate(steps):
-        state = run.steps.get(step.id, StepState())
-        ended = state.status in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN)
-        if isinstance(step, ToolStep) and ended:
-            ok = state.status is StepStatus.DONE
-            outcome: dict[str, Json] = {"result": state.result} if ok else {"error": state.error}
-            yield {
-                "step": place,
-                "tool": step.tool,
-                "ok": ok,
-                "latency_ms": _milliseconds(state),
-                **outcome,
-                "arguments": {key: _value(each) for key, each in step.inputs.items()},
-            }
+def observations_of(steps: Sequence[AnyStep], run: Run) -> Iterator[dict[str, Json]]:
+    """Yields what was seen of each tool step that ended, or that waits for an argument.
+
+    SAGE's list has no questions, so they do not count as places in it.
+    """
+    results = {name: each.result for name, each in run.steps.items() if _is_done(each)}
+    asked = {step.id for step in steps if isinstance(step, AskStep)} - results.keys()
+    listed = [step for step in steps if not isinstance(step, AskStep)]
+    for place, step in enumerate(listed):
+        seen = _seen(step, run, results, asked) if isinstance(step, ToolStep) else {}
+        if seen:
+            yield {"step": place, **seen}
+
+
+def _seen(
+    step: ToolStep, run: Run, results: Mapping[str, Json], asked: set[str]
+) -> dict[str, Json]:
+    """Returns what was seen of a tool step; empty if it has not ended and is not held up."""
+    state = run.steps.get(step.id, StepState())
+    arguments: dict[str, Json] = {
+        key: _filled(each, results) for key, each in step.inputs.items() if not _names(each) & asked
+    }
+    seen: dict[str, Json] = {"tool": step.tool, "ok": _is_done(state), "arguments": arguments}
+    missing = [key for key in step.inputs if key not in arguments]
+    if missing and run.steps.keys() & asked:
+        return {**seen, "error": f"Missing required fields: {missing}"}
+    if state.status not in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN):
+        return {}
+    seen["latency_ms"] = _milliseconds(state)
+    if _is_done(state):
+        return {**seen, "result": state.result}
+    return {**seen, "error": state.error}
+
+
+def _is_done(state: StepState) -> bool:
+    return state.status is StepStatus.DONE
+
+
+def _names(template: Json) -> set[str]:
+    return {found.ref.step for found in find(template) if found.ref is not None}
+
+
+def _filled(template: Json, results: Mapping[str, Json]) -> Json:
+    """Returns an argument with the results it uses; as written where one is missing."""
+    try:
+        return fill(template, results)
+    except ReferenceFailed:
+        return _value(template)
 
 
 def _milliseconds(state: StepState) -> int:

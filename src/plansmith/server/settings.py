@@ -37,11 +37,13 @@ _MODEL: Final = ("model", "timeout_s", "silence_s", "tries", "context_tokens", "
 _ROLES: Final = ("plan", "triage", "agents", "report")
 _PLANNER: Final = (
     *("top_k", "max_steps", "repairs", "fallback", "ask_for_missing", "semantic", "triage"),
+    *("strict_shortlist",),
     *("background_search", "context_tokens", "source_seconds", "timezone", "prompts"),
 )
 _RUN: Final = (
     *("width", "per_tool", "tries", "first_wait_s", "grace_s", "max_replans"),
     *("max_iterations", "max_rejections", "data", "data_free", "early_start"),
+    *("replan", "tool_texts"),
 )
 # A field that is not named here is never shown, however harmless it looks.
 WHOLE: Final = frozenset(

@@ -1,8 +1,23 @@
 """SAGE's interface: its planner, profile, tool registry and runtime."""
 
+from plansmith.compat.sage import drafting
+from plansmith.compat.sage.drafting import PlanStep
 from plansmith.compat.sage.model import Generator
-from plansmith.compat.sage.planner import BaseProfile, LLMPlanner, PlanStep, Profile
-from plansmith.compat.sage.runtime import AgentRuntime, MCPRegistry, ToolRegistry
+from plansmith.compat.sage.operator import MapFunction
+from plansmith.compat.sage.planner import LLMPlanner
+from plansmith.compat.sage.profile import BaseProfile
+from plansmith.compat.sage.registry import MCPRegistry, ToolRegistry
+from plansmith.compat.sage.runtime import AgentRuntime
+from plansmith.compat.sage.step_result import StepResult
+
+Profile = BaseProfile
+SimpleLLMPlanner = LLMPlanner
+# SAGE's helpers, under the names of its module.
+_top_k_tools = drafting.top_k_tools
+_build_prompt = drafting.build_prompt
+_strip_code_fences = drafting.strip_code_fences
+_coerce_json_array = drafting.coerce_json_array
+_validate_steps = drafting.validate_steps
 
 __all__ = [
     "AgentRuntime",
@@ -10,7 +25,10 @@ __all__ = [
     "Generator",
     "LLMPlanner",
     "MCPRegistry",
+    "MapFunction",
     "PlanStep",
     "Profile",
+    "SimpleLLMPlanner",
+    "StepResult",
     "ToolRegistry",
 ]

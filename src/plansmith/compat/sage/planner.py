@@ -1,135 +1,166 @@
-"""SAGE's profile and planner: turns a query and tools into a list of steps."""
+"""SAGE's planner: turns a query and tools into a list of steps."""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import queue
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.compat.sage.model import Generator, model_of
+from plansmith.compat.sage import drafting
+from plansmith.compat.sage.drafting import NOTHING, Manifest, PlanStep
+from plansmith.compat.sage.model import (
+    AskingModel,
+    GeneratorLike,
+    answer_text,
+    ask,
+    is_model,
+    need_generator,
+)
+from plansmith.compat.sage.operator import MapFunction, Scoped
+from plansmith.compat.sage.own_loop import Tell, told_by
+from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.dialects.dialect import left_behind
 from plansmith.dialects.sage import write
+from plansmith.lazy import lazy_modules
+from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs
-from plansmith.plan.data import Record
-from plansmith.plan.problem import Problem
-from plansmith.plan.run_options import Texts
-from plansmith.plan.steps import Text
-from plansmith.planner.context import profile as briefing
-from plansmith.planner.fallback import salvage
+from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.sentence import in_language
+from plansmith.planner.check.constraints import constraint_problems
+from plansmith.planner.check.names import Catalogue
+from plansmith.planner.context.fence import fence
+from plansmith.planner.draft_loop import rules_of
+from plansmith.planner.fallback import only_stands_in, salvage
 from plansmith.planner.model_calls import Transcript
+from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
-from plansmith.ports import ChatModel
+from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
 
-PlanStep = dict[str, Any]
-Manifest = Mapping[str, Mapping[str, Any]]
-NO_PLAN: Final = "（计划不可用）"
+if TYPE_CHECKING:
+    from plansmith.adapters.ranking import minilm
+    from plansmith.plan.plan import Plan
+    from plansmith.planner.shortlist.pick import SemanticRanker
+else:
+    lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
+
+Scores: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
 _MOST_TEXT: Final = 2000
+_HOOKS: Final = ("_ask_llm", "_build_prompt", "_coerce_json_array", "_validate_steps")
 _KEYS: Final = (
     "'profile_prompt' (or 'profile_system_prompt'), 'user_query' (or 'query') and "
     "'tools' (or 'registry')"
 )
 
 
-class Profile(Record):
-    """A profile with SAGE's defaults and with constraints, which plans are checked against."""
+class Steps(list[PlanStep]):
+    """SAGE's list of steps; `plan` is the whole plan, with what the list cannot express."""
 
-    name: Text = "BaseAgent"
-    role: Text = "general assistant"
-    goals: Texts = ()
-    tasks: Texts = ()
-    backstory: Text = ""
-    language: Text = "zh"
-    tone: Text = "concise"
-    hard_constraints: Texts = ()
-    soft_constraints: Texts = ()
-
-    def merged(self, **overrides: Any) -> Profile:
-        """Returns a copy with other values in some fields; None leaves a field unchanged."""
-        return self.replace(**{name: each for name, each in overrides.items() if each is not None})
-
-    def render_system_prompt(self) -> str:
-        """Returns the profile as text for a prompt."""
-        return self.briefing().render()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns all fields as plain values."""
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Profile:
-        """Makes a profile from its fields."""
-        return cls.model_validate(dict(data))
-
-    def execute(self, data: Any = None) -> str:
-        """Returns the text; a mapping changes fields for this call only."""
-        changes: dict[str, Any] = {**data} if isinstance(data, dict) else {}
-        return self.merged(**changes).render_system_prompt()
-
-    def briefing(self) -> briefing.Profile:
-        """Returns the profile in the form of our planner."""
-        return briefing.Profile.model_validate(dict(self))
+    plan: Plan | None = None
 
 
-BaseProfile = Profile
+class Wanted(NamedTuple):
+    """What is planned: the profile as text, the query, and the tools that are shown."""
+
+    profile: str
+    query: str
+    tools: Mapping[str, Any]
 
 
-class LLMPlanner:
+class Ranking:
+    """A ranker made of a function."""
+
+    def __init__(self, scores: Scores) -> None:
+        self._scores = scores
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """Returns one number per text; larger is closer."""
+        return self._scores(query, texts)
+
+
+class LLMPlanner(MapFunction):
     """Plans with a generator of SAGE or with one of our models.
 
-    After a call, `problems` has all problems of the plan, and `planned` the whole result of
-    planning, also what SAGE's list of steps cannot express.
+    `generator` is an object with `execute([query, messages])`, a function, or a model, also by
+    name; without one the automatic choice is made. `ranker` adds recall by meaning: "minilm", or
+    a function of the query and texts. A subclass may override SAGE's hooks: `_top_k_tools`,
+    `_build_prompt`, `_ask_llm`, `_coerce_json_array`, `_validate_steps`, `_tools_to_manifest`.
+
+    After a call, `problems` has all problems of the plan, `failure` says why there is none, and
+    `planned` is the whole result of planning, also what SAGE's list of steps cannot express.
     """
+
+    topk_tools = Scoped[int]()
+    planned: Planned | None = None
+    problems: tuple[Problem, ...] = ()
+    failure: str = ""
+    ranker: SemanticRanker | None = None
+    memory: Any = None
 
     def __init__(
         self,
-        generator: Generator | ChatModel,
+        generator: GeneratorLike | str | None = None,
         max_steps: int = 6,
         enable_repair: bool = True,  # noqa: FBT001, FBT002 - SAGE's own signature
         topk_tools: int = 6,
+        *,
+        model: ChatModel | str | None = None,
+        ranker: SemanticRanker | Scores | Literal["minilm"] | None = None,
     ) -> None:
-        model_of(generator, "")  # raises if it is neither
+        if generator is not None and model is not None:
+            raise TypeError("give a generator or a model, not both")
         if max_steps < 1 or topk_tools < 1:
             raise ValueError("'max_steps' and 'topk_tools' must be positive")
-        self.generator = generator
+        given = model if generator is None else generator
+        if given is None or isinstance(given, str):
+            given = model_of(given)
+        need_generator(given)
+        self.generator: GeneratorLike = given
         self.max_steps = max_steps
         self.enable_repair = enable_repair
         self.topk_tools = topk_tools
-        self.planned: Planned | None = None
-        self.problems: tuple[Problem, ...] = ()
+        self.ranker = _ranker(ranker)
 
     def plan(
-        self, profile_system_prompt: str | Profile, user_query: str, tools: Manifest
+        self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
         """Returns the steps; at least one."""
-        return self._plan(profile_system_prompt, user_query, tools, self.topk_tools)
+        steps: list[PlanStep] = []
+        for event in self.plan_stream(profile_system_prompt, user_query, tools):
+            if event["type"] == "plan":
+                steps = event["steps"]
+        return steps or [{**NOTHING}]
 
     def plan_stream(
-        self, profile_system_prompt: str | Profile, user_query: str, tools: Manifest
+        self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
     ) -> Iterator[dict[str, Any]]:
         """Yields the stages of planning as thoughts, and at last the plan."""
-        return self._stream(profile_system_prompt, user_query, tools, self.topk_tools)
+
+        async def work(tell: Tell) -> None:
+            def think(text: str) -> None:
+                tell({"type": "thought", "content": text})
+
+            steps = await self._make(profile_system_prompt, user_query, tools, think)
+            tell({"type": "plan", "steps": steps})
+
+        return told_by(work)
 
     async def aplan(
-        self, profile_system_prompt: str | Profile, user_query: str, tools: Manifest
+        self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
         """Does the same as `plan`, for async programs."""
-        return await self._make(
-            profile_system_prompt, user_query, tools, self.topk_tools, lambda _: None
-        )
+        return await asyncio.to_thread(self.plan, profile_system_prompt, user_query, tools)
 
     def execute(self, data: Any) -> list[PlanStep]:
         """Plans from a mapping or a triple; `topk` in a mapping applies to this call only."""
         parts: list[Any] = [*data] if isinstance(data, tuple) else []
         if len(parts) == 3:
             profile, query, tools = parts
-            if not isinstance(profile, (str, Profile)) or not isinstance(query, str):
+            if not isinstance(profile, (str, BaseProfile)) or not isinstance(query, str):
                 raise TypeError("the triple must be (profile prompt, query, tools or registry)")
-            return self._plan(profile, query, _manifest(tools), self.topk_tools)
+            return self.plan(profile, query, self._tools_to_manifest(tools))
         if not isinstance(data, dict):
             raise TypeError(f"LLMPlanner.execute takes a triple or a mapping with {_KEYS}")
         return self._from_mapping(cast("dict[str, Any]", data))
@@ -138,78 +169,120 @@ class LLMPlanner:
         profile = data.get("profile_prompt") or data.get("profile_system_prompt")
         query = data.get("user_query") or data.get("query")
         tools = data.get("tools") if data.get("tools") is not None else data.get("registry")
-        if not isinstance(profile, (str, Profile)) or not isinstance(query, str) or tools is None:
+        is_profile = isinstance(profile, (str, BaseProfile))
+        if not is_profile or not isinstance(query, str) or tools is None:
             raise ValueError(f"LLMPlanner.execute needs {_KEYS}")
         topk = data.get("topk", self.topk_tools)
         if isinstance(topk, bool) or not isinstance(topk, int) or topk < 1:
             raise ValueError("'topk' must be a positive int")
-        return self._plan(profile, query, _manifest(tools), topk)
+        with LLMPlanner.__dict__["topk_tools"].during(self, topk):
+            return self.plan(cast("str", profile), query, self._tools_to_manifest(tools))
 
-    def _plan(
-        self, profile: str | Profile, query: str, tools: Manifest, topk: int
-    ) -> list[PlanStep]:
-        *_, last = self._stream(profile, query, tools, topk)
-        return cast("list[PlanStep]", last["steps"])
+    def _tools_to_manifest(self, tools_like: Any) -> dict[str, Any]:
+        """Returns a mapping of tools, also from a registry with `describe()`."""
+        if isinstance(tools_like, Mapping):
+            return dict(cast("Mapping[str, Any]", tools_like))
+        if callable(getattr(tools_like, "describe", None)):
+            described = tools_like.describe()
+            if isinstance(described, Mapping):
+                return dict(cast("Mapping[str, Any]", described))
+        raise TypeError("tools must be a mapping, or a registry whose describe() returns one")
 
-    def _stream(
-        self, profile: str | Profile, query: str, tools: Manifest, topk: int
-    ) -> Iterator[dict[str, Any]]:
-        """Plans in a thread with its own event loop, so that it works inside a loop too."""
-        events: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
+    def _top_k_tools(self, user_query: str, tools: Manifest, k: int = 6) -> Mapping[str, Any]:
+        """Returns the tools that the model is shown; a plan may use no others."""
+        return drafting.top_k_tools(user_query, tools, k, ranker=self.ranker)
 
-        def think(text: str) -> None:
-            events.put({"type": "thought", "content": text})
+    def _build_prompt(
+        self, profile_system_prompt: str, user_query: str, tools_subset: Manifest
+    ) -> str:
+        """Returns the prompt as one text."""
+        return drafting.build_prompt(
+            profile_system_prompt, user_query, tools_subset, self.max_steps
+        )
 
-        def work() -> None:
-            try:
-                steps = asyncio.run(self._make(profile, query, tools, topk, think))
-                events.put({"type": "plan", "steps": steps})
-            except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-                events.put(error)
+    def _ask_llm(self, prompt: str, user_query: str) -> str:
+        """Returns the model's answer to a prompt."""
+        system = {"role": "system", "content": prompt}
+        return ask(self.generator, [user_query, [system, {"role": "user", "content": user_query}]])
 
-        context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(work,), daemon=True).start()
-        while True:
-            event = events.get()
-            if isinstance(event, BaseException):
-                raise event
-            yield event
-            if event["type"] == "plan":
-                return
+    def _coerce_json_array(self, text: str) -> list[Any] | None:
+        """Returns the steps in the model's text; None if there are none."""
+        return drafting.coerce_json_array(text)
+
+    def _validate_steps(self, steps: Sequence[Any], tools: Manifest) -> list[PlanStep]:
+        """Returns the steps that can be run; at least one reply."""
+        return drafting.validate_steps(steps, tools)
+
+    def _overrides(self, hook: str) -> bool:
+        """Whether a subclass, or this object, has a hook of its own."""
+        own = getattr(getattr(self, hook), "__func__", None)
+        return own is not LLMPlanner.__dict__[hook]
+
+    def plan_model(self, wanted: Wanted | None = None, *, query: str = "") -> ChatModel:
+        """Returns the model that drafts plans, by way of the hooks.
+
+        Without `wanted` the pipeline's own prompt is used, as for a new plan after a failure.
+        """
+        if is_model(self.generator) and not any(map(self._overrides, _HOOKS)):
+            return takes_prompt(cast("ChatModel", self.generator))
+        name = type(self.generator).__name__
+        return AskingModel(name, lambda prompt: self._asked(prompt, wanted, query))
+
+    def _asked(self, prompt: Prompt, wanted: Wanted | None, query: str) -> str:
+        """Asks for a draft or a repair through the hooks."""
+        head = "\n\n".join(each.text for each in prompt.messages[:2])
+        if wanted is not None and self._overrides("_build_prompt"):
+            head = self._build_prompt(*wanted)
+        more = [
+            fence("your previous answer", each.text) if each.role == "assistant" else each.text
+            for each in prompt.messages[2:]
+        ]
+        said: object = self._ask_llm("\n\n".join([head, *more]), wanted.query if wanted else query)
+        text = answer_text(said)
+        if not self._overrides("_coerce_json_array") and not self._overrides("_validate_steps"):
+            return text  # the pipeline reads and checks it, and knows what to ask again
+        steps = self._coerce_json_array(text)
+        if steps is not None and wanted is not None and self._overrides("_validate_steps"):
+            steps = self._validate_steps(steps, wanted.tools)
+        return text if steps is None else json.dumps(steps, ensure_ascii=False, default=str)
 
     async def _make(
         self,
-        profile: str | Profile,
+        profile: str | BaseProfile,
         query: str,
         tools: Manifest,
-        topk: int,
         tell: Callable[[str], None],
     ) -> list[PlanStep]:
-        own = profile.briefing() if isinstance(profile, Profile) else None
-        prompt = own or briefing.Profile(backstory=str(profile), tone="")
+        text = profile.render_system_prompt() if isinstance(profile, BaseProfile) else profile
+        about = briefing_of(profile)
+        shown = self._top_k_tools(query, tools, self.topk_tools)
         transcript = Transcript()
         deps = PlannerDeps(
-            plan_model=transcript.of(model_of(self.generator, query)),
+            plan_model=transcript.of(self.plan_model(Wanted(str(text), query, shown))),
             clock=SystemClock(),
-            tools=tool_specs(tools),
+            # Only these, so that a tool that was not shown is as unknown as an invented one.
+            tools=tool_specs(shown),
+            sources=memory_sources(self.memory),
             settings=PlannerSettings(
-                top_k=topk, max_steps=self.max_steps, repairs=int(self.enable_repair), triage=False
+                top_k=max(1, len(shown)),
+                max_steps=self.max_steps,
+                repairs=int(self.enable_repair),
+                triage=False,
             ),
         )
-        request = PlanRequest(query, profile=prompt, dialect="sage")
+        request = PlanRequest(query, profile=about, dialect="sage")
         planned = await make_plan(request, deps=deps, tell=tell)
-        self.planned, self.problems = planned, planned.problems
+        self.planned, self.problems, self.failure = planned, planned.problems, ""
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
-        return self._steps(planned, first)
+        return self._steps(planned, first, lambda plan: _keeps_rules(plan, request, deps))
 
-    def _steps(self, planned: Planned, text: str) -> list[PlanStep]:
+    def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
-        plan = planned.plan
-        if plan is not None and plan.degraded:
-            draft = planned.draft
-            if draft is None:
-                return [{"type": "reply", "text": text.strip()[:_MOST_TEXT] or NO_PLAN}]
-            plan = salvage(draft, planned.problems, max_steps=self.max_steps)
+        plan, said = planned.plan, text.strip()[:_MOST_TEXT]
+        if planned.metrics.degraded and planned.draft is None and said:
+            return [{"type": "reply", "text": said}]
+        if planned.metrics.degraded:
+            plan = self._usable(planned, keeps)
         elif plan is not None and len(plan.steps) > self.max_steps:
             # Our limit does not count replies; SAGE's counts every step of the list.
             most, count = self.max_steps, len(plan.steps)
@@ -217,17 +290,67 @@ class LLMPlanner:
             self.problems += (cut,)
             plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
-        if writing is not None:
-            # Losses of the plan itself are left out: its goal is the query, which the caller has.
-            self.problems += tuple(each for each in writing.lost if each.step is not None)
-        steps = cast("list[PlanStep]", writing.value) if writing is not None else []
-        return steps or [{"type": "reply", "text": NO_PLAN}]
+        if plan is None or writing is None or not writing.value:
+            told = [in_language(each.message, planned.locale) for each in planned.problems]
+            self.failure = "; ".join(dict.fromkeys(told)) or NOTHING["text"]
+            return [{**NOTHING}]
+        if plan.degraded:
+            self.problems += (left_behind(plan.degraded),)
+            self.failure = plan.degraded if only_stands_in(plan) else ""
+        # Losses of the plan itself are left out: its goal is the query, which the caller has.
+        self.problems += tuple(each for each in writing.lost if each.step is not None)
+        steps = Steps(cast("list[PlanStep]", writing.value))
+        steps.plan = plan
+        return steps
+
+    def _usable(self, planned: Planned, keeps: Callable[[Plan], bool]) -> Plan | None:
+        """Returns as much of an unusable draft as can be used and keeps the rules."""
+        draft = planned.draft
+        if draft is None:
+            return None
+        parts = (
+            salvage(draft, planned.problems, max_steps=n) for n in range(self.max_steps, 0, -1)
+        )
+        return next((part for part in parts if part is not None and keeps(part)), None)
 
 
-def _manifest(tools: Any) -> Manifest:
-    """Returns a mapping of tools, also from a registry."""
-    if isinstance(tools, Mapping):
-        return cast("Manifest", tools)
-    if callable(getattr(tools, "describe", None)):
-        return cast("Manifest", tools.describe())
-    raise TypeError("tools must be a mapping, or a registry with describe()")
+class MemorySource:
+    """A memory of SAGE, anything with `as_context()`, as background for the planner."""
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """Returns what the memory tells, as data."""
+        del query, token_limit
+        text = str(await asyncio.to_thread(self._memory.as_context) or "")
+        return [ContextBlock("memory", text)] if text.strip() else []
+
+
+def memory_sources(memory: Any) -> list[ContextSource]:
+    """Returns the memory as a source of context; none if there is no memory."""
+    return [MemorySource(memory)] if callable(getattr(memory, "as_context", None)) else []
+
+
+def _ranker(given: Any) -> SemanticRanker | None:
+    if given == "minilm":
+        return minilm.MiniLmRanker()
+    if given is None or hasattr(given, "scores"):
+        return cast("SemanticRanker | None", given)
+    if callable(given):
+        return Ranking(cast("Scores", given))
+    raise TypeError("'ranker' is 'minilm', a function of (query, texts), or has scores(…)")
+
+
+def _keeps_rules(plan: Plan, request: PlanRequest, deps: PlannerDeps) -> bool:
+    """Whether a part of a plan keeps the hard rules of the profile and of the request."""
+    found = constraint_problems(plan, Catalogue(deps.tools), rules_of(request, deps))
+    return all(each.severity is not Severity.ERROR for each in found)
+
+
+# SAGE's module has these as functions; programs import and test them.
+_top_k_tools = drafting.top_k_tools
+_build_prompt = drafting.build_prompt
+_strip_code_fences = drafting.strip_code_fences
+_coerce_json_array = drafting.coerce_json_array
+_validate_steps = drafting.validate_steps
