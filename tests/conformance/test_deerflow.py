@@ -26,6 +26,7 @@ from plansmith.compat.deerflow import (
     Step,
     StepType,
     Word,
+    continue_to_running_research_team,
     parse_plan,
     read_feedback,
     research_team,
@@ -54,6 +55,7 @@ SUM: dict[str, Any] = {
     "description": "work out the growth",
     "step_type": "processing",
 }
+WEIGH = SUM | {"title": "Verdict", "description": "weigh it", "step_type": "analysis"}
 PLAN_DECISION = {"decision": "plan", "reason": "", "query": "the AI market", "answer": ""}
 
 
@@ -216,13 +218,17 @@ def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
     }
 
 
-def test_a_step_of_analysis_is_done_by_the_coder_and_told() -> None:
-    step = Step.model_validate(SUM | {"step_type": "analysis"})
-    assert route_team(Plan(steps=[step])).goto is Goto.CODER
-    reading = dialect("deerflow").read(drafted(SUM | {"step_type": "analysis"}))
+def test_a_step_of_analysis_is_for_the_analyst_in_the_router_and_in_the_plan() -> None:
+    step = Step.model_validate(WEIGH)
+    assert route_team(Plan(steps=[step])).goto is Goto.ANALYST
+    assert continue_to_running_research_team({"current_plan": Plan(steps=[step])}) == "analyst"
+    reading = dialect("deerflow").read(drafted(WEIGH))
     assert reading.plan is not None
-    assert reading.plan.steps[0].to_json()["agent"] == "coder"
-    assert any("analysis" in each.message for each in reading.problems)
+    assert reading.plan.steps[0].to_json()["agent"] == "analyst"
+    assert reading.problems == ()
+    written: Any = dialect("deerflow").write(reading.plan, None)
+    assert written.lost == ()
+    assert written.value["steps"][0]["step_type"] == "analysis"
 
 
 @pytest.mark.parametrize("kind", ["telepathy", "", None, 7])
@@ -255,7 +261,11 @@ DONE = FIND | {"execution_res": "large"}
         (drafted(DONE, has_enough_context=True), 0, None, Goto.REPORTER, 1),
         (drafted(FIND), 0, None, Goto.HUMAN_FEEDBACK, 1),
         (f"```json\n{json.dumps(drafted(FIND))}\n```", 1, None, Goto.HUMAN_FEEDBACK, 2),
-        ("whatever", 2, plan_of(FIND), Goto.HUMAN_FEEDBACK, 2),
+        ("whatever", 2, plan_of(FIND), Goto.RESEARCH_TEAM, 2),
+        (drafted(SUM), 2, plan_of(DONE), Goto.RESEARCH_TEAM, 3),
+        (drafted(has_enough_context=True), 2, plan_of(DONE), Goto.REPORTER, 3),
+        (drafted(), 2, plan_of(DONE), Goto.REPORTER, 3),
+        (drafted(), 2, None, Goto.END, 3),
         ("whatever", 2, plan_of(DONE), Goto.REPORTER, 2),
         ("whatever", 2, plan_of(FIND, has_enough_context=True), Goto.RESEARCH_TEAM, 2),
         ("whatever", 2, plan_of(), Goto.END, 2),
@@ -292,7 +302,7 @@ def test_the_router_takes_a_text_a_table_a_plan_and_the_state(answer: Any) -> No
     assert {route.goto for route in routes} == {Goto.HUMAN_FEEDBACK}
     assert {route.plan_iterations for route in routes} == {2}
     full = state | {"plan_iterations": 2}
-    assert route_plan(full).goto is route_plan("{broken", full).goto is Goto.HUMAN_FEEDBACK
+    assert route_plan(full).goto is route_plan("{broken", full).goto is Goto.RESEARCH_TEAM
     assert route_plan(full).plan_iterations == 2
     assert route_plan(state | {"current_plan": "{broken"}).goto is Goto.REPORTER
     assert route_plan({"current_plan": None}).goto is Goto.END
