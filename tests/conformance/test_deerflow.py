@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from plansmith import AgentSpec, Effect, RunStatus
+from plansmith import AgentSpec, Effect, RunStatus, model
 from plansmith import Plan as CorePlan
 from plansmith.adapters.agents.local import LocalAgent
 from plansmith.compat.deerflow import (
@@ -28,6 +28,7 @@ from plansmith.compat.deerflow import (
     Word,
     continue_to_running_research_team,
     parse_plan,
+    quality,
     read_feedback,
     research_team,
     route_feedback,
@@ -37,10 +38,12 @@ from plansmith.compat.deerflow import (
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
 from plansmith.planner.context.background import HEADING
 from plansmith.ports import Call, Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.testing.modelserver import ModelServer, Reply
 
 Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {
@@ -129,6 +132,24 @@ async def test_the_coordinator_can_ask_back(scripted: Script) -> None:
     assert state.plan is not None
 
 
+async def test_the_coordinator_sees_the_history_that_the_planner_sees(scripted: Script) -> None:
+    said = [Message("user", "only look at Europe"), Message("assistant", "At which market?")]
+    model = scripted(Answer(PLAN_DECISION, expects="only look at Europe"), drafted(FIND))
+    await flow_of(model).start("AI, please", history=said)
+    told = model.prompts[0][-1].text
+    assert told.index("<data-") < told.index("only look at Europe") < told.index("</data-")
+
+
+async def test_a_model_is_given_by_name_and_one_that_is_not_set_up_is_told() -> None:
+    team = [Member("researcher"), Member("coder")]
+    with ModelServer(Reply(PLAN_DECISION), Reply(drafted(FIND))).in_thread() as url:
+        flow = DeerFlow(model=model("openai:test", base_url=url, api_key="key"), agents=team)
+        assert (await flow.start("the AI market")).goto is Goto.HUMAN_FEEDBACK
+    state = await DeerFlow(model="openai:nobody", agents=team).start("the AI market")
+    assert (state.goto, state.plan) == (Goto.END, None)
+    assert "openai:nobody is not set up" in state.errors[0]
+
+
 # Background investigation
 
 
@@ -149,6 +170,16 @@ async def test_a_search_before_planning_reaches_the_planner_under_its_heading(
     block = re.search(r'<data-(\w+) title="background[^>]*>\n(.*?)\n</data-\1>', told, re.DOTALL)
     assert block is not None
     assert block[2] == found
+
+
+async def test_a_search_tool_is_found_by_its_name_and_shown(scripted: Script) -> None:
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    search = FakeTools(FakeTool("tavily_search", ["42 billion"], input_schema=schema))
+    model = scripted(PLAN_DECISION, Answer(drafted(FIND), expects="42 billion"))
+    flow = flow_of(model, tools=[search], enable_background_investigation=True)
+    await flow.start("the AI market")
+    assert len(search.calls) == 1
+    assert 'source="tavily_search"' in model.prompts[1][1].text
 
 
 async def test_without_the_wish_nothing_is_searched(scripted: Script) -> None:
@@ -239,6 +270,67 @@ def test_an_unknown_step_type_is_told_and_never_skipped(kind: Any) -> None:
     assert any(each.step == "s1" and each.path == ("step_type",) for each in reading.problems)
     with pytest.raises(ValidationError):
         Step.model_validate(FIND | {"step_type": "telepathy"})
+
+
+async def test_a_step_of_analysis_is_done_by_the_analyst_else_by_the_coder(
+    scripted: Script,
+) -> None:
+    for analyst in ([], [Member("analyst")]):
+        coder = Member("coder")
+        model = scripted(PLAN_DECISION, drafted(WEIGH, has_enough_context=True), "Done.")
+        state = await flow_of(model, coder, *analyst).start("the AI market")
+        assert state.plan is not None
+        assert state.plan.steps[0].step_type is StepType.ANALYSIS
+        assert [len(each.calls) for each in (*analyst, coder)] == [1, *[0] * len(analyst)]
+
+
+@pytest.mark.parametrize(
+    ("made", "titles"), [([SUM, WEIGH], ["Growth", "Verdict"]), ([], ["Research"])]
+)
+async def test_an_enforced_web_search_is_in_the_plan_before_a_person_decides(
+    scripted: Script, made: list[Any], titles: list[str]
+) -> None:
+    researcher = Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(*made, thought="size"), "Done.")
+    flow = flow_of(model, researcher, enforce_web_search=True)
+    state = await flow.start("the AI market")
+    assert state.goto is Goto.HUMAN_FEEDBACK
+    assert state.plan is not None
+    assert [step.title for step in state.plan.steps] == titles
+    assert state.plan.steps[0].need_web_search
+    assert state.plan.steps[0].step_type is StepType.RESEARCH
+    assert "at least one step of every plan is research" in model.prompts[1][1].text
+    proposed = [
+        event
+        async for event in flow.smith.events(state.run_id)
+        if isinstance(event.body, PlanProposed)
+    ]
+    assert [(event.by.kind, event.by.name) for event in proposed][1:] == [("program", "deerflow")]
+    assert researcher.calls == []
+    assert (await flow.feedback(state.run_id, "accepted", by="ada")).goto is Goto.END
+    assert len(researcher.calls) == 1
+
+
+async def test_without_web_search_nothing_is_enforced_and_nothing_searched(
+    scripted: Script,
+) -> None:
+    search = FakeTools(FakeTool("web.search", ["found"], search=True))
+    wishes = {"enforce_web_search": True, "enable_background_investigation": True}
+    flow = flow_of(
+        scripted(PLAN_DECISION, drafted(SUM)), tools=[search], enable_web_search=False, **wishes
+    )
+    state = await flow.start("the AI market")
+    assert state.plan is not None
+    assert not state.plan.steps[0].need_web_search
+    assert search.calls == []
+
+
+async def test_an_enforced_web_search_is_in_every_further_plan(scripted: Script) -> None:
+    researcher = Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(FIND), drafted(SUM), "Both.")
+    flow = flow_of(model, researcher, max_plan_iterations=2, enforce_web_search=True)
+    await accepted(flow)
+    assert [task for task, _ in researcher.calls] == [FIND["description"], SUM["description"]]
 
 
 # Routing after planning
@@ -353,6 +445,7 @@ async def test_enough_context_with_open_steps_runs_them_without_asking(scripted:
     [
         ("accepted", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
         ("[ACCEPTED]", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
+        ("[ACCEPTED] looks good", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
         ("[EDIT_PLAN] fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
         ("[EDIT PLAN] fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
         ("edit_plan: fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
@@ -521,7 +614,50 @@ async def test_the_metrics_its_authors_want_are_kept_and_judged(scripted: Script
 
 
 async def test_without_any_plan_no_target_is_judged(scripted: Script) -> None:
-    assert (await flow_of(scripted()).metrics())["targets_met"] == {}
+    found = await flow_of(scripted()).metrics()
+    assert (found["targets_met"], found["quality"]) == ({}, {})
+
+
+async def test_the_mean_of_steps_does_not_count_the_report(scripted: Script) -> None:
+    flow = flow_of(scripted(PLAN_DECISION, drafted(FIND, SUM)))
+    await flow.start("the AI market")
+    assert (await flow.metrics())["mean_steps"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("plan", "language", "types", "executable"),
+    [
+        (plan_of(FIND, SUM, WEIGH), True, True, True),
+        (plan_of(FIND, locale="zh-CN"), False, True, True),
+        (plan_of(FIND | {"description": "查找人工智能市场的规模"}), False, True, True),
+        (
+            plan_of(FIND | {"description": "查找人工智能市场的规模"}, locale="zh-CN"),
+            True,
+            True,
+            True,
+        ),
+        (plan_of(FIND | {"need_web_search": False}), True, False, True),
+        (plan_of(SUM | {"need_web_search": True}), True, False, True),
+        (plan_of(FIND | {"description": " "}), True, True, False),
+        (plan_of(FIND | {"description": "Market"}), True, True, False),
+        (plan_of(), True, True, False),
+        (plan_of(has_enough_context=True), True, True, True),
+    ],
+)
+def test_the_quality_of_a_plan_is_its_language_its_types_and_its_steps(
+    plan: Plan, language: bool, types: bool, executable: bool
+) -> None:
+    found = quality(plan)
+    assert found[:3] == (language, types, executable)
+    assert bool(found.notes) is not all(found[:3])
+
+
+async def test_the_metrics_tell_the_share_of_plans_of_good_quality(scripted: Script) -> None:
+    store = MemoryStore()
+    for made in (drafted(FIND, SUM), drafted(FIND, locale="zh-CN")):
+        flow = flow_of(scripted(PLAN_DECISION, made), store=store)
+        await flow.start("the AI market")
+    assert (await flow.metrics())["quality"] == {"language": 0.5, "types": 1.0, "executable": 1.0}
 
 
 # The dialect

@@ -137,10 +137,9 @@ def _plan_fields(given: object) -> dict[str, Any]:
     value: Any = json.loads(repair_json_output(extract_plan_content(given)))
     if isinstance(value, dict) and "content" in value:  # a message that was written as JSON
         value = json.loads(repair_json_output(extract_plan_content(cast("object", value))))
-    fields: Any = {"steps": value} if isinstance(value, list) else value
-    if not isinstance(fields, dict) or parse_plan(cast("object", fields)) is None:
+    if parse_plan(cast("object", value)) is None:
         raise ValueError("no plan")
-    return cast("dict[str, Any]", fields)
+    return {"steps": value} if isinstance(value, list) else cast("dict[str, Any]", value)
 
 
 def human_feedback_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:

@@ -92,12 +92,12 @@ def with_search(plan: CorePlan) -> CorePlan:
 def repair_json_output(content: str) -> str:
     """Returns the JSON value in a model's text as clean JSON; a text without one as it is."""
     text = content.strip()
-    if not text:
-        return text
     try:
-        return json.dumps(read_json(text), ensure_ascii=False)
+        value = read_json(text)
     except UnreadableText:
         return text
+    # A few bare words can be read as a value too, but they are no JSON.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else text
 
 
 def extract_plan_content(plan_data: object) -> str:
