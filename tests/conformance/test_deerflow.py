@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +46,7 @@ from plansmith.plan.limits import Limits
 from plansmith.planner.context.background import HEADING
 from plansmith.ports import Call, Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
-from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith.testing.modelserver import ModelServer, Reply, Request
 
 Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {
@@ -741,3 +744,41 @@ async def test_two_processes_share_one_piece_of_research(scripted: Script) -> No
     second = flow_of(scripted("Done."), store=store)
     await second.feedback(run_id, "accepted", by="ada")
     assert (await first.resume(run_id)).goto is Goto.END
+
+
+# The page
+
+
+def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "from-deerflow.md").read_text(encoding="utf-8")
+    program = page.rpartition("```python\n")[2].partition("```")[0]
+    (tmp_path / "research.py").write_text(program, encoding="utf-8")
+    found = {"text": "42 billion", "findings": [], "citations": []}
+    answers = {
+        "You decide what a request needs": Reply(PLAN_DECISION),
+        "You plan research": Reply(drafted(FIND)),
+        "You are a researcher": Reply(found, tool="finish"),
+        "You word the answer": Reply("It is 42 billion [step:s1]."),
+    }
+    asked: list[str] = []
+
+    def answer(request: Request) -> Reply:
+        said = json.dumps(request.json["messages"])
+        asked.append(next(name for name in answers if name in said))
+        return answers[asked[-1]]
+
+    with ModelServer(*[answer] * 4).in_thread() as url:
+        keys = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": url}
+        done = subprocess.run(
+            [sys.executable, "research.py"],
+            cwd=tmp_path,
+            input="How large is the AI market?\nnot accepted\n[ACCEPTED]\n",
+            env=os.environ | keys,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "It is 42 billion" in done.stdout
+    assert asked == [*answers]
+    assert (tmp_path / "research.db").exists()

@@ -175,8 +175,9 @@ class DeerFlow:
         if not self.configuration.auto_accepted_plan:
             given["ask_also"] = not_enough_context
         given["context"] = [*given.get("context", ()), ResearchRules(self.configuration)]
+        self._found: list[str] = []
         self.smith = Plansmith(
-            model=model_of(model),
+            model=model_of(model, tell=self._found.append),
             agents=_team(agents),
             tools=tools,
             store=store,
@@ -244,7 +245,7 @@ class DeerFlow:
             observations=tuple(text for text in texts if text is not None),
             final_report=run.report,
             question="\n".join(each.text for each in run.questions.values()),
-            errors=_errors(run),
+            errors=(*_errors(run), *(() if usable or run.report else self._found)),
         )
 
     async def metrics(self) -> dict[str, Json]:
