@@ -194,6 +194,13 @@ async def test_without_the_wish_nothing_is_searched(scripted: Script) -> None:
 # The planner
 
 
+async def test_the_planner_has_a_model_of_its_own(scripted: Script) -> None:
+    team = [Member("researcher"), Member("coder")]
+    planner, coordinator = scripted(drafted(FIND)), scripted(PLAN_DECISION)
+    flow = DeerFlow(model=planner, triage_model=coordinator, agents=team)
+    assert (await flow.start("the AI market")).goto is Goto.HUMAN_FEEDBACK
+
+
 async def test_the_planner_is_told_both_limits_the_time_the_locale_and_the_history(
     scripted: Script,
 ) -> None:
@@ -403,6 +410,19 @@ def test_the_router_takes_a_text_a_table_a_plan_and_the_state(answer: Any) -> No
     assert route_plan({"current_plan": None}).goto is Goto.END
 
 
+def test_an_edited_plan_at_the_limit_is_the_one_that_goes_to_the_team() -> None:
+    shown, edited = plan_of(FIND), drafted(FIND, SUM)
+    route = route_plan(edited, plan_iterations=1, max_plan_iterations=1, current_plan=shown)
+    assert route == (Goto.RESEARCH_TEAM, Plan.model_validate(edited), 2)
+    # Nothing that the planner says there leads to another plan or to another question.
+    for answer in (edited, "{broken", shown, json.dumps(edited), drafted(DONE), drafted(), None):
+        for current in (shown, plan_of(DONE), plan_of(), None):
+            found = route_plan(answer, 1, 1, current)
+            assert found.goto in (Goto.RESEARCH_TEAM, Goto.REPORTER, Goto.END)
+            opened = found.plan.open_steps if found.plan else []
+            assert (found.goto is Goto.RESEARCH_TEAM) is bool(opened)
+
+
 @given(st.text(max_size=60), st.integers(0, 3), st.integers(1, 3))
 def test_the_router_takes_any_text_and_never_counts_what_is_no_plan(
     text: str, iterations: int, most: int
@@ -571,7 +591,7 @@ async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: S
     researcher = Member("researcher")
     other = FIND | {"description": "find its rivals"}
     model = scripted(
-        PLAN_DECISION, drafted(FIND), "First.", drafted(other), Answer("Both.", expects="{{s1}}")
+        PLAN_DECISION, drafted(FIND), drafted(other), Answer("Both.", expects="{{s1}}")
     )
     flow = flow_of(model, researcher, max_plan_iterations=2)
     state = await accepted(flow)
@@ -583,8 +603,22 @@ async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: S
     assert "2 plan iterations" in run.reason
 
 
+async def test_a_failed_step_without_another_plan_is_reported_from_what_is_known(
+    scripted: Script,
+) -> None:
+    coder = Member("coder", ToolFailed("no memory"))
+    report = Answer("It is large; its growth is unknown.", expects="researcher on")
+    model = scripted(PLAN_DECISION, drafted(FIND, SUM), *["I sing"] * 3, report)
+    flow = flow_of(model, coder)
+    state = await accepted(flow)
+    assert "its growth is unknown" in state.final_report
+    assert state.plan.steps[1].execution_res is None
+    assert any("no memory" in error for error in state.errors)
+    assert (await flow.smith.get(state.run_id)).status is RunStatus.FAILED
+
+
 async def test_an_unreadable_later_plan_is_reported_with_what_is_known(scripted: Script) -> None:
-    model = scripted(PLAN_DECISION, drafted(FIND), "It is large.", *["I sing"] * 3)
+    model = scripted(PLAN_DECISION, drafted(FIND), *["I sing"] * 3, "It is large.")
     state = await accepted(flow_of(model, max_plan_iterations=2))
     assert state.goto is Goto.END
     assert state.plan.steps[0].execution_res == f"researcher on {FIND['description']}"
