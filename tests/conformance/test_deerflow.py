@@ -62,7 +62,12 @@ SUM: dict[str, Any] = {
     "step_type": "processing",
 }
 WEIGH = SUM | {"title": "Verdict", "description": "weigh it", "step_type": "analysis"}
-PLAN_DECISION = {"decision": "plan", "reason": "", "query": "the AI market", "answer": ""}
+PLAN_DECISION: dict[str, Json] = {
+    "decision": "plan",
+    "reason": "",
+    "query": "the AI market",
+    "answer": "",
+}
 
 
 def drafted(*steps: Any, **fields: Any) -> dict[str, Any]:
@@ -614,7 +619,7 @@ async def test_a_failed_step_without_another_plan_is_reported_from_what_is_known
     assert "its growth is unknown" in state.final_report
     assert state.plan.steps[1].execution_res is None
     assert any("no memory" in error for error in state.errors)
-    assert (await flow.smith.get(state.run_id)).status is RunStatus.FAILED
+    assert (await flow.smith.get(state.run_id)).status is RunStatus.PARTLY_DONE
 
 
 async def test_an_unreadable_later_plan_is_reported_with_what_is_known(scripted: Script) -> None:
@@ -690,9 +695,9 @@ def test_the_quality_of_a_plan_is_its_language_its_types_and_its_steps(
 
 
 async def test_the_metrics_tell_the_share_of_plans_of_good_quality(scripted: Script) -> None:
-    store = MemoryStore()
-    for made in (drafted(FIND, SUM), drafted(FIND, locale="zh-CN")):
-        flow = flow_of(scripted(PLAN_DECISION, made), store=store)
+    made = [drafted(FIND, SUM), drafted(FIND, locale="zh-CN")]
+    flow = flow_of(scripted(PLAN_DECISION, made[0], PLAN_DECISION, made[1]))
+    for _ in made:
         await flow.start("the AI market")
     assert (await flow.metrics())["quality"] == {"language": 0.5, "types": 1.0, "executable": 1.0}
 
@@ -787,7 +792,7 @@ def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None
     page = (Path(__file__).parents[2] / "docs" / "from-deerflow.md").read_text(encoding="utf-8")
     program = page.rpartition("```python\n")[2].partition("```")[0]
     (tmp_path / "research.py").write_text(program, encoding="utf-8")
-    found = {"text": "42 billion", "findings": [], "citations": []}
+    found: dict[str, Json] = {"text": "42 billion", "findings": [], "citations": []}
     answers = {
         "You decide what a request needs": Reply(PLAN_DECISION),
         "You plan research": Reply(drafted(FIND)),

@@ -15,6 +15,8 @@ from plansmith.plan.steps import Text
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]
+# When the run gets a new plan; empty is what the settings say.
+Replan = Literal["", "never", "on_failure", "after_each"]
 
 
 class EarlierMessage(NamedTuple):
@@ -96,6 +98,7 @@ class RunOptions(Record):
     budget: RunBudget | None = None
     mode: Mode = ""
     dialect: Text = ""
+    replan: Replan = ""
     team: Team | None = None
 
 

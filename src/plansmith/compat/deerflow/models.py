@@ -106,7 +106,7 @@ def parse_plan(answer: object) -> Plan | None:
     # A plan that has been run has results, which our plan language does not contain.
     if isinstance(value, Mapping) and "steps" in value:
         try:
-            return Plan(**{str(name): each for name, each in value.items()})
+            return Plan(**cast("Mapping[str, Any]", value))
         except ValidationError:
             pass
     found = read(cast("Json", value)).plan if isinstance(value, (dict, list)) else None

@@ -35,8 +35,8 @@ def validate_and_fix_plan(
     if not isinstance(plan, dict):
         return plan
     fields = cast("dict[str, Any]", plan)
-    given = fields.get("steps")
-    steps: list[Any] = given if isinstance(given, list) else []
+    given: Any = fields.get("steps")
+    steps = cast("list[object]", given) if isinstance(given, list) else []
     written = [cast("dict[str, Any]", each) for each in steps if isinstance(each, dict)]
     for step in written:
         if not step.get("step_type"):
@@ -46,7 +46,7 @@ def validate_and_fix_plan(
     if enforce_web_search and enable_web_search:
         _enforce_search(fields, written)
     _fill(fields, written)
-    return plan
+    return cast("_T", fields)
 
 
 def _searches(step: Mapping[str, Any]) -> bool:
