@@ -326,6 +326,28 @@ async def test_an_enforced_web_search_is_in_the_plan_before_a_person_decides(
     assert len(researcher.calls) == 1
 
 
+async def test_a_plan_without_the_enforced_search_is_never_accepted_after_a_restart(
+    scripted: Script,
+) -> None:
+    store, coder, researcher = MemoryStore(), Member("coder"), Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(SUM))
+    run_id = (await flow_of(model, coder, store=store).start("the AI market")).run_id
+    flow = flow_of(scripted("Done."), coder, researcher, store=store, enforce_web_search=True)
+    state = await flow.feedback(run_id, "[ACCEPTED]", by="ada")
+    assert (state.goto, coder.calls, researcher.calls) == (Goto.HUMAN_FEEDBACK, [], [])
+    assert state.plan is not None
+    assert state.plan.steps[0].need_web_search
+    assert (await flow.feedback(run_id, "[ACCEPTED]", by="ada")).goto is Goto.END
+    assert [len(each.calls) for each in (researcher, coder)] == [1, 0]
+
+
+async def test_an_enforced_search_runs_at_once_where_nobody_is_asked(scripted: Script) -> None:
+    researcher = Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(SUM, has_enough_context=True), "Done.")
+    state = await flow_of(model, researcher, enforce_web_search=True).start("the AI market")
+    assert (state.goto, len(researcher.calls)) == (Goto.END, 1)
+
+
 async def test_without_web_search_nothing_is_enforced_and_nothing_searched(
     scripted: Script,
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -176,6 +178,23 @@ def test_without_a_decision_the_human_node_waits() -> None:
         interrupt("Please review the plan.")
     accepted = human_feedback_node(proposed(auto_accepted_plan=True))
     assert accepted.goto == "research_team"
+
+
+def test_in_a_program_with_langgraph_the_nodes_speak_its_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = ModuleType("langgraph.types")
+    vars(loaded).update(Command=dict, interrupt=lambda value: f"[EDIT_PLAN] after {value}")
+    monkeypatch.setitem(sys.modules, "langgraph.types", loaded)
+    found = human_feedback_node(proposed())
+    assert type(found) is dict
+    assert found["goto"] == "planner"
+    [said] = found["update"]["messages"]
+    assert said == {
+        "role": "user",
+        "content": "[EDIT_PLAN] after Please review the plan.",
+        "name": "feedback",
+    }
 
 
 @pytest.mark.parametrize(("iterations", "goto"), [(0, END), (2, "reporter")])

@@ -202,10 +202,12 @@ class DeerFlow:
     async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> State:
         """Takes a person's decision on the plan; asks again if the words are no decision."""
         word = read_feedback(words) if isinstance(words, str) else words
-        run = await self.smith.get(run_id)
+        seen = await self.smith.get(run_id)
+        run = await self._with_search(seen)
         goto = route_feedback(word.feedback, word.text)
         move = next_move(run)
-        if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
+        # Words on a plan that had to be changed were not about the plan that would run.
+        if run is not seen or not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
             return await self._execute(await self.smith.request_changes(run_id, word.text, by=by))
@@ -218,17 +220,25 @@ class DeerFlow:
 
     async def resume(self, run_id: str) -> State:
         """Continues research, also after a restart."""
-        return self.state(await self.smith.run(run_id))
+        run = await self._with_search(await self.smith.get(run_id))
+        return self.state(await self.smith.run(run.id))
 
     async def _execute(self, run: Run) -> State:
-        """Executes the run if it waits for nobody; gives its plan a search first if it must."""
-        if run.plan is not None and not run.plan.degraded and not run.status.over:
-            plan = self._searching(run.plan)
-            if plan != run.plan:
-                # Before the review, so that a person decides on the plan that will run.
-                run = await self.smith.edit(run.id, plan, by=_DEERFLOW)
+        """Executes the run if it waits for nobody."""
+        run = await self._with_search(run)
         runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
         return self.state(await self.smith.run(run.id) if runs else run)
+
+    async def _with_search(self, run: Run) -> Run:
+        """Gives a plan that nobody has begun a search, if it must have one.
+
+        This comes before every decision, so that a person decides on the plan that will run.
+        """
+        begun = any(state.attempts for state in run.steps.values())
+        if run.plan is None or run.plan.degraded or run.status.over or begun:
+            return run
+        plan = self._searching(run.plan)
+        return run if plan == run.plan else await self.smith.edit(run.id, plan, by=_DEERFLOW)
 
     def state(self, run: Run) -> State:
         """Returns the state of a run as DeerFlow shows it."""

@@ -16,6 +16,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.compat.deerflow.clarification import (
     ROUNDS,
     build_clarified_topic_from_history,
+    needs_clarification,
     reconstruct_clarification_history,
 )
 from plansmith.compat.deerflow.configuration import Configuration
@@ -46,6 +47,28 @@ from plansmith.planner.context.fence import fence
 from plansmith.planner.context.locales import normal_tag
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import ToolSource
+
+# What DeerFlow's module of this name has is found here too.
+__all__ = [
+    "Configuration",
+    "Plan",
+    "apply_prompt_template",
+    "background_investigation_node",
+    "coordinator_node",
+    "direct_response",
+    "extract_plan_content",
+    "get_llm_by_type",
+    "handoff_after_clarification",
+    "handoff_to_planner",
+    "human_feedback_node",
+    "needs_clarification",
+    "planner_node",
+    "preserve_state_meta_fields",
+    "repair_json_output",
+    "reporter_node",
+    "research_team_node",
+    "validate_and_fix_plan",
+]
 
 logger: Final = logging.getLogger("plansmith")
 State = Mapping[str, Any]

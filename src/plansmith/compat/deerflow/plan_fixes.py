@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
-from plansmith.dialects.deerflow import RESEARCHER, read, write
+from plansmith.dialects.deerflow import RESEARCHER, is_work, read, write
 from plansmith.errors import InvalidPlan, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
+from plansmith.plan.steps import AgentStep
 from plansmith.planner.parse.read import read_json
 
 logger: Final = logging.getLogger("plansmith")
@@ -78,15 +79,18 @@ def _fill(plan: dict[str, Any], steps: list[dict[str, Any]]) -> None:
 
 def with_search(plan: CorePlan) -> CorePlan:
     """Returns a plan that has at least one step for the researcher."""
-    if any(getattr(step, "agent", "") == RESEARCHER for step in plan.steps):
+    work = [step for step in plan.steps if isinstance(step, AgentStep) and is_work(step)]
+    if any(step.agent == RESEARCHER for step in work):
         return plan
+    if work:
+        first = work[0].replace(agent=RESEARCHER)
+        return plan.replace(steps=[first if step is work[0] else step for step in plan.steps])
     fields = cast("dict[str, Json]", write(plan).value)
     title = fields["title"]
-    fixed = validate_and_fix_plan(fields, enforce_web_search=True)
-    reading = read(fixed | {"title": title})
+    reading = read(validate_and_fix_plan(fields, enforce_web_search=True) | {"title": title})
     if reading.plan is None:
         raise InvalidPlan(reading.problems)
-    return reading.plan.replace(id=plan.id, revision=plan.revision)
+    return plan.replace(steps=reading.plan.steps)
 
 
 def repair_json_output(content: str) -> str:
