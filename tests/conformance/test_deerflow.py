@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from plansmith import AgentSpec, Effect, RunStatus
+from plansmith import AgentSpec, Effect, RunStatus, model
 from plansmith import Plan as CorePlan
 from plansmith.adapters.agents.local import LocalAgent
 from plansmith.compat.deerflow import (
@@ -26,7 +29,9 @@ from plansmith.compat.deerflow import (
     Step,
     StepType,
     Word,
+    continue_to_running_research_team,
     parse_plan,
+    quality,
     read_feedback,
     research_team,
     route_feedback,
@@ -36,10 +41,12 @@ from plansmith.compat.deerflow import (
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
 from plansmith.planner.context.background import HEADING
 from plansmith.ports import Call, Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.testing.modelserver import ModelServer, Reply, Request
 
 Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {
@@ -54,7 +61,13 @@ SUM: dict[str, Any] = {
     "description": "work out the growth",
     "step_type": "processing",
 }
-PLAN_DECISION = {"decision": "plan", "reason": "", "query": "the AI market", "answer": ""}
+WEIGH = SUM | {"title": "Verdict", "description": "weigh it", "step_type": "analysis"}
+PLAN_DECISION: dict[str, Json] = {
+    "decision": "plan",
+    "reason": "",
+    "query": "the AI market",
+    "answer": "",
+}
 
 
 def drafted(*steps: Any, **fields: Any) -> dict[str, Any]:
@@ -127,6 +140,24 @@ async def test_the_coordinator_can_ask_back(scripted: Script) -> None:
     assert state.plan is not None
 
 
+async def test_the_coordinator_sees_the_history_that_the_planner_sees(scripted: Script) -> None:
+    said = [Message("user", "only look at Europe"), Message("assistant", "At which market?")]
+    model = scripted(Answer(PLAN_DECISION, expects="only look at Europe"), drafted(FIND))
+    await flow_of(model).start("AI, please", history=said)
+    told = model.prompts[0][-1].text
+    assert told.index("<data-") < told.index("only look at Europe") < told.index("</data-")
+
+
+async def test_a_model_is_given_by_name_and_one_that_is_not_set_up_is_told() -> None:
+    team = [Member("researcher"), Member("coder")]
+    with ModelServer(Reply(PLAN_DECISION), Reply(drafted(FIND))).in_thread() as url:
+        flow = DeerFlow(model=model("openai:test", base_url=url, api_key="key"), agents=team)
+        assert (await flow.start("the AI market")).goto is Goto.HUMAN_FEEDBACK
+    state = await DeerFlow(model="openai:nobody", agents=team).start("the AI market")
+    assert (state.goto, state.plan) == (Goto.END, None)
+    assert "openai:nobody is not set up" in state.errors[0]
+
+
 # Background investigation
 
 
@@ -149,6 +180,16 @@ async def test_a_search_before_planning_reaches_the_planner_under_its_heading(
     assert block[2] == found
 
 
+async def test_a_search_tool_is_found_by_its_name_and_shown(scripted: Script) -> None:
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    search = FakeTools(FakeTool("tavily_search", ["42 billion"], input_schema=schema))
+    model = scripted(PLAN_DECISION, Answer(drafted(FIND), expects="42 billion"))
+    flow = flow_of(model, tools=[search], enable_background_investigation=True)
+    await flow.start("the AI market")
+    assert len(search.calls) == 1
+    assert 'source="tavily_search"' in model.prompts[1][1].text
+
+
 async def test_without_the_wish_nothing_is_searched(scripted: Script) -> None:
     search = FakeTools(FakeTool("web.search", ["found"], search=True))
     await flow_of(scripted(PLAN_DECISION, drafted(FIND)), tools=[search]).start("the AI market")
@@ -156,6 +197,13 @@ async def test_without_the_wish_nothing_is_searched(scripted: Script) -> None:
 
 
 # The planner
+
+
+async def test_the_planner_has_a_model_of_its_own(scripted: Script) -> None:
+    team = [Member("researcher"), Member("coder")]
+    planner, coordinator = scripted(drafted(FIND)), scripted(PLAN_DECISION)
+    flow = DeerFlow(model=planner, triage_model=coordinator, agents=team)
+    assert (await flow.start("the AI market")).goto is Goto.HUMAN_FEEDBACK
 
 
 async def test_the_planner_is_told_both_limits_the_time_the_locale_and_the_history(
@@ -216,13 +264,17 @@ def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
     }
 
 
-def test_a_step_of_analysis_is_done_by_the_coder_and_told() -> None:
-    step = Step.model_validate(SUM | {"step_type": "analysis"})
-    assert route_team(Plan(steps=[step])).goto is Goto.CODER
-    reading = dialect("deerflow").read(drafted(SUM | {"step_type": "analysis"}))
+def test_a_step_of_analysis_is_for_the_analyst_in_the_router_and_in_the_plan() -> None:
+    step = Step.model_validate(WEIGH)
+    assert route_team(Plan(steps=[step])).goto is Goto.ANALYST
+    assert continue_to_running_research_team({"current_plan": Plan(steps=[step])}) == "analyst"
+    reading = dialect("deerflow").read(drafted(WEIGH))
     assert reading.plan is not None
-    assert reading.plan.steps[0].to_json()["agent"] == "coder"
-    assert any("analysis" in each.message for each in reading.problems)
+    assert reading.plan.steps[0].to_json()["agent"] == "analyst"
+    assert reading.problems == ()
+    written: Any = dialect("deerflow").write(reading.plan, None)
+    assert written.lost == ()
+    assert written.value["steps"][0]["step_type"] == "analysis"
 
 
 @pytest.mark.parametrize("kind", ["telepathy", "", None, 7])
@@ -233,6 +285,89 @@ def test_an_unknown_step_type_is_told_and_never_skipped(kind: Any) -> None:
     assert any(each.step == "s1" and each.path == ("step_type",) for each in reading.problems)
     with pytest.raises(ValidationError):
         Step.model_validate(FIND | {"step_type": "telepathy"})
+
+
+async def test_a_step_of_analysis_is_done_by_the_analyst_else_by_the_coder(
+    scripted: Script,
+) -> None:
+    for analyst in ([], [Member("analyst")]):
+        coder = Member("coder")
+        model = scripted(PLAN_DECISION, drafted(WEIGH, has_enough_context=True), "Done.")
+        state = await flow_of(model, coder, *analyst).start("the AI market")
+        assert state.plan is not None
+        assert state.plan.steps[0].step_type is StepType.ANALYSIS
+        assert [len(each.calls) for each in (*analyst, coder)] == [1, *[0] * len(analyst)]
+
+
+@pytest.mark.parametrize(
+    ("made", "titles"), [([SUM, WEIGH], ["Growth", "Verdict"]), ([], ["Research"])]
+)
+async def test_an_enforced_web_search_is_in_the_plan_before_a_person_decides(
+    scripted: Script, made: list[Any], titles: list[str]
+) -> None:
+    researcher = Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(*made, thought="size"), "Done.")
+    flow = flow_of(model, researcher, enforce_web_search=True)
+    state = await flow.start("the AI market")
+    assert state.goto is Goto.HUMAN_FEEDBACK
+    assert state.plan is not None
+    assert [step.title for step in state.plan.steps] == titles
+    assert state.plan.steps[0].need_web_search
+    assert state.plan.steps[0].step_type is StepType.RESEARCH
+    assert "at least one step of every plan is research" in model.prompts[1][1].text
+    proposed = [
+        event
+        async for event in flow.smith.events(state.run_id)
+        if isinstance(event.body, PlanProposed)
+    ]
+    assert [(event.by.kind, event.by.name) for event in proposed][1:] == [("program", "deerflow")]
+    assert researcher.calls == []
+    assert (await flow.feedback(state.run_id, "accepted", by="ada")).goto is Goto.END
+    assert len(researcher.calls) == 1
+
+
+async def test_a_plan_without_the_enforced_search_is_never_accepted_after_a_restart(
+    scripted: Script,
+) -> None:
+    store, coder, researcher = MemoryStore(), Member("coder"), Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(SUM))
+    run_id = (await flow_of(model, coder, store=store).start("the AI market")).run_id
+    flow = flow_of(scripted("Done."), coder, researcher, store=store, enforce_web_search=True)
+    state = await flow.feedback(run_id, "[ACCEPTED]", by="ada")
+    assert (state.goto, coder.calls, researcher.calls) == (Goto.HUMAN_FEEDBACK, [], [])
+    assert state.plan is not None
+    assert state.plan.steps[0].need_web_search
+    assert (await flow.feedback(run_id, "[ACCEPTED]", by="ada")).goto is Goto.END
+    assert [len(each.calls) for each in (researcher, coder)] == [1, 0]
+
+
+async def test_an_enforced_search_runs_at_once_where_nobody_is_asked(scripted: Script) -> None:
+    researcher = Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(SUM, has_enough_context=True), "Done.")
+    state = await flow_of(model, researcher, enforce_web_search=True).start("the AI market")
+    assert (state.goto, len(researcher.calls)) == (Goto.END, 1)
+
+
+async def test_without_web_search_nothing_is_enforced_and_nothing_searched(
+    scripted: Script,
+) -> None:
+    search = FakeTools(FakeTool("web.search", ["found"], search=True))
+    wishes = {"enforce_web_search": True, "enable_background_investigation": True}
+    flow = flow_of(
+        scripted(PLAN_DECISION, drafted(SUM)), tools=[search], enable_web_search=False, **wishes
+    )
+    state = await flow.start("the AI market")
+    assert state.plan is not None
+    assert not state.plan.steps[0].need_web_search
+    assert search.calls == []
+
+
+async def test_an_enforced_web_search_is_in_every_further_plan(scripted: Script) -> None:
+    researcher = Member("researcher")
+    model = scripted(PLAN_DECISION, drafted(FIND), drafted(SUM), "Both.")
+    flow = flow_of(model, researcher, max_plan_iterations=2, enforce_web_search=True)
+    await accepted(flow)
+    assert [task for task, _ in researcher.calls] == [FIND["description"], SUM["description"]]
 
 
 # Routing after planning
@@ -255,7 +390,11 @@ DONE = FIND | {"execution_res": "large"}
         (drafted(DONE, has_enough_context=True), 0, None, Goto.REPORTER, 1),
         (drafted(FIND), 0, None, Goto.HUMAN_FEEDBACK, 1),
         (f"```json\n{json.dumps(drafted(FIND))}\n```", 1, None, Goto.HUMAN_FEEDBACK, 2),
-        ("whatever", 2, plan_of(FIND), Goto.HUMAN_FEEDBACK, 2),
+        ("whatever", 2, plan_of(FIND), Goto.RESEARCH_TEAM, 2),
+        (drafted(SUM), 2, plan_of(DONE), Goto.RESEARCH_TEAM, 3),
+        (drafted(has_enough_context=True), 2, plan_of(DONE), Goto.REPORTER, 3),
+        (drafted(), 2, plan_of(DONE), Goto.REPORTER, 3),
+        (drafted(), 2, None, Goto.END, 3),
         ("whatever", 2, plan_of(DONE), Goto.REPORTER, 2),
         ("whatever", 2, plan_of(FIND, has_enough_context=True), Goto.RESEARCH_TEAM, 2),
         ("whatever", 2, plan_of(), Goto.END, 2),
@@ -292,10 +431,23 @@ def test_the_router_takes_a_text_a_table_a_plan_and_the_state(answer: Any) -> No
     assert {route.goto for route in routes} == {Goto.HUMAN_FEEDBACK}
     assert {route.plan_iterations for route in routes} == {2}
     full = state | {"plan_iterations": 2}
-    assert route_plan(full).goto is route_plan("{broken", full).goto is Goto.HUMAN_FEEDBACK
+    assert route_plan(full).goto is route_plan("{broken", full).goto is Goto.RESEARCH_TEAM
     assert route_plan(full).plan_iterations == 2
     assert route_plan(state | {"current_plan": "{broken"}).goto is Goto.REPORTER
     assert route_plan({"current_plan": None}).goto is Goto.END
+
+
+def test_an_edited_plan_at_the_limit_is_the_one_that_goes_to_the_team() -> None:
+    shown, edited = plan_of(FIND), drafted(FIND, SUM)
+    route = route_plan(edited, plan_iterations=1, max_plan_iterations=1, current_plan=shown)
+    assert route == (Goto.RESEARCH_TEAM, Plan.model_validate(edited), 2)
+    # Nothing that the planner says there leads to another plan or to another question.
+    for answer in (edited, "{broken", shown, json.dumps(edited), drafted(DONE), drafted(), None):
+        for current in (shown, plan_of(DONE), plan_of(), None):
+            found = route_plan(answer, 1, 1, current)
+            assert found.goto in (Goto.RESEARCH_TEAM, Goto.REPORTER, Goto.END)
+            opened = found.plan.open_steps if found.plan else []
+            assert (found.goto is Goto.RESEARCH_TEAM) is bool(opened)
 
 
 @given(st.text(max_size=60), st.integers(0, 3), st.integers(1, 3))
@@ -343,6 +495,7 @@ async def test_enough_context_with_open_steps_runs_them_without_asking(scripted:
     [
         ("accepted", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
         ("[ACCEPTED]", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
+        ("[ACCEPTED] looks good", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
         ("[EDIT_PLAN] fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
         ("[EDIT PLAN] fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
         ("edit_plan: fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
@@ -465,7 +618,7 @@ async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: S
     researcher = Member("researcher")
     other = FIND | {"description": "find its rivals"}
     model = scripted(
-        PLAN_DECISION, drafted(FIND), "First.", drafted(other), Answer("Both.", expects="{{s1}}")
+        PLAN_DECISION, drafted(FIND), drafted(other), Answer("Both.", expects="{{s1}}")
     )
     flow = flow_of(model, researcher, max_plan_iterations=2)
     state = await accepted(flow)
@@ -475,6 +628,20 @@ async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: S
     run = await flow.smith.get(state.run_id)
     assert (run.status, run.questions) == (RunStatus.DONE, {})
     assert "2 plan iterations" in run.reason
+
+
+async def test_a_failed_step_without_another_plan_is_reported_from_what_is_known(
+    scripted: Script,
+) -> None:
+    coder = Member("coder", ToolFailed("no memory"))
+    report = Answer("It is large; its growth is unknown.", expects="researcher on")
+    model = scripted(PLAN_DECISION, drafted(FIND, SUM), *["I sing"] * 3, report)
+    flow = flow_of(model, coder)
+    state = await accepted(flow)
+    assert "its growth is unknown" in state.final_report
+    assert state.plan.steps[1].execution_res is None
+    assert any("no memory" in error for error in state.errors)
+    assert (await flow.smith.get(state.run_id)).status is RunStatus.PARTLY_DONE
 
 
 async def test_an_unreadable_later_plan_is_reported_with_what_is_known(scripted: Script) -> None:
@@ -511,7 +678,50 @@ async def test_the_metrics_its_authors_want_are_kept_and_judged(scripted: Script
 
 
 async def test_without_any_plan_no_target_is_judged(scripted: Script) -> None:
-    assert (await flow_of(scripted()).metrics())["targets_met"] == {}
+    found = await flow_of(scripted()).metrics()
+    assert (found["targets_met"], found["quality"]) == ({}, {})
+
+
+async def test_the_mean_of_steps_does_not_count_the_report(scripted: Script) -> None:
+    flow = flow_of(scripted(PLAN_DECISION, drafted(FIND, SUM)))
+    await flow.start("the AI market")
+    assert (await flow.metrics())["mean_steps"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("plan", "language", "types", "executable"),
+    [
+        (plan_of(FIND, SUM, WEIGH), True, True, True),
+        (plan_of(FIND, locale="zh-CN"), False, True, True),
+        (plan_of(FIND | {"description": "查找人工智能市场的规模"}), False, True, True),
+        (
+            plan_of(FIND | {"description": "查找人工智能市场的规模"}, locale="zh-CN"),
+            True,
+            True,
+            True,
+        ),
+        (plan_of(FIND | {"need_web_search": False}), True, False, True),
+        (plan_of(SUM | {"need_web_search": True}), True, False, True),
+        (plan_of(FIND | {"description": " "}), True, True, False),
+        (plan_of(FIND | {"description": "Market"}), True, True, False),
+        (plan_of(), True, True, False),
+        (plan_of(has_enough_context=True), True, True, True),
+    ],
+)
+def test_the_quality_of_a_plan_is_its_language_its_types_and_its_steps(
+    plan: Plan, language: bool, types: bool, executable: bool
+) -> None:
+    found = quality(plan)
+    assert found[:3] == (language, types, executable)
+    assert bool(found.notes) is not all(found[:3])
+
+
+async def test_the_metrics_tell_the_share_of_plans_of_good_quality(scripted: Script) -> None:
+    made = [drafted(FIND, SUM), drafted(FIND, locale="zh-CN")]
+    flow = flow_of(scripted(PLAN_DECISION, made[0], PLAN_DECISION, made[1]))
+    for _ in made:
+        await flow.start("the AI market")
+    assert (await flow.metrics())["quality"] == {"language": 0.5, "types": 1.0, "executable": 1.0}
 
 
 # The dialect
@@ -595,3 +805,41 @@ async def test_two_processes_share_one_piece_of_research(scripted: Script) -> No
     second = flow_of(scripted("Done."), store=store)
     await second.feedback(run_id, "accepted", by="ada")
     assert (await first.resume(run_id)).goto is Goto.END
+
+
+# The page
+
+
+def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "from-deerflow.md").read_text(encoding="utf-8")
+    program = page.rpartition("```python\n")[2].partition("```")[0]
+    (tmp_path / "research.py").write_text(program, encoding="utf-8")
+    found: dict[str, Json] = {"text": "42 billion", "findings": [], "citations": []}
+    answers = {
+        "You decide what a request needs": Reply(PLAN_DECISION),
+        "You plan research": Reply(drafted(FIND)),
+        "You are a researcher": Reply(found, tool="finish"),
+        "You word the answer": Reply("It is 42 billion [step:s1]."),
+    }
+    asked: list[str] = []
+
+    def answer(request: Request) -> Reply:
+        said = json.dumps(request.json["messages"])
+        asked.append(next(name for name in answers if name in said))
+        return answers[asked[-1]]
+
+    with ModelServer(*[answer] * 4).in_thread() as url:
+        keys = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": url}
+        done = subprocess.run(
+            [sys.executable, "research.py"],
+            cwd=tmp_path,
+            input="How large is the AI market?\nnot accepted\n[ACCEPTED]\n",
+            env=os.environ | keys,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "It is 42 billion" in done.stdout
+    assert asked == [*answers]
+    assert (tmp_path / "research.db").exists()

@@ -41,7 +41,8 @@ from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 REPORT: Final = "report"
 RESEARCHER: Final = "researcher"
 CODER: Final = "coder"
-AGENTS: Final = {"research": RESEARCHER, "processing": CODER, "analysis": CODER}
+ANALYST: Final = "analyst"
+_TYPES: Final = {RESEARCHER: "research", CODER: "processing", ANALYST: "analysis"}
 _HINT: Final = Sentence(
     "hint.give_form", form='{"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
 )
@@ -65,13 +66,21 @@ _OURS: Final = frozenset({"kind", "tool", "agent", "inputs", "instruction", "que
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a system runs such a plan: all steps in turn, or the research steps in parallel."""
+    """How a system runs such a plan: all steps in turn, or the research steps in parallel.
+
+    `analyst` takes the steps of analysis; in a system without one it is the coder.
+    """
 
     title: str
     in_turn: bool
+    analyst: str = CODER
+
+    def agents(self) -> Mapping[str, str]:
+        """Returns who does the steps of each type."""
+        return {"research": RESEARCHER, "processing": CODER, "analysis": self.analyst}
 
 
-DEERFLOW: Final = Manner("DeerFlow", in_turn=True)
+DEERFLOW: Final = Manner("DeerFlow", in_turn=True, analyst=ANALYST)
 
 
 def recognises(value: Json) -> bool:
@@ -161,7 +170,7 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
         step: dict[str, Json] = {
             "id": name,
             "title": title,
-            "agent": _agent(fields, name, notes),
+            "agent": _agent(fields, name, manner, notes),
             "task": escape_text(words or title),
         }
         earlier = _earlier(steps, str(step["agent"]), manner)
@@ -178,23 +187,24 @@ def _earlier(steps: Sequence[Mapping[str, Json]], agent: str, manner: Manner) ->
     return [str(step["id"]) for step in steps]
 
 
-def _agent(fields: Mapping[str, Json], step: str, notes: Notes) -> str:
+def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) -> str:
     """Returns who does a step: by its type, else by whether it needs a search."""
+    agents = manner.agents()
     kind = text_of(fields.get("step_type")).lower()
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
-    if kind not in AGENTS:
+    if kind not in agents:
         guess = "research" if search else "processing"
         message = Sentence("shape.no_step_type", known=guess)
         if kind:
             message = Sentence("shape.step_type_read_as", type=kind, known=guess)
         notes.say(message, step=step, path=("step_type",))
-        return AGENTS[guess]
-    if kind == "analysis":
+        return agents[guess]
+    if kind == "analysis" and manner.analyst == CODER:
         notes.say(Sentence("shape.analysis"), step=step, path=("step_type",))
     if search is not None and search is not (kind == "research"):
         message = Sentence("shape.search_and_type", search=search, kind=kind)
         notes.say(message, step=step, path=("need_web_search",))
-    return AGENTS[kind]
+    return agents[kind]
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
@@ -230,7 +240,7 @@ def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) ->
 
 def is_work(step: AnyStep) -> bool:
     """Whether a step is for the research team."""
-    return isinstance(step, AgentStep) and step.agent in (RESEARCHER, CODER)
+    return isinstance(step, AgentStep) and step.agent in _TYPES
 
 
 def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
@@ -242,7 +252,7 @@ def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
 def _written(
     step: AgentStep, before: Sequence[str], run: Run | None, manner: Manner, notes: Notes
 ) -> Json:
-    implied = result_inputs(before) if manner.in_turn or step.agent == CODER else {}
+    implied = result_inputs(before) if manner.in_turn or step.agent != RESEARCHER else {}
     inputs_loss(step, step.inputs, implied, notes)
     step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
@@ -252,7 +262,7 @@ def _written(
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,
         "description": export_text(step.task, notes, step=step.id),
-        "step_type": "research" if step.agent == RESEARCHER else "processing",
+        "step_type": _TYPES[step.agent],
         "execution_res": result_text(run, step.id),
     }
 
@@ -264,7 +274,7 @@ def schema() -> dict[str, Json]:
         "need_web_search": {"type": "boolean"},
         "title": text,
         "description": text,
-        "step_type": {"type": "string", "enum": ["research", "processing"]},
+        "step_type": {"type": "string", "enum": [*_TYPES.values()]},
     }
     fields: dict[str, Json] = {
         "locale": text,

@@ -283,7 +283,8 @@ class DraftLoop:
             parsed_at_once=self.parsed_at_once,
             enough_context=self.plan is not None and self.plan.enough_context,
             degraded=degraded,
-            steps=len(final.steps) if final else 0,
+            # As in the limit on steps, what only asks or answers does not count.
+            steps=sum(each.kind not in ("ask", "reply") for each in final.steps) if final else 0,
             repairs=self.repairs,
             usage=self.usage,
         )

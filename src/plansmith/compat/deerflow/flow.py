@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Unpack
 
-from pydantic import Field
-
+from plansmith.adapters.agents.analyst import CARD as ANALYST_CARD
+from plansmith.adapters.agents.analyst import analyst
 from plansmith.adapters.agents.coder import coder
 from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.app import Plansmith, ToolLike
+from plansmith.compat.deerflow.configuration import TURNS, Configuration
 from plansmith.compat.deerflow.models import (
     Feedback,
     Goto,
@@ -21,10 +22,15 @@ from plansmith.compat.deerflow.models import (
     read_feedback,
     route_feedback,
 )
+from plansmith.compat.deerflow.plan_fixes import with_search
+from plansmith.compat.deerflow.quality import shares
 from plansmith.config import Settings
-from plansmith.dialects.deerflow import is_work, report_instruction
+from plansmith.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
-from plansmith.plan.data import Flag, Json, Record, Whole
+from plansmith.models import model_of
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.plan.events import Actor
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import (
     AwaitAnswer,
@@ -42,11 +48,11 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.check.check_plan import Way, way_on
-from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
+from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
 
-TURNS: Final = 40
+_DEERFLOW: Final = Actor(kind="program", name="deerflow")
 # The targets of DeerFlow's authors: the lowest and the highest good value.
 TARGETS: Final[Mapping[str, tuple[float, float]]] = {
     "parse_success": (0.95, 1.0),
@@ -55,15 +61,6 @@ TARGETS: Final[Mapping[str, tuple[float, float]]] = {
     "mean_iterations": (0.0, 1.5),
     "mean_seconds": (0.0, 10.0),
 }
-
-
-class Configuration(Record):
-    """The options of research; the defaults are those of DeerFlow's server."""
-
-    max_plan_iterations: Whole = Field(default=1, ge=1)
-    max_step_num: Whole = Field(default=3, ge=1)
-    auto_accepted_plan: Flag = False
-    enable_background_investigation: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +103,49 @@ def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRounds:
-    """Tells the planner how many plans there may be, so that it can divide its research."""
+class ResearchRules:
+    """Tells the planner how many plans there may be, who does what, and if it has to search."""
 
-    most: int
+    configuration: Configuration
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Returns one line about the limit."""
+        """Returns one block on the plans and one on the steps."""
         del query, token_limit
-        limit = f"max_plan_iterations is {self.most}: "
+        most = self.configuration.max_plan_iterations
+        limit = f"max_plan_iterations is {most}: "
         once = "this is the only plan, and the report follows it"
         more = "when all steps of a plan have run, another one may go on from what they found"
-        return [ContextBlock("plan iterations", limit + (once if self.most == 1 else more))]
+        types = 'step_type "analysis" is for an analyst, who reasons on what was found without code'
+        if self.configuration.enforces_search:
+            types += "; at least one step of every plan is research with a web search"
+        if not self.configuration.enable_web_search:
+            types += "; there is no web search"
+        return [
+            ContextBlock("plan iterations", limit + (once if most == 1 else more)),
+            ContextBlock("step types", types),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """An agent that works under another name, for a member that the team does not have."""
+
+    spec: AgentSpec
+    agent: Agent
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """Has the task done by the agent."""
+        return await self.agent.work(task, inputs, call)
+
+
+def _team(agents: Sequence[Agent]) -> list[Agent]:
+    """Returns the agents; without an analyst the coder does the analysis too."""
+    named = {agent.spec.name: agent for agent in agents}
+    if ANALYST in named or CODER not in named:
+        return [*agents]
+    coder_ = named[CODER]
+    card = coder_.spec.replace(name=ANALYST, description=ANALYST_CARD.description)
+    return [*agents, StandIn(card, coder_)]
 
 
 class DeerFlow:
@@ -126,7 +154,7 @@ class DeerFlow:
     def __init__(
         self,
         *,
-        model: ChatModel | None,
+        model: ChatModel | str | None = None,
         agents: Sequence[Agent],
         tools: Sequence[ToolLike] = (),
         store: str | PlanStore = "memory",
@@ -136,19 +164,21 @@ class DeerFlow:
         self.configuration = configuration or Configuration()
         planner = {
             "max_steps": self.configuration.max_step_num,
-            "background_search": self.configuration.enable_background_investigation,
+            "background_search": self.configuration.enable_background_investigation
+            and self.configuration.enable_web_search,
         }
         most = self.configuration.max_plan_iterations
         # At the limit of plan iterations it writes the report instead of asking for more plans.
-        rounds = Rounds(end_at_limit=True, partial_reply=True, join=_next_round)
+        rounds = Rounds(end_at_limit=True, partial_reply=True, join=self._next_round)
         given: dict[str, Any] = {"rounds": rounds} | dict(more)
         given["limits"] = given.get("limits", Limits()).replace(max_iterations=most)
         if not self.configuration.auto_accepted_plan:
             given["ask_also"] = not_enough_context
-        given["context"] = [*given.get("context", ()), PlanRounds(most)]
+        given["context"] = [*given.get("context", ()), ResearchRules(self.configuration)]
+        self._found: list[str] = []
         self.smith = Plansmith(
-            model=model,
-            agents=agents,
+            model=model_of(model, tell=self._found.append),
+            agents=_team(agents),
             tools=tools,
             store=store,
             settings=Settings.model_validate({"planner": planner}),
@@ -162,13 +192,22 @@ class DeerFlow:
         given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
         return await self._execute(await self.smith.plan(request, by=by, **given))
 
+    def _next_round(self, before: CorePlan, after: CorePlan) -> CorePlan:
+        """Returns a further plan, with a search if every plan has to have one."""
+        return _next_round(before, self._searching(after))
+
+    def _searching(self, plan: CorePlan) -> CorePlan:
+        return with_search(plan) if self.configuration.enforces_search else plan
+
     async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> State:
         """Takes a person's decision on the plan; asks again if the words are no decision."""
         word = read_feedback(words) if isinstance(words, str) else words
-        run = await self.smith.get(run_id)
+        seen = await self.smith.get(run_id)
+        run = await self._with_search(seen)
         goto = route_feedback(word.feedback, word.text)
         move = next_move(run)
-        if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
+        # Words on a plan that had to be changed were not about the plan that would run.
+        if run is not seen or not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
             return await self._execute(await self.smith.request_changes(run_id, word.text, by=by))
@@ -181,12 +220,25 @@ class DeerFlow:
 
     async def resume(self, run_id: str) -> State:
         """Continues research, also after a restart."""
-        return self.state(await self.smith.run(run_id))
+        run = await self._with_search(await self.smith.get(run_id))
+        return self.state(await self.smith.run(run.id))
 
     async def _execute(self, run: Run) -> State:
         """Executes the run if it waits for nobody."""
+        run = await self._with_search(run)
         runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
         return self.state(await self.smith.run(run.id) if runs else run)
+
+    async def _with_search(self, run: Run) -> Run:
+        """Gives a plan that nobody has begun a search, if it must have one.
+
+        This comes before every decision, so that a person decides on the plan that will run.
+        """
+        begun = any(state.attempts for state in run.steps.values())
+        if run.plan is None or run.plan.degraded or run.status.over or begun:
+            return run
+        plan = self._searching(run.plan)
+        return run if plan == run.plan else await self.smith.edit(run.id, plan, by=_DEERFLOW)
 
     def state(self, run: Run) -> State:
         """Returns the state of a run as DeerFlow shows it."""
@@ -203,7 +255,7 @@ class DeerFlow:
             observations=tuple(text for text in texts if text is not None),
             final_report=run.report,
             question="\n".join(each.text for each in run.questions.values()),
-            errors=_errors(run),
+            errors=(*_errors(run), *(() if usable or run.report else self._found)),
         )
 
     async def metrics(self) -> dict[str, Json]:
@@ -214,19 +266,31 @@ class DeerFlow:
             for name, (least, most) in TARGETS.items()
             if name in found
         }
-        return {**found, "targets_met": met}
+        return {**found, "targets_met": met, "quality": shares(await self._plans())}
+
+    async def _plans(self) -> list[Plan]:
+        """Returns the plans of all runs that have one in DeerFlow's format."""
+        runs = [await self.smith.get(name) for name in await self.smith.runs.store.runs()]
+        return [
+            Plan.from_core(run.plan)
+            for run in runs
+            if run.plan is not None and not run.plan.degraded and any(map(is_work, run.plan.steps))
+        ]
 
     async def close(self) -> None:
         """Closes everything; `resume` continues open runs later."""
         await self.smith.close()
 
 
-def research_team(*, model: ChatModel, sources: Sequence[ToolSource], folder: Path) -> list[Agent]:
-    """Returns a researcher with search and reading tools, and a coder with a sandbox."""
-    limits = LocalLimits(turns=TURNS)
+def research_team(
+    *, model: ChatModel | str | None = None, sources: Sequence[ToolSource], folder: Path
+) -> list[Agent]:
+    """Returns a researcher with search and reading tools, a coder with a sandbox, an analyst."""
+    chosen, limits = model_of(model), LocalLimits(turns=TURNS)
     return [
-        researcher(model=model, sources=sources, limits=limits),
-        coder(model=model, folder=folder, limits=limits),
+        researcher(model=chosen, sources=sources, limits=limits),
+        coder(model=chosen, folder=folder, limits=limits),
+        analyst(model=chosen, limits=limits),
     ]
 
 

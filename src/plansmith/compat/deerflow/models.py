@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self, cast
 
@@ -19,12 +19,12 @@ from plansmith.planner.parse.read import read_json
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WORD: Final = re.compile(
-    r"\s*\[?\s*(accepted|edit[_ ]plan)\s*\]?\s*:?\s*(.*)", re.IGNORECASE | re.DOTALL
+    r"\s*(\[\s*)?(accepted|edit[_ ]plan)\s*(?(1)\])\s*:?\s*(.*)", re.IGNORECASE | re.DOTALL
 )
 
 
 class StepType(StrEnum):
-    """Who does a step: the researcher, or the coder if no search is needed."""
+    """Who does a step: the researcher, the analyst, or the coder."""
 
     RESEARCH = "research"
     ANALYSIS = "analysis"
@@ -47,13 +47,18 @@ class Step(BaseModel):
         if not isinstance(value, dict):
             return value
         fields = dict(cast("dict[str, Any]", value))
-        # Newer versions write it as two words.
+        # DeerFlow's name for it; deer-go and the pages say `need_web_search`.
         if "need_search" in fields:
             fields.setdefault("need_web_search", fields.pop("need_search"))
         if fields.get("step_type"):
             return fields
         search = bool(fields.get("need_web_search"))
         return {**fields, "step_type": StepType.RESEARCH if search else StepType.PROCESSING}
+
+    @property
+    def need_search(self) -> bool:
+        """The same as `need_web_search`, by the name in DeerFlow's code."""
+        return self.need_web_search
 
     @property
     def done(self) -> bool:
@@ -101,7 +106,7 @@ def parse_plan(answer: object) -> Plan | None:
     # A plan that has been run has results, which our plan language does not contain.
     if isinstance(value, Mapping) and "steps" in value:
         try:
-            return Plan.model_validate(value)
+            return Plan(**cast("Mapping[str, Any]", value))
         except ValidationError:
             pass
     found = read(cast("Json", value)).plan if isinstance(value, (dict, list)) else None
@@ -118,6 +123,7 @@ class Goto(StrEnum):
     RESEARCH_TEAM = "research_team"
     RESEARCHER = "researcher"
     CODER = "coder"
+    ANALYST = "analyst"
     REPORTER = "reporter"
     END = "end"
 
@@ -166,9 +172,10 @@ def route_plan(
 ) -> Route:
     """Returns the next node for the planner's answer: a text, an object or a plan.
 
-    At the limit the current plan is used if it has steps. An unreadable answer ends a run without
-    a plan; with an earlier plan it leads to the reporter. A state may be given instead of the
-    last three arguments, or of all: then its `current_plan` is the answer.
+    An unreadable answer ends a run without a plan; with an earlier plan it leads to the reporter.
+    At the limit nobody is asked for another plan: the answer, or the current plan if there is no
+    new one, goes to the team. A state may be given instead of the last three arguments, or of
+    all: then its `current_plan` is the answer.
     """
     if _is_state(answer):
         state = cast("Mapping[str, Any]", answer)
@@ -176,15 +183,24 @@ def route_plan(
         return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
         return route_plan(answer, **_limits(plan_iterations))
-    current = None if current_plan is None else parse_plan(current_plan)
-    if plan_iterations >= max_plan_iterations:
-        goto = _way(current) if current is not None and current.steps else Goto.END
-        return Route(goto, current, plan_iterations)
     plan = parse_plan(answer)
+    current = None if current_plan is None else parse_plan(current_plan)
+    counted = plan_iterations + (plan is not None)
+    if plan_iterations >= max_plan_iterations:
+        # An answer that is the current plan itself is not another plan.
+        counted = plan_iterations if answer is current_plan else counted
+        return _at_limit(plan, current, counted)
     if plan is None:
-        goto = Goto.REPORTER if plan_iterations else Goto.END
-        return Route(goto, current, plan_iterations)
-    return Route(_way(plan), plan, plan_iterations + 1)
+        return Route(Goto.REPORTER if plan_iterations else Goto.END, current, counted)
+    return Route(_way(plan), plan, counted)
+
+
+def _at_limit(plan: Plan | None, current: Plan | None, counted: int) -> Route:
+    """Returns the way of the last plan: its open steps run; without any steps there is an end."""
+    for each in (plan, current):
+        if each is not None and (each.steps or each.has_enough_context):
+            return Route(Goto.RESEARCH_TEAM if each.open_steps else Goto.REPORTER, each, counted)
+    return Route(Goto.END, plan or current, counted)
 
 
 def _is_state(value: object) -> bool:
@@ -205,13 +221,17 @@ def _way(plan: Plan) -> Goto:
 
 
 def read_feedback(words: str) -> Word:
-    """Reads a decision: only the exact word counts, never a part of a sentence."""
+    """Reads a decision: only the exact word counts, never a part of a sentence.
+
+    `[ACCEPTED]` in its brackets is a decision whatever is said after it.
+    """
     found = _WORD.fullmatch(words)
     if found is None:
         return Word(None, words)
-    feedback, text = Feedback(found[1].lower().replace(" ", "_")), found[2].strip()
-    # An acceptance has no further words; a request for an edit must have some.
-    fits = bool(text) is (feedback is Feedback.EDIT_PLAN)
+    feedback, text = Feedback(found[2].lower().replace(" ", "_")), found[3].strip()
+    # A request for an edit must say what to change.
+    accepts = feedback is Feedback.ACCEPTED and (bool(found[1]) or not text)
+    fits = accepts or (feedback is Feedback.EDIT_PLAN and bool(text))
     return Word(feedback, text) if fits else Word(None, words)
 
 
@@ -224,6 +244,13 @@ def route_feedback(feedback: Feedback | None, text: str = "") -> Goto:
     return Goto.HUMAN_FEEDBACK
 
 
+_MEMBERS: Final[Mapping[str, Goto]] = {
+    StepType.RESEARCH: Goto.RESEARCHER,
+    StepType.ANALYSIS: Goto.ANALYST,
+    StepType.PROCESSING: Goto.CODER,
+}
+
+
 def route_team(
     plan: Plan | None, *, plan_iterations: int = 1, max_plan_iterations: int = 1
 ) -> TeamRoute:
@@ -231,7 +258,15 @@ def route_team(
     if plan is None:
         return TeamRoute(Goto.PLANNER)
     for step in plan.open_steps:
-        research = step.step_type is StepType.RESEARCH
-        return TeamRoute(Goto.RESEARCHER if research else Goto.CODER, step)
+        return TeamRoute(_MEMBERS[step.step_type], step)
     at_the_limit = plan_iterations >= max_plan_iterations
     return TeamRoute(Goto.REPORTER if at_the_limit else Goto.PLANNER)
+
+
+def continue_to_running_research_team(state: Mapping[str, Any]) -> Goto:
+    """Returns who does the next open step of the state's plan, or the planner if none is open."""
+    steps: Sequence[Any] = getattr(state.get("current_plan"), "steps", None) or ()
+    for step in steps:
+        if step.execution_res is None:
+            return _MEMBERS.get(step.step_type, Goto.PLANNER)
+    return Goto.PLANNER

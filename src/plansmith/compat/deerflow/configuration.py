@@ -1,0 +1,77 @@
+"""The options of DeerFlow's research, from code, from a graph's config or from the environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any, Final, Self, cast
+
+from pydantic import Field
+
+from plansmith.plan.data import Flag, Record, Whole
+
+TURNS: Final = 40
+RECURSION_LIMIT: Final = 25
+_log: Final = logging.getLogger("plansmith")
+
+
+class Configuration(Record):
+    """The options of research; the defaults are those of DeerFlow's server.
+
+    `enforce_web_search` gives every plan at least one step that searches; without
+    `enable_web_search` nothing is searched, whatever else is set. `resources` and `mcp_settings`
+    are carried for programs that read them.
+    """
+
+    max_plan_iterations: Whole = Field(default=1, ge=1)
+    max_step_num: Whole = Field(default=3, ge=1)
+    max_search_results: Whole = Field(default=3, ge=1)
+    auto_accepted_plan: Flag = False
+    enable_background_investigation: Flag = False
+    enable_deep_thinking: Flag = False
+    enable_web_search: Flag = True
+    enforce_web_search: Flag = False
+    resources: list[Any] = Field(default_factory=list[Any])
+    mcp_settings: dict[str, Any] | None = None
+
+    @property
+    def enforces_search(self) -> bool:
+        """Whether every plan gets a step that searches."""
+        return self.enforce_web_search and self.enable_web_search
+
+    @classmethod
+    def from_runnable_config(cls, config: Mapping[str, Any] | None = None) -> Self:
+        """Reads the options under `configurable`; environment variables come first.
+
+        What is None, empty or zero counts as not given, and so do names that are no options.
+        """
+        found: Mapping[str, Any] = {}
+        if config and "configurable" in config:
+            found = cast("Mapping[str, Any]", config["configurable"])
+        values = {name: _value(name, found) for name in cls.model_fields}
+        given = {
+            name: each
+            for name, each in values.items()
+            if each is False or each not in (None, "", 0)
+        }
+        return cls.model_validate(given)
+
+
+def _value(name: str, given: Mapping[str, Any]) -> Any:
+    """Returns an option's value: that of the environment as the type that the option has."""
+    told = os.environ.get(name.upper())
+    if not told or name in ("resources", "mcp_settings"):
+        return given.get(name)
+    return int(told) if told.isdecimal() else {"true": True, "false": False}.get(told.lower(), told)
+
+
+def get_recursion_limit(default: int = RECURSION_LIMIT) -> int:
+    """Returns AGENT_RECURSION_LIMIT from the environment, if it is a positive number."""
+    told = os.environ.get("AGENT_RECURSION_LIMIT", "").strip()
+    if not told:
+        return default
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    _log.warning("AGENT_RECURSION_LIMIT is %r, no positive number: %d is used", told, default)
+    return default
