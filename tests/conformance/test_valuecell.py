@@ -793,7 +793,6 @@ def test_the_dialect_reads_schedules() -> None:
         (answer(task(pattern="recurring")), "PS004"),
         (answer(task(), "words"), "PS014"),  # type: ignore[arg-type]
         (answer({"title": "t", "query": "q"}), "PS014"),
-        (answer(recurring(), task()), "PS005"),
     ],
 )
 def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str) -> None:

@@ -27,9 +27,11 @@ from plansmith.plan.problem import problem
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AskStep
 
 TITLE: Final = "ValueCell"
+_TIMES: Final = frozenset({"schedule", "schedules"})
 GUIDANCE: Final = "guidance"
 STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.WAITING: "pending",
@@ -117,7 +119,7 @@ def read(value: Json) -> Reading:
     }
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
-    document |= _one_schedule(schedules, notes)
+    document |= _when(steps, schedules)
     return _read_as(document, notes)
 
 
@@ -125,8 +127,8 @@ def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
     """Reads a document as a plan; an unreadable schedule is dropped alone."""
     made = read_native(document)
     flaws = () if isinstance(made, Plan) else tuple(made)
-    if flaws and "schedule" in document:
-        made = read_native({name: each for name, each in document.items() if name != "schedule"})
+    if flaws and document.keys() & _TIMES:
+        made = read_native({name: each for name, each in document.items() if name not in _TIMES})
     return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
 
 
@@ -200,26 +202,27 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
     return made | ({"timezone": given["timezone"]} if given.get("timezone") else {})
 
 
-def _one_schedule(schedules: Sequence[dict[str, Json]], notes: Notes) -> dict[str, Json]:
-    """Returns the one schedule of all tasks; tasks with different ones are not one plan."""
-    if any(each != schedules[0] for each in schedules[1:]):
-        message = Sentence("shape.schedules")
-        hint = Sentence("hint.plan_each")
-        notes.problems.append(problem("PS005", message, hint=hint, path=("tasks",)))
-        return {}
-    return {"schedule": schedules[0]} if schedules and schedules[0] else {}
+def _when(
+    steps: Sequence[Mapping[str, Json]], schedules: Sequence[dict[str, Json]]
+) -> dict[str, Json]:
+    """Returns when the tasks run again: the schedule of all, or that of each that has one."""
+    if schedules and all(each == schedules[0] for each in schedules):
+        return {"schedule": schedules[0]} if schedules[0] else {}
+    pairs = zip(steps, schedules, strict=False)  # the question of an inadequate plan comes last
+    own: dict[str, Json] = {str(step["id"]): timing for step, timing in pairs if timing}
+    return {"schedules": own} if own else {}
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
     notes = Notes()
-    losses(plan, ("goal", "thought", "enough_context", "schedule", "id"), title=TITLE, notes=notes)
-    timing = _timing(plan, notes)
+    held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
+    losses(plan, held, title=TITLE, notes=notes)
     tasks: list[Json] = []
     guidance = ""
     for step in in_order(plan):
         if isinstance(step, AgentStep):
-            tasks.append(_task(step, timing, run, notes))
+            tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
             guidance = export_text(step.question, notes, step=step.id)
         else:
@@ -273,8 +276,8 @@ def _execution_plan(plan: Plan, run: Run, tasks: list[Json], guidance: str) -> J
     }
 
 
-def _timing(plan: Plan, notes: Notes) -> dict[str, Json]:
-    schedule = plan.schedule
+def _timing(plan: Plan, step: str, notes: Notes) -> dict[str, Json]:
+    schedule = timing_of(plan, step)
     if schedule is None:
         return {}
     if schedule.every_minutes is not None:
@@ -282,7 +285,8 @@ def _timing(plan: Plan, notes: Notes) -> dict[str, Json]:
     elif schedule.daily_at is not None:
         timing = {"daily_time": schedule.daily_at}
     else:
-        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=("schedule",))
+        path = ("schedules", step) if step in plan.schedules else ("schedule",)
+        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=path)
         return {}
     return timing | ({"timezone": schedule.timezone} if schedule.timezone != "UTC" else {})
 

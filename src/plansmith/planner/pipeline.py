@@ -48,7 +48,7 @@ async def make_plan(
     planned = await loop.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     plan = planned.plan
-    if plan is not None and decided.schedule is not None:
+    if plan is not None and decided.schedule is not None and not plan.schedules:
         plan = plan.replace(schedule=decided.schedule)
     return replace(
         planned,

@@ -176,7 +176,9 @@ class PlanReviser:
         if flaw:
             return _end(joined([cause.text, flaw]))
         # The goal is the person's; a new plan does not change it.
-        plan = kept.plan.replace(goal=run.plan.goal, schedule=run.plan.schedule)
+        before = run.plan
+        own = {name: each for name, each in before.schedules.items() if name in kept.plan.by_id}
+        plan = kept.plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
         planned = replace(planned, plan=plan, problems=tuple(problems))
         found = await self._uncovered(journal, plan)
         next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("start.nothing_new"))
