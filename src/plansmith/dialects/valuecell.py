@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from plansmith.dialects.dialect import Dialect, Reading, Writing, closed, in_order, plan_schema
+from plansmith.dialects.dialect import (
+    Dialect,
+    Reading,
+    Writing,
+    closed,
+    in_order,
+    plain_text,
+    plan_schema,
+)
 from plansmith.dialects.habits import (
     Ids,
     Notes,
@@ -49,8 +57,9 @@ _HINT: Final = Sentence(
     "hint.give_form", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
 )
 _PLAN_FIELDS: Final = frozenset(
-    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query"}
+    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query", "user_input"}
 )
+_FIELD: Final = "field_"
 _TASK_FIELDS: Final = frozenset(
     {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
 )
@@ -70,6 +79,8 @@ _ALIASES: Final = {
     "schedule": "schedule_config",
     "plan": "tasks",
     "steps": "tasks",
+    "user_input_fields": "user_input",
+    "user_input_schema": "user_input",
 }
 
 
@@ -120,7 +131,28 @@ def read(value: Json) -> Reading:
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
     document |= _when(steps, schedules)
+    fields = _fields(head.get("user_input"), notes)
+    if fields:  # nothing is done before they are known
+        known: Json = [each["id"] for each in fields]
+        document["steps"] = [*fields, *({**step, "after": known} for step in steps)]
     return _read_as(document, notes)
+
+
+def _fields(value: Json, notes: Notes) -> list[dict[str, Json]]:
+    """Returns the questions of a planner that waits for single facts from the person."""
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
+        given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
+        named = {snake(name).removeprefix("field_"): text for name, text in given.items()}
+        name = text_of(named.get("name"))
+        question = raw_text(named.get("description")) or name
+        if question:
+            step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
+            steps.append(step | {"question": escape_text(question)})
+        elif each:
+            hint = Sentence("hint.give_its", missing="description")
+            notes.drop(Sentence("shape.no_field", place=place), hint=hint)
+    return steps
 
 
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
@@ -219,12 +251,16 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
     losses(plan, held, title=TITLE, notes=notes)
     tasks: list[Json] = []
+    fields: list[Json] = []
     guidance = ""
     for step in in_order(plan):
         if isinstance(step, AgentStep):
             tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
             guidance = export_text(step.question, notes, step=step.id)
+        elif isinstance(step, AskStep) and step.id.startswith(_FIELD):
+            question = export_text(step.question, notes, step=step.id)
+            fields.append({"name": step.title, "description": question})
         else:
             no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
@@ -237,6 +273,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         "reason": plan.thought,
         "guidance_message": guidance or None,
     }
+    value |= {"user_input": fields} if fields else {}
     if plan.goal or plan.id:
         value |= {"orig_query": plan.goal} | ({"plan_id": plan.id} if plan.id else {})
     return Writing(value, tuple(notes.problems))
@@ -311,8 +348,26 @@ def schema() -> dict[str, Json]:
         "adequate": {"type": "boolean"},
         "reason": text,
         "guidance_message": text,
+        "user_input": {"type": "array", "items": closed({"name": text, "description": text})},
     }
     return plan_schema("ValueCell planner response", properties, ("tasks", "adequate", "reason"))
 
 
-DIALECT: Final = Dialect("valuecell", TITLE, recognises, read, write, schema, "valuecell")
+def asks(plan: Plan) -> tuple[str, ...]:
+    """Returns the fields that the planner wants from the person before it goes on."""
+    asked = [step for step in plan.steps if isinstance(step, AskStep)]
+    fields = [step.question for step in asked if step.id.startswith(_FIELD)]
+    return tuple(plain_text(each) for each in fields)
+
+
+DIALECT: Final = Dialect(
+    "valuecell",
+    TITLE,
+    recognises,
+    read,
+    write,
+    schema,
+    "valuecell",
+    asks=asks,
+    agents_only=True,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from plansmith.planner.intent import find_intents
 from plansmith.planner.model_calls import ModelAnswer, read_answer, render
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.recurrence import recurrence
-from plansmith.ports import ChatModel, Message, Prompt, TriageBrief, Usage
+from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
 from plansmith.text import visible
 
 SCHEMA: Final[dict[str, Json]] = {
@@ -59,7 +60,7 @@ class Triage(NamedTuple):
     schedule: Timing | None = None
 
 
-async def triage(
+async def triage(  # noqa: PLR0913 - all but the request by name
     request: str,
     *,
     model: ChatModel | None = None,
@@ -68,32 +69,41 @@ async def triage(
     templates: Mapping[str, Any] | Sequence[str] = (),
     locale: str = "en",
     timezone: str = "UTC",
+    known: Sequence[ContextBlock] = (),
     prompts: Path | None = None,
 ) -> Triage:
     """Decides what to do with a request; if triage fails, the request is planned.
 
+    `known` is what the request is read with, such as the conversation before it and the time.
     Words that say when to repeat it are removed from the query that is planned.
     """
     fixed = _fixed(request, target, agents, templates, locale)
     if fixed is not None:
         return fixed
     found = recurrence(request, timezone=timezone)
+    ask = partial(_ask_model, model=model, known=known, locale=locale, prompts=prompts)
     if found is None or found.timing is None or not found.rest:
-        return await _ask_model(request, model=model, locale=locale, prompts=prompts)
-    decided = await _ask_model(found.rest, model=model, locale=locale, prompts=prompts)
+        return await ask(request)
+    decided = await ask(found.rest)
     if decided.decision is Decision.ANSWER:  # a single answer now is not what was asked for
         decided = decided._replace(decision=Decision.PLAN, answer="")
     return decided._replace(schedule=found.timing)
 
 
 async def _ask_model(
-    request: str, *, model: ChatModel | None, locale: str, prompts: Path | None
+    request: str,
+    *,
+    model: ChatModel | None,
+    known: Sequence[ContextBlock],
+    locale: str,
+    prompts: Path | None,
 ) -> Triage:
     if model is None:
         return Triage(Decision.PLAN, Sentence("triage.no_model"), request)
+    blocks = [fence(each.title, each.text, each.source) for each in known]
     messages = [
         Message("system", render("triage", folder=prompts, locale=locale)),
-        Message("user", fence("request", request)),
+        Message("user", "\n\n".join([*blocks, fence("request", request)])),
     ]
     try:
         asked = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(request)))
