@@ -139,9 +139,9 @@ class Schedules:
         return source
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
+        refuse_parts(fields["plan"])
         if fields["timing"] is None:
             raise Misconfigured("the schedule has no times", hint="give a timing, such as daily_at")
-        refuse_parts(fields["plan"])
         team = self._runs.journals.team
         if team is not None:
             hint = "run it yourself: schedules cannot set up a team"
