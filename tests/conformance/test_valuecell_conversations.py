@@ -415,8 +415,8 @@ async def test_the_task_manager_changes_tasks_only_as_their_status_allows() -> N
 async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> None:
     store = InMemoryTaskStore()
     service = TaskService(TaskManager(store))
-    for task in (kept(task_id="a"), kept(task_id="b", status="failed"), kept(conversation_id="c2")):
-        await service.update_task(task)
+    for each in (kept(task_id="a"), kept(task_id="b", status="failed"), kept(conversation_id="c2")):
+        await service.update_task(each)
     assert await service.cancel_conversation_tasks("c1") == 1
     assert await service.cancel_conversation_tasks("c1") == 0
     assert [each.task_id for each in await store.list_tasks(status=TaskStatus.CANCELLED)] == ["a"]
