@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
@@ -13,9 +14,13 @@ from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
+    from plansmith.adapters.ranking import minilm
     from plansmith.planner.request import PlannerSettings
+    from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.runs.options import Options
+else:
+    lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
 
 
 def make_runs(
@@ -59,6 +64,13 @@ def make_runs(
     )
 
 
+def _ranker(settings: PlannerSettings | None, options: Options) -> SemanticRanker | None:
+    """Returns the ranker that was given, or MiniLM where the settings rank by meaning."""
+    if "ranker" in options or settings is None or not settings.semantic:
+        return options.get("ranker")
+    return minilm.MiniLmRanker()
+
+
 def _planner(
     model: ChatModel | None,
     journals: Journals,
@@ -73,7 +85,7 @@ def _planner(
         triage_model=options.get("triage_model"),
         report_model=options.get("report_model"),
         context=options.get("context", ()),
-        ranker=options.get("ranker"),
+        ranker=_ranker(settings, options),
         settings=settings,
         early_start=options.get("limits", Limits()).early_start,
         tell=options.get("tell", ignore_progress),

@@ -68,6 +68,7 @@ _HARMLESS: Final[Mapping[tuple[str, ...], Rule]] = {
         for each in ("top_k", "max_steps", "repairs", "context_tokens", "source_seconds")
     },
     ("planner", "ask_for_missing"): _on,
+    ("planner", "strict_shortlist"): _on,
     ("planner", "background_search"): _off,
     ("planner", "semantic"): _off,
     ("review", "ask"): _always,

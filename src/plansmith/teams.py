@@ -26,7 +26,7 @@ from plansmith.models import make_model
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team
-from plansmith.planner.context.background import Search, investigate
+from plansmith.planner.context.background import Search, investigate, is_search
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import (
     Agent,
@@ -299,7 +299,7 @@ class Background:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns what the first search tool finds; raises why if it finds nothing."""
         for source in self.sources:
-            if any(spec.search for spec in await source.tools()):
+            if any(is_search(spec) for spec in await source.tools()):
                 found = await investigate(
                     query,
                     search=Search(source),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
     from plansmith.adapters.agents.a2a import registry
     from plansmith.adapters.context import documents as document_files
-    from plansmith.adapters.ranking import minilm
     from plansmith.adapters.tools import builtin, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
     from plansmith.dialects import tools as tool_lists
@@ -50,7 +49,6 @@ else:
         document_files="plansmith.adapters.context.documents",
         functions="plansmith.adapters.tools.functions",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
-        minilm="plansmith.adapters.ranking.minilm",
         registry="plansmith.adapters.agents.a2a.registry",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
@@ -93,8 +91,6 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         parts["agents"] = known_agents(settings, secrets=secrets)
     if "store" not in parts:
         parts["store"] = make_store_url(settings)
-    if "ranker" not in parts and settings.planner.semantic:
-        parts["ranker"] = minilm.MiniLmRanker()
     if "context" not in parts:
         # Some tools are context sources too: tables tell a planner what is in them.
         telling = [each for each in parts["tools"] if hasattr(each, "gather")]

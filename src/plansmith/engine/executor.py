@@ -349,7 +349,7 @@ class Executor:
             case Unsure(reason) | Failed(reason):
                 self._state.park(unit, StepStatus.UNKNOWN)
                 unknown = e.StepUnknown(step=unit.name, reason=reason)
-                batch.bodies += [unknown, unknown_question(unit.name, reason)]
+                batch.bodies += [unknown, unknown_question(unit.name, reason, callee=unit.callee)]
 
     def _retry_later(self, unit: Unit, attempt: int) -> None:
         seconds = min(self._limits.first_wait_s * 2 ** min(attempt - 1, 32), LONGEST_WAIT_S)

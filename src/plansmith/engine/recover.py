@@ -36,15 +36,18 @@ def recover(
             yield StepFailed(step=name, error=_DIED, again=True, unsure=unsure)
         else:
             yield StepUnknown(step=name, reason=_DIED)
-            yield unknown_question(name, _DIED)
+            yield unknown_question(name, _DIED, callee=unit.callee if unit else "")
 
 
-def unknown_question(name: str, reason: str) -> QuestionAsked:
+def unknown_question(name: str, reason: str, *, callee: str = "") -> QuestionAsked:
     """Returns the question to a person how a step ended whose end was not recorded."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
+    text = Sentence("question.unknown", step=name, reason=why)
+    if callee and callee != name:  # a step's id alone says little to a person
+        text = Sentence("question.unknown_call", callee=callee, step=name, reason=why)
     return QuestionAsked(
         question=f"unknown:{name}",
-        text=Sentence("question.unknown", step=name, reason=why),
+        text=text,
         options=UNKNOWN_OPTIONS,
         step=name,
         kind="unknown",

@@ -47,6 +47,7 @@ CODES: Final[dict[str, Code]] = {
     "PS015": Code("model-failed", _W, "The model gave no usable answer."),
     "PS016": Code("context-cut", _N, "Part of the context was cut or is not available."),
     "PS017": Code("left-behind", _W, "The other format cannot express something."),
+    "PS018": Code("background", _N, "A search was made before planning."),
     "PS101": Code("unknown-tool", _E, "No tool of this name is available."),
     "PS102": Code("unknown-agent", _E, "No agent of this name is available."),
     "PS103": Code("unknown-template", _E, "No template of this name is available."),

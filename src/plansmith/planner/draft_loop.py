@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,11 +17,15 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import MapStep
 from plansmith.planner.check.autofix import autofix
 from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.constraints import Constraint, read_constraint
+from plansmith.planner.check.constraints import (
+    Constraint,
+    asked_constraints,
+    read_constraint,
+    step_limit,
+)
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.made_up import made_up_values
 from plansmith.planner.context.gather import Context, time_text
-from plansmith.planner.context.profile import Profile
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
 from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
@@ -146,11 +150,12 @@ class DraftLoop:
     problems: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
+        self.rules = rules_of(self.request, self.deps)
         messages = draft_messages(
             self.query,
             offer=self.offer,
             context=self.context.text,
-            max_steps=self.deps.settings.max_steps,
+            max_steps=step_limit(self.rules, self.deps.settings.max_steps),
             locale=self.locale,
             prompts=self.deps.settings.prompts,
             shape=self.request.dialect,
@@ -216,9 +221,25 @@ class DraftLoop:
         if parsed.plan is None:
             return
         with self.watch("check", f"{len(parsed.plan.steps)} steps"):
-            self.plan, found = check(parsed.plan, self.deps, self.request.profile)
+            self.plan, found = check(parsed.plan, self.deps, self.rules)
             made_up = made_up_values(self.plan, self.deps.tools, self.given)
-            self.problems = (*parsed.problems, *found, *made_up)
+            self.problems = (*parsed.problems, *found, *made_up, *self._not_offered(self.plan))
+
+    def _not_offered(self, plan: Plan) -> Iterator[Problem]:
+        """Yields the calls of what exists but was not offered, where the shortlist is strict."""
+        if not self.deps.settings.strict_shortlist:
+            return
+        offered = [each.name for each in self.offer.tools]
+        offered += [each.name for each in self.offer.agents]
+        others = {tool.name for tool in self.deps.tools} | {each.name for each in self.deps.agents}
+        for step in plan.steps:
+            inner = step.each if isinstance(step, MapStep) else step
+            for kind, code in (("tool", "PS101"), ("agent", "PS102")):
+                name = getattr(inner, kind, "")
+                if name in others and name not in offered:
+                    text = Sentence("ps.not_offered", name=name)
+                    hint = Sentence("hint.one_tool_of", tools=offered)
+                    yield problem(code, text, hint=hint, step=inner.id, path=(kind,))
 
     async def _repair(self) -> None:
         self.repairs += 1
@@ -280,7 +301,7 @@ class DraftLoop:
 
 
 def check(
-    plan: Plan, deps: PlannerDeps, profile: Profile | None = None
+    plan: Plan, deps: PlannerDeps, rules: Sequence[Constraint] = ()
 ) -> tuple[Plan, list[Problem]]:
     """Returns the plan with obvious mistakes corrected, and the problems that are left."""
     fixed = autofix(
@@ -292,14 +313,21 @@ def check(
         agents=deps.agents,
         templates=deps.templates,
         max_steps=deps.settings.max_steps,
-        constraints=_constraints(profile) if profile else None,
+        constraints=rules,
     )
     return fixed.plan, [*fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
 
 
-def _constraints(profile: Profile) -> list[Constraint]:
+def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
+    """Returns the rules for a plan: those of the profile, and those in the person's words."""
+    names = {*(tool.name for tool in deps.tools), *(agent.name for agent in deps.agents)}
+    asked = asked_constraints(request.text, names)
+    profile = request.profile
+    if profile is None:
+        return asked
     hard = [read_constraint(text) for text in profile.hard_constraints]
-    return hard + [read_constraint(text, hard=False) for text in profile.soft_constraints]
+    soft = [read_constraint(text, hard=False) for text in profile.soft_constraints]
+    return [*hard, *soft, *asked]
 
 
 def estimate_with(plan: Plan, deps: PlannerDeps) -> Estimate:

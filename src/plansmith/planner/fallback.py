@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import escape_text
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, MapStep, ReplyStep
 
 _MOST_TEXT: Final = 2000
@@ -76,9 +77,11 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     """Returns the plan without steps that have errors and without what depends on these.
 
     Replies that would report on removed steps are removed too. Of too many steps the first are
-    kept, and the last reply. Returns None if nothing is left.
+    kept, and the last reply; a rule that allows fewer steps than `max_steps` counts too. Returns
+    None if nothing is left.
     """
     errors = [each for each in problems if each.severity is Severity.ERROR]
+    max_steps = min([max_steps, *_ruled(errors)])
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
     bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
     using = {step.id: frozenset(ref.step for ref in step.refs()) for step in plan.steps}
@@ -96,6 +99,16 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
+
+
+def _ruled(errors: Sequence[Problem]) -> Iterator[int]:
+    """Yields how many steps the broken rules allow."""
+    for each in errors:
+        found = each.message
+        if isinstance(found, Sentence) and found.code == "ps.by_rule":
+            found = found.fields["problem"]
+        if isinstance(found, Sentence) and found.code == "ps.many_steps":
+            yield int(found.fields["most"])
 
 
 def _cut(steps: Sequence[AnyStep], most: int) -> list[AnyStep]:

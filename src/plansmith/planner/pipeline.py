@@ -8,8 +8,16 @@ from plansmith.dialects.dialect import dialect
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.context.gather import Context, Known, Limits, gather_context
-from plansmith.planner.context.history import Summariser
+from plansmith.planner.context.background import HEADING
+from plansmith.planner.context.gather import (
+    TIME,
+    Context,
+    Known,
+    Limits,
+    gather_context,
+    time_text,
+)
+from plansmith.planner.context.history import TITLE, Summariser, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
@@ -17,6 +25,7 @@ from plansmith.planner.model_calls import total
 from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Tell, Watch
 from plansmith.planner.shortlist.pick import Pick, shortlist
 from plansmith.planner.triage import Decision, Triage, triage
+from plansmith.ports import ContextBlock
 
 
 async def make_plan(
@@ -60,16 +69,18 @@ async def make_plan(
         plan=None if asked else plan,
         reason=decided.reason,
         picks=tuple(picks),
-        problems=(*map(_note, context.notes), *planned.problems),
+        problems=(*map(_note, context.notes), *_searched(context), *planned.problems),
         metrics=replace(planned.metrics, usage=usage, seconds=watch.seconds),
     )
 
 
 async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triage:
     revising = request.previous is not None or bool(request.feedback)
+    model = deps.triage_model if deps.settings.triage and not revising else None
     return await triage(
         request.text,
-        model=deps.triage_model if deps.settings.triage and not revising else None,
+        model=model,
+        known=await _known_to_triage(request, deps) if model is not None else (),
         target=request.target,
         agents=deps.agents,
         templates=deps.templates,
@@ -77,6 +88,14 @@ async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triag
         timezone=deps.settings.timezone,
         prompts=deps.settings.prompts,
     )
+
+
+async def _known_to_triage(request: PlanRequest, deps: PlannerDeps) -> list[ContextBlock]:
+    """Returns the conversation, shortened to a third of the context, and the time."""
+    room = deps.settings.context_tokens // 3
+    said = await recall(request.history, tokens=room, count=deps.count) if request.history else None
+    blocks = [ContextBlock(TITLE, said.text)] if said is not None and said.text else []
+    return [*blocks, ContextBlock(TIME, time_text(deps.clock, deps.settings.timezone))]
 
 
 async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Tell) -> Context:
@@ -152,6 +171,14 @@ def _given(request: PlanRequest, context: Context) -> str:
     said = [each.text for each in request.history]
     found = [block.text for block in context.facts]
     return "\n".join([request.text, request.feedback, *said, *found])
+
+
+def _searched(context: Context) -> list[Problem]:
+    """Returns a note on each search made before planning, so that a reviewer sees its source."""
+    hint = Sentence("hint.searched")
+    found = [block for block in context.blocks if block.title == HEADING]
+    texts = [Sentence("context.searched", tool=b.source, size=len(b.text)) for b in found]
+    return [problem("PS018", text, hint=hint) for text in texts]
 
 
 def _note(note: str) -> Problem:

@@ -125,6 +125,9 @@ class PlannerSettings(Record):
         default=Fallback.REPLY, description="the plan if the model gives none"
     )
     ask_for_missing: Flag = Field(default=True, description="ask the person for missing arguments")
+    strict_shortlist: Flag = Field(
+        default=False, description="a plan that uses what was not offered is an error"
+    )
     semantic: Flag = Field(default=False, description="rank tools by meaning too, with MiniLM")
     triage: Flag = Field(default=True, description="answer small talk and simple facts at once")
     background_search: Flag = Field(default=False, description="search before planning")

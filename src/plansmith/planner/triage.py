@@ -111,7 +111,8 @@ async def _ask_model(
         decided = _decided(reply, request)
     except (ModelFailed, UnreadableText) as error:
         return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
-    if decided.decision is Decision.ANSWER and find_intents(request):
+    # The completed request counts too: "yes" may mean "yes, send it".
+    if decided.decision is Decision.ANSWER and find_intents(request, decided.query):
         reason = Sentence("triage.must_do")
         return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
     return decided

@@ -265,13 +265,13 @@ class PlanIntake:
         return self._callees
 
     def search(self) -> background.Search | None:
-        """Returns the search for background before planning, if a tool is marked for it."""
-        marked = (
-            source
-            for source, specs in zip(self.sources, self._listed, strict=False)
-            if any(spec.search for spec in specs)
+        """Returns the search for background before planning; a marked tool comes first."""
+        listed = list(zip(self.sources, self._listed, strict=False))
+        marked = (source for source, specs in listed if any(spec.search for spec in specs))
+        named = (
+            source for source, specs in listed if any(background.is_search(spec) for spec in specs)
         )
-        found = next(marked, None)
+        found = next(marked, None) or next(named, None)
         return background.Search(found) if found is not None else None
 
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:

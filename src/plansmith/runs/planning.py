@@ -243,7 +243,7 @@ class RunPlanner:
             agents=self._intake.agents(),
             templates=await self._templates_for(request),
             sources=self._context,
-            search=self._intake.search(),
+            search=self._intake.search() if self._settings.background_search else None,
             ranker=self._ranker,
             settings=self._settings_for(request),
             past=(await self._intake.past()).costs,

@@ -37,6 +37,7 @@ _MODEL: Final = ("model", "timeout_s", "silence_s", "tries", "context_tokens", "
 _ROLES: Final = ("plan", "triage", "agents", "report")
 _PLANNER: Final = (
     *("top_k", "max_steps", "repairs", "fallback", "ask_for_missing", "semantic", "triage"),
+    *("strict_shortlist",),
     *("background_search", "context_tokens", "source_seconds", "timezone", "prompts"),
 )
 _RUN: Final = (

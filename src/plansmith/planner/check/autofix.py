@@ -173,11 +173,13 @@ class _Fixer:
 
     def _question(self, step: ToolStep, name: str, about: Schema) -> AskStep:
         self.free_steps -= 1
-        title, note = step.title or step.id, str(about.get("description") or "").strip()
+        title, note = step.title.strip(), str(about.get("description") or "").strip()
         if self.chinese:
-            text = f"“{title}”需要“{name}”，请提供。" + (f"（{note}）" if note else "")
+            place = f"“{title}”（工具 {step.tool}）" if title else f"工具“{step.tool}”"
+            text = f"{place}需要“{name}”，请提供。" + (f"（{note}）" if note else "")
         else:
-            text = f'What should "{name}" be in "{title}"?' + (f" ({note})" if note else "")
+            place = f'"{title}" (tool {step.tool})' if title else f'the tool "{step.tool}"'
+            text = f'What should "{name}" be in {place}?' + (f" ({note})" if note else "")
         step_id = self._id(f"ask_{step.id}_{name}")
         fields: dict[str, Any] = {"id": step_id, "question": escape_text(text)}
         options = about.get("enum")

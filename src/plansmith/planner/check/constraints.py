@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from pydantic import Field
 
+from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Json, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, MapStep, StepFields, ToolStep
+from plansmith.plan.steps import AgentStep, AskStep, MapStep, StepFields, ToolStep
 from plansmith.planner.check.names import Catalogue
 
 
@@ -31,36 +32,92 @@ class Constraint(Record):
     forbid_tools: tuple[str, ...] = ()
     forbid_effects: tuple[Effect, ...] = ()
     require_tools: tuple[str, ...] = ()
+    only_tools: tuple[str, ...] = ()
     max_steps: Whole | None = Field(default=None, ge=0)
+    max_calls: Whole | None = Field(default=None, ge=0)
     forbid_words: tuple[str, ...] = ()
 
     @property
     def is_prose(self) -> bool:
         """Whether only a person can check the rule."""
         rules = (self.forbid_tools, self.forbid_effects, self.require_tools, self.forbid_words)
-        return not any(rules) and self.max_steps is None
+        bounds = (self.max_steps, self.max_calls)
+        return not any(rules) and not self.only_tools and bounds == (None, None)
 
 
 _SUBJECT: Final = r"[`\"'“‘「]?([\w.:/*?-]+)[`\"'”’」]?"
-_FORBIDS: Final = re.compile(
+_NAME: Final = r"[`\"'“‘「]?[\w.:/*?-]+[`\"'”’」]?"
+_NAMES: Final = rf"({_NAME}(?:(?:, (?:and |or )?| and | or |、|和|或){_NAME})*)"
+_FORBIDS: Final = lazy_pattern(
     rf"(?:never|do not|don't|must not|no) (?:use|call|run|invoke)? ?(?:the tool )?{_SUBJECT}"
     rf"|(?:不要|不得|禁止|请勿|不能)(?:使用|调用|运行)(?:工具)? ?{_SUBJECT}",
     re.IGNORECASE,
 )
-_REQUIRES: Final = re.compile(
+_REQUIRES: Final = lazy_pattern(
     rf"(?:always|must) (?:use|call|run|invoke) (?:the tool )?{_SUBJECT}"
     rf"|(?:必须|务必|一定要)(?:使用|调用|运行)(?:工具)? ?{_SUBJECT}",
     re.IGNORECASE,
 )
-_MOST: Final = re.compile(
-    r"(?:use )?(?:at most|no more than|not more than) (\d{1,4}) steps?"
-    r"|(?:最多|不超过|至多) ?(\d{1,4}) ?(?:个)?步(?:骤)?",
+_ONLY: Final = lazy_pattern(
+    r"(?:please |you may |you can |and |but )*"
+    r"(?:only (?:use|call)|(?:use|call) only|use nothing but)"
+    rf" (?:the )?(?:tools? |agents? )?{_NAMES}(?: tools?| agents?)?"
+    r"|(?:请|并且?|但)?(?:只|仅)(?:能|可以|可|准|允许)?(?:使用|调用|用)"
+    rf"(?:工具|代理)? ?{_NAMES} ?(?:这个)?(?:工具|代理)?",
     re.IGNORECASE,
 )
-_READ_ONLY: Final = re.compile(
+_SPLIT_NAMES: Final = lazy_pattern(r", (?:and |or )?| and | or |、|和|或")
+_WORDS: Final = (
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+_HAN: Final = "一二三四五六七八九十"
+_NUMBERS: Final = {
+    "两": 2,
+    "十一": 11,
+    "十二": 12,
+    "a single": 1,
+    **{word: place for place, word in enumerate(_WORDS, 1)},
+    **{word: place for place, word in enumerate(_HAN, 1)},
+}
+_NUMBER: Final = rf"(\d{{1,4}}|a single|{'|'.join(_WORDS)})"
+_HAN_NUMBER: Final = rf"(\d{{1,4}}|十[一二]|[{_HAN}两])"
+_UNIT: Final = r"(steps?|(?:tool |function |agent )?calls?)"
+_MOST_OF: Final = (
+    r"(?:at most|at the most|no more than|not more than|up to|a maximum of|maximum|max\.?)"
+)
+_MOST_EN: Final = (
+    rf"(?:{_MOST_OF} {_NUMBER} {_UNIT}|{_NUMBER} {_UNIT} (?:at most|at the most|or fewer|or less))"
+    r"(?: in total| altogether| overall)?"
+)
+_MOST_ZH: Final = (
+    rf"(?:最多|不超过|至多|不能超过|不得超过|不要超过)(?:只?能|可以)?(?:使用|执行|调用|用|分)?"
+    rf" ?{_HAN_NUMBER} ?个?(步骤?|次(?:工具)?调用|次工具|个?工具调用)"
+    rf"|{_HAN_NUMBER} ?个?(步骤?|次(?:工具)?调用)以内"
+)
+_MOST: Final = lazy_pattern(
+    rf"(?:please )?(?:use |make |take |plan |have )?{_MOST_EN}|(?:请|只)?(?:{_MOST_ZH})",
+    re.IGNORECASE,
+)
+# In a request the same words may describe a thing ("a porch with at most two steps"), so that in
+# English they count only at the end of a clause, behind a word that asks for them.
+_MOST_ASKED: Final = lazy_pattern(
+    r"(?:^(?:please |and |but |with |in |use |using |make |take |plan )*"
+    r"|\b(?:in|within|using|use|take|make|needing|a plan (?:of|with|in)) )"
+    rf"{_MOST_EN}$|(?:{_MOST_ZH})(?!路|之遥)",
+    re.IGNORECASE,
+)
+_READ_ONLY: Final = lazy_pattern(
     r"(?:read[ -]only|never write|no writes|do not change anything|只读|不要修改任何内容)",
     re.IGNORECASE,
 )
+_QUOTES: Final = lazy_pattern(
+    r"```.*?```|\"[^\"\n]*\s[^\"\n]*\"|“[^”]*”|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE
+)
+_CLAUSE: Final = lazy_pattern(
+    r"[,;:!?](?=\s|$)|\.(?=\s|$)|[，。；：！？\n]|\s[-–—]\s| but (?=only|use)"
+)
+_LONGEST: Final = 20_000  # characters; anything longer is pasted data
 
 
 def read_constraint(text: str, *, hard: bool = True) -> Constraint:
@@ -69,12 +126,52 @@ def read_constraint(text: str, *, hard: bool = True) -> Constraint:
     rule = Constraint(text=text, hard=hard)
     if _READ_ONLY.fullmatch(said):
         return rule.replace(forbid_effects=(Effect.WRITE, Effect.FINAL))
+    if found := _MOST.fullmatch(said):
+        return rule.replace(**_bound(found))
+    return rule.replace(**_about_tools(said))
+
+
+def _about_tools(said: str) -> dict[str, tuple[str, ...]]:
+    """Returns which tools a sentence forbids, requires, or allows alone."""
+    if found := _ONLY.fullmatch(said):
+        names = _SPLIT_NAMES.split(found[1] or found[2])
+        return {"only_tools": tuple(name.strip("`\"'“”‘’「」 ") for name in names)}
     for pattern, field in ((_FORBIDS, "forbid_tools"), (_REQUIRES, "require_tools")):
         if found := pattern.fullmatch(said):
-            return rule.replace(**{field: (found[1] or found[2],)})
-    if found := _MOST.fullmatch(said):
-        return rule.replace(max_steps=int(found[1] or found[2]))
-    return rule
+            return {field: (found[1] or found[2],)}
+    return {}
+
+
+def _bound(found: re.Match[str]) -> dict[str, int]:
+    """Returns the largest number of steps or calls that a sentence allows."""
+    number, unit = (each for each in found.groups() if each is not None)
+    most = int(number) if number.isdigit() else _NUMBERS[number.lower()]
+    is_steps = unit.lower().startswith(("step", "步"))
+    return {"max_steps": most} if is_steps else {"max_calls": most}
+
+
+def asked_constraints(request: str, names: Collection[str]) -> list[Constraint]:
+    """Returns the rules in a person's request that can be checked, all of them hard.
+
+    What is said of tools counts if it names a known tool or agent, so that ordinary sentences
+    ("only use official figures") stay what they are.
+    """
+    rules: list[Constraint] = []
+    known = [name.lower() for name in names]
+    for clause in _CLAUSE.split(_QUOTES.sub(" ", request[:_LONGEST])):
+        said = clause.strip()
+        if found := _MOST_ASKED.search(said):
+            rules.append(Constraint(text=found[0].strip()).replace(**_bound(found)))
+        about = _about_tools(said)
+        patterns = [each.lower() for listed in about.values() for each in listed]
+        if patterns and all(any(fnmatchcase(name, each) for name in known) for each in patterns):
+            rules.append(Constraint.model_validate({"text": said, **about}))
+    return rules
+
+
+def step_limit(rules: Iterable[Constraint], most: int) -> int:
+    """Returns how many steps a plan may have: the smallest number of the hard rules."""
+    return min([most, *(r.max_steps for r in rules if r.hard and r.max_steps is not None)])
 
 
 def constraint_problems(
@@ -84,12 +181,27 @@ def constraint_problems(
     steps = [inner for step in plan.steps if not step.disabled for inner in _with_inner(step)]
     for entry in constraints:
         rule = read_constraint(entry) if isinstance(entry, str) else entry
-        if rule.is_prose:
+        if rule.is_prose or (rule.only_tools and not _names_a_tool(rule, steps, tools)):
             yield _to_judge(rule)
             continue
         for step in steps:
             yield from _of_step(rule, step, tools)
         yield from _of_plan(rule, steps)
+
+
+def _names_a_tool(rule: Constraint, steps: list[StepFields], tools: Catalogue) -> bool:
+    """Whether "only use …" names a tool or agent; else it is about something else."""
+    names = {*(name.lower() for name in tools.names.known), *map(_callee, steps)}
+    return any(fnmatchcase(name, each.lower()) for name in names for each in rule.only_tools)
+
+
+def _callee(step: StepFields) -> str:
+    """Returns the tool or agent that a step calls, in lower case; empty if it calls none."""
+    match step:
+        case ToolStep(tool=name) | AgentStep(agent=name):
+            return name.lower()
+        case _:
+            return ""
 
 
 def _with_inner(step: StepFields) -> list[StepFields]:
@@ -105,6 +217,12 @@ def _to_judge(rule: Constraint) -> Problem:
 def _of_step(rule: Constraint, step: StepFields, tools: Catalogue) -> Iterator[Problem]:
     if isinstance(step, ToolStep):
         yield from _of_tool(rule, step, tools)
+    name = _callee(step)
+    if name and rule.only_tools and not _is_among(name, rule.only_tools):
+        message = Sentence("ps.not_among", tool=name, only=[*rule.only_tools])
+        hint = Sentence("hint.one_tool_of", tools=[*rule.only_tools])
+        place = "tool" if isinstance(step, ToolStep) else "agent"
+        yield _broken(rule, message, hint, step.id, (place,))
     if rule.forbid_words and not isinstance(step, MapStep):
         banned = [word for word in rule.forbid_words if word]
         for path, text in _texts(step):
@@ -114,8 +232,12 @@ def _of_step(rule: Constraint, step: StepFields, tools: Catalogue) -> Iterator[P
                     yield _broken(rule, message, Sentence("hint.take_out"), step.id, path)
 
 
+def _is_among(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern.lower()) for pattern in patterns)
+
+
 def _of_tool(rule: Constraint, step: ToolStep, tools: Catalogue) -> Iterator[Problem]:
-    if any(fnmatchcase(step.tool.lower(), pattern.lower()) for pattern in rule.forbid_tools):
+    if _is_among(step.tool.lower(), rule.forbid_tools):
         message = Sentence("ps.banned_tool", tool=step.tool)
         yield _broken(rule, message, Sentence("hint.other_tool"), step.id, ("tool",))
     spec = tools.get(step.tool)
@@ -137,16 +259,27 @@ def _texts(step: StepFields) -> Iterator[tuple[Path, str]]:
 
 
 def _of_plan(rule: Constraint, steps: list[StepFields]) -> Iterator[Problem]:
-    used = [step.tool.lower() for step in steps if isinstance(step, ToolStep)]
-    used += [step.agent.lower() for step in steps if isinstance(step, AgentStep)]
+    used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
         if not any(fnmatchcase(name, pattern.lower()) for name in used):
             message = Sentence("ps.required_tool", tool=pattern)
             hint = Sentence("hint.add_tool_step", tool=pattern)
             yield _broken(rule, message, hint, None, ("steps",))
-    if rule.max_steps is not None and len(steps) > rule.max_steps:
-        message = Sentence("ps.many_steps", count=len(steps), most=rule.max_steps)
+    # Questions to the person do not count: they are added where a value is missing.
+    count = sum(not isinstance(step, AskStep) for step in steps)
+    if rule.max_steps is not None and count > rule.max_steps:
+        message = Sentence("ps.many_steps", count=count, most=rule.max_steps)
         yield _broken(rule, message, Sentence("hint.use_fewer"), None, ("steps",))
+    if rule.max_calls is not None and (calls := _calls(steps)) > rule.max_calls:
+        message = Sentence("ps.many_calls", count=calls, most=rule.max_calls)
+        yield _broken(rule, message, Sentence("hint.fewer_calls"), None, ("steps",))
+
+
+def _calls(steps: list[StepFields]) -> int:
+    """Counts the calls of a plan, as far as they are known: each item of a list is one."""
+    inner = {step.each.id: step.over for step in steps if isinstance(step, MapStep)}
+    sizes = {name: len(over) if isinstance(over, list) else 2 for name, over in inner.items()}
+    return sum(sizes.get(step.id, 1) for step in steps if _callee(step))
 
 
 def _broken(rule: Constraint, message: str, hint: str, step: str | None, path: Path) -> Problem:

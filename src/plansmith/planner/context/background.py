@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.check.names import words
 from plansmith.planner.context.fence import label
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import Count, clipped
@@ -18,6 +21,18 @@ from plansmith.ports import Call, Clock, ContextBlock, ToolSource
 from plansmith.text import visible
 
 HEADING: Final = "background investigation results of user query:"
+# Words in the names of tools that search the world, and how such tools describe themselves.
+_SEARCH_WORDS: Final = frozenset(
+    {"search", "websearch", "tavily", "serper", "serpapi"}
+    | {"duckduckgo", "ddg", "bing", "brave", "searxng", "exa"}
+)
+_DESCRIBED: Final = lazy_pattern(
+    r"(?:search(?:es)?|look(?:s)? (?:things )?up on|find(?:s)? (?:\w+ ){0,3}on)\b.{0,40}"
+    r"\b(?:web|internet|online|news|google|bing|duckduckgo|tavily|wikipedia)\b"
+    r"|(?:搜索|检索|查找).{0,12}(?:网|互联网|新闻|资料)|(?:联网|网页|网络)(?:搜索|检索)",
+    re.IGNORECASE,
+)
+_HAN_SEARCH: Final = ("搜索", "检索", "搜一下")
 _QUERY_NAMES: Final = (
     "query", "q", "search_query", "search", "question", "keywords", "keyword", "text", "input",
 )  # fmt: skip
@@ -43,7 +58,7 @@ class Investigated(NamedTuple):
 async def investigate(
     request: str, *, search: Search, clock: Clock, tokens: int, count: Count
 ) -> Investigated:
-    """Calls the first tools that are marked as search, in parallel; failures become notes."""
+    """Calls the first tools that search, in parallel; failures become notes."""
     start = clock.monotonic()
     listed = await with_timeout(_listed(search.tools), seconds=search.seconds, clock=clock)
     if isinstance(listed, Failed):
@@ -71,7 +86,18 @@ async def investigate(
 
 
 async def _listed(source: ToolSource) -> Sequence[ToolSpec]:
-    return [tool for tool in await source.tools() if tool.search]
+    found = [tool for tool in await source.tools() if is_search(tool)]
+    return sorted(found, key=lambda tool: not tool.search)  # marked ones first
+
+
+def is_search(tool: ToolSpec) -> bool:
+    """Whether a tool is marked as search, or by its name or description searches the world."""
+    if tool.search or not tool.open_world:
+        return tool.search
+    names = set(words(tool.name))
+    named = not names.isdisjoint(_SEARCH_WORDS) or any(each in tool.name for each in _HAN_SEARCH)
+    described = bool(_DESCRIBED.search(tool.description[:200]))
+    return (named or described) and query_argument(tool.input_schema) is not None
 
 
 def _choose(
@@ -85,7 +111,8 @@ def _choose(
         key = query_argument(tool.input_schema)
         if tool.effect is not Effect.READ:
             # Nothing is approved yet, so only tools that read are called.
-            notes.append(Sentence("context.search_writes", name=name))
+            code = "context.search_writes" if tool.search else "context.search_effect"
+            notes.append(Sentence(code, name=name))
         elif key is None:
             notes.append(Sentence("context.search_form", name=name))
         elif len(chosen) < calls:

@@ -22,12 +22,12 @@ from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import Count, Part, fit, rendered, rough_count
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 
-_TIME: Final = "current time"
+TIME: Final = "current time"
 _PREVIOUS: Final = "previous plan"
 _PROBLEMS: Final = "problems of the previous plan"
 _CHANGES: Final = "changes the person asks for"
 # Blocks from which no values may come: the time, and comments on an earlier plan.
-_NO_FACTS: Final = frozenset({_TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
+_NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
@@ -133,7 +133,7 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
         *_parts(_PREVIOUS, plan, _MUST),
         *_parts(_PROBLEMS, problems, _MUST),
         *_parts(_CHANGES, known.feedback, _MUST),
-        *_parts(_TIME, time_text(clock, known.timezone), _SHOULD),
+        *_parts(TIME, time_text(clock, known.timezone), _SHOULD),
     ]
 
 

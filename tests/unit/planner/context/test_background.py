@@ -8,7 +8,13 @@ import pytest
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.planner.context.background import HEADING, Search, investigate, query_argument
+from plansmith.planner.context.background import (
+    HEADING,
+    Search,
+    investigate,
+    is_search,
+    query_argument,
+)
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 
@@ -121,3 +127,50 @@ async def test_a_slow_search_is_left_and_a_quick_one_kept(fake_clock: FakeClock)
 )
 def test_the_argument_for_the_words_is_found(schema: dict[str, Json], argument: str | None) -> None:
     assert query_argument(schema) == argument
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [
+        ("search", ""),
+        ("web_search", ""),
+        ("tavily_search", "Tavily"),
+        ("mcp.web.WebSearch", ""),
+        ("搜索", ""),
+        ("lookup", "Searches the web for pages."),
+        ("ask_wiki", "在互联网上检索资料：联网搜索"),
+    ],
+)
+def test_a_search_tool_is_found_by_its_name_or_description(name: str, description: str) -> None:
+    spec = ToolSpec(name=name, description=description, effect=Effect.READ, input_schema=QUERY)
+    assert is_search(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ToolSpec(name="research_notes", effect=Effect.READ, input_schema=QUERY),
+        ToolSpec(name="weather", description="The weather now", input_schema=QUERY),
+        ToolSpec(name="files.search", effect=Effect.READ, open_world=False, input_schema=QUERY),
+        ToolSpec(name="search", effect=Effect.READ, input_schema={"type": "object"}),
+    ],
+    ids=lambda spec: spec.name,
+)
+def test_other_tools_are_no_background_search(spec: ToolSpec) -> None:
+    assert not is_search(spec)
+
+
+async def test_a_marked_search_tool_comes_before_one_found_by_name(fake_clock: FakeClock) -> None:
+    named = FakeTool("web_search", ["named"], input_schema=QUERY, effect=Effect.READ)
+    found, source = await ask(fake_clock, named, tool("library", "marked"))
+    assert [call.tool for call in source.calls] == ["library"]
+    assert [block.text for block in found.blocks] == ["marked"]
+
+
+async def test_a_tool_that_is_called_search_but_may_write_is_not_called_before_approval(
+    fake_clock: FakeClock,
+) -> None:
+    writes = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
+    found, source = await ask(fake_clock, writes)
+    assert source.calls == []
+    assert "web_search seems to search but may write" in found.notes[0]
