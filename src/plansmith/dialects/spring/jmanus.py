@@ -99,8 +99,11 @@ def read(value: Json) -> Reading:
     head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
     given = objects(head.get("steps", []))
     direct = head.get("direct_response")
+    direct = None if text_of(direct).lower() == "false" else direct
     if given is None or (not given and not direct):
         return Reading(None, not_a_plan(TITLE, _HINT))
+    if direct and given:
+        notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
     steps = [_answer(head, direct)] if direct and not given else _steps(given, notes)
     document: dict[str, Json] = {
         "goal": raw_text(head.get("title") or head.get("user_request")),
@@ -135,7 +138,7 @@ def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json]:
 def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
     steps: list[dict[str, Json]] = []
     for place, each in enumerate(given, start=1):
-        fields: dict[str, Json] = {"step_requirement": each}
+        fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
         text = raw_text(fields.get("step_requirement"))
