@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +49,7 @@ from plansmith.errors import InputNeeded, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
+from plansmith.testing.modelserver import ModelServer, Reply, Request
 
 FIELDS = [
     {"name": "ticker", "description": "Which ticker?"},
@@ -307,6 +312,27 @@ async def test_the_super_agent_and_the_planner_see_what_was_said_before_a_restar
     await second.close()
 
 
+@pytest.mark.parametrize(
+    ("words", "enriched", "confirmed"),
+    [
+        ("look at Apple every hour", "look at Apple every hour, confirmed", False),
+        ("no, don't", "look at Apple every hour, yes", False),
+        ("yes", "look at Apple every hour", True),
+        ("look at Apple every hour, confirmed", "look at Apple", True),
+    ],
+)
+async def test_a_super_agent_cannot_confirm_a_schedule_and_loses_no_confirmation(
+    scripted: Script, words: str, enriched: str, confirmed: bool
+) -> None:
+    recurring = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
+    smith = smith_of(scripted(answer(task(**recurring))))
+    desk = orchestrator(smith, SuperAgent(scripted({**HAND, "query": enriched})))
+    told = await said(desk, asked(words))
+    wanted = "plan_require_user_input" if confirmed else "plan_failed"
+    assert told[-2][0] == wanted
+    assert "every hour" in told[-2][1]
+
+
 async def test_words_of_the_conversation_are_fenced_from_the_super_agent(scripted: Script) -> None:
     triage = scripted(HELLO, HELLO)
     agent = SuperAgent(triage)
@@ -423,3 +449,47 @@ async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> 
     assert len(await store.list_tasks(conversation_id="c2", user_id="u", limit=5)) == 1
     assert await store.delete_task("a") is True
     assert await store.task_exists("a") is False
+
+
+# The page
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "from-valuecell.md"
+
+
+def broker(folder: Path, typed: str, *answers: dict[str, Any]) -> str:
+    """Runs the program of the page against a model behind a socket; returns what it prints."""
+    left = list(answers)
+
+    def reply(request: Request) -> Reply:
+        triage = "You decide what a request needs" in json.dumps(request.json["messages"])
+        return Reply({**HAND, "query": ""} if triage else left.pop(0))
+
+    with ModelServer(then=reply).in_thread() as url:
+        done = subprocess.run(
+            [sys.executable, "broker.py"],
+            cwd=folder,
+            input=typed,
+            env=os.environ | {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert left == []
+    return done.stdout
+
+
+def test_the_program_of_the_page_talks_across_restarts_in_an_empty_folder(tmp_path: Path) -> None:
+    program = PAGE.read_text(encoding="utf-8").rpartition("```python\n")[2].partition("```")[0]
+    (tmp_path / "broker.py").write_text(program, encoding="utf-8")
+    pause = answer(adequate=False, reason="", user_input=[{"name": "c", "description": "Whose?"}])
+    read = answer(task("ResearchAgent", query="read Apple's filing"))
+    assert "[plan_require_user_input] Whose?" in broker(tmp_path, "read the filing\n\n", pause)
+    said = broker(tmp_path, "Apple\n\n", read)
+    assert "No service is asked yet for: read Apple's filing" in said
+    config = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
+    again = answer(task("ResearchAgent", **config), read["tasks"][0])
+    said = broker(tmp_path, "watch Apple every hour, confirmed\nyes\n\n", again)
+    assert "to set up its schedule: Look at Apple every hour" in said
+    assert said.count("No service is asked yet for: read Apple's filing") == 1

@@ -218,7 +218,9 @@ async def test_a_schedule_whose_time_cannot_be_read_is_asked_and_runs_nothing(
     assert worker.tasks == []
 
 
-@pytest.mark.parametrize("config", [{"daily_time": "noon"}, {}, {"daily_time": "25:00"}])
+@pytest.mark.parametrize(
+    "config", [{"daily_time": "noon"}, {"interval_minutes": "soon"}, {}, {"daily_time": "25:00"}]
+)
 async def test_a_schedule_of_the_model_that_cannot_be_read_is_asked_and_runs_nothing(
     config: dict[str, Any],
 ) -> None:

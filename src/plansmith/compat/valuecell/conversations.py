@@ -42,6 +42,15 @@ def is_confirmed(text: str) -> bool:
     return bool(_CONFIRMED.search(text)) and not _DENIED.search(text)
 
 
+def handed_over(enriched: str, said: str) -> str:
+    """Returns the request that the planner gets; only the person's own words confirm anything."""
+    if not enriched or (is_confirmed(enriched) and not is_confirmed(said)):
+        return said
+    if is_confirmed(said) and not is_confirmed(enriched):
+        return f"{enriched}\n\n{said}"
+    return enriched
+
+
 def asked_in(plan: Plan) -> str:
     """Returns what the planning model wants to know first; empty if nothing."""
     asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]

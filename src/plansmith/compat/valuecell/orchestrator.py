@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from plansmith.compat.valuecell.connections import RemoteConnections
-from plansmith.compat.valuecell.conversations import is_asked, place_of, times_of
+from plansmith.compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,
     Response,
@@ -186,7 +186,7 @@ class AgentOrchestrator:
                 talk.send("message", content=said.answer_content or said.reason or "")
                 return None
             else:
-                query = said.enriched_query or user_input.query
+                query = handed_over(said.enriched_query or "", user_input.query)
                 user_input = user_input.model_copy(update={"query": query})
         return user_input.model_copy(update={"target_agent_name": ""})
 
@@ -216,7 +216,7 @@ class AgentOrchestrator:
             made = (await self._smith.get(plan.plan_id)).plan
             assert made is not None  # noqa: S101 - it has tasks
             content = f"approve the plan {made.hash} to set up its schedule: {times_of(made)}"
-            talk.send(_ASKS, content=content)
+            talk.send(_ASKS, task_id=plan.plan_id, content=content)
         else:
             await self._follow(plan.plan_id, talk)
 
@@ -233,22 +233,24 @@ class AgentOrchestrator:
         if run.status.over:
             talk.send("message", content=run.report)
         else:
-            talk.send(_ASKS, content=_waiting_for(run))
+            talk.send(_ASKS, task_id=run.id, content=_waiting_for(run))
 
-    async def set_up(self, plan: ExecutionPlan, *, approve: str) -> Schedule:
+    async def set_up(self, plan: ExecutionPlan | str, *, approve: str) -> Schedule:
         """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
         return (await self.set_up_each(plan, approve=approve))[0]
 
-    async def set_up_each(self, plan: ExecutionPlan, *, approve: str) -> list[Schedule]:
+    async def set_up_each(self, plan: ExecutionPlan | str, *, approve: str) -> list[Schedule]:
         """Creates a schedule for each time at which tasks of a plan run, under its hash.
 
-        Tasks that run once stay in the plan's run, approved: `smith.run(plan.plan_id)` runs them.
+        The plan may be given by its id. Tasks that run once stay in the plan's run, approved:
+        `smith.run(plan_id)` runs them.
         """
-        made = (await self._smith.get(plan.plan_id)).plan
-        schedules, by = self._smith.schedules, plan.user_id
-        if made is not None and made.schedules:
-            return await schedules.create_each(plan.plan_id, approve=approve, by=by)
-        return [await schedules.create(run=plan.plan_id, approve=approve, by=by)]
+        run = await self._smith.get(plan if isinstance(plan, str) else plan.plan_id)
+        place = place_of(run)
+        schedules, by = self._smith.schedules, place.user if place else ""
+        if run.plan is not None and run.plan.schedules:
+            return await schedules.create_each(run.id, approve=approve, by=by)
+        return [await schedules.create(run=run.id, approve=approve, by=by)]
 
     async def _events(
         self, run_id: str, running: asyncio.Future[Run], after: int

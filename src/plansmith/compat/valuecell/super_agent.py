@@ -10,7 +10,7 @@ from plansmith.compat.valuecell.conversations import Conversations
 from plansmith.compat.valuecell.models import SuperAgentDecision, SuperAgentOutcome, UserInput
 from plansmith.errors import PlansmithError
 from plansmith.models import model_of
-from plansmith.planner.context.gather import time_text
+from plansmith.planner.context.gather import TIME, time_text
 from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import rough_count
@@ -85,7 +85,8 @@ class SuperAgent:
         known = await self._known(user_input.meta.conversation_id)
         decided = await triage(query, model=model, locale=locale_of(query), known=known)
         if decided.decision is Decision.PLAN:
-            yield _handoff(decided.query, decided.reason)
+            # Triage takes out the words that say when, and the planner needs them.
+            yield _handoff(query if decided.schedule else decided.query, decided.reason)
             return
         await self._remember(user_input, decided.answer, decided.reason)
         yield SuperAgentOutcome(
@@ -110,7 +111,7 @@ class SuperAgent:
             history = await self.conversations.history(conversation_id)
         said = await recall(history, tokens=_TOKENS, count=rough_count)
         blocks = [ContextBlock(TITLE, said.text)] if said.text else []
-        return [*blocks, ContextBlock("current time", time_text(SystemClock()))]
+        return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
 
     async def _remember(self, user_input: UserInput, answer: str, reason: str) -> None:
         if self.conversations is not None:
