@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from tests.servers.a2a_desk import Desk
 
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
@@ -39,7 +38,7 @@ from plansmith.compat.valuecell import (
 from plansmith.compat.valuecell.conversations import is_confirmed, short_title
 from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
-from plansmith.errors import InputNeeded, ModelRefused, PlansmithError, ToolFailed
+from plansmith.errors import InputNeeded, Misconfigured, ModelRefused, PlansmithError, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
@@ -470,7 +469,6 @@ def test_no_schedule_has_no_delay() -> None:
     "config",
     [
         {"daily_time": "24:00"},
-        {"daily_time": "9:5"},
         {"daily_time": "soon"},
         {"interval_minutes": 0},
         {"interval_minutes": 5, "daily_time": "09:30"},
@@ -478,8 +476,26 @@ def test_no_schedule_has_no_delay() -> None:
     ],
 )
 def test_a_bad_time_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        ScheduleConfig(**config)
+    made = ScheduleConfig(**config)
+    assert made.is_valid() is False
+    with pytest.raises(Misconfigured):
+        made.timing()
+    assert recurring_task(made).is_scheduled() is False
+
+
+def test_a_good_time_is_valid_and_a_bad_one_never_comes() -> None:
+    for good in ({"interval_minutes": 5}, {"daily_time": "09:30"}, {"daily_time": "9:5"}):
+        made = ScheduleConfig.model_validate(good)
+        assert made.is_valid() is True
+        assert recurring_task(made).is_scheduled() is True
+    assert calculate_next_execution_delay(ScheduleConfig(daily_time="soon")) is None
+    assert calculate_next_execution_delay(ScheduleConfig()) is None
+    assert ScheduleConfig(daily_time="9:5").timing().daily_at == "09:05"
+
+
+def recurring_task(config: ScheduleConfig) -> Task:
+    given = pending().model_dump() | {"pattern": "recurring", "schedule_config": config}
+    return Task.model_validate(given)
 
 
 def test_a_daily_time_is_of_a_time_zone_and_not_of_the_server() -> None:
@@ -793,7 +809,6 @@ def test_the_dialect_reads_schedules() -> None:
         (answer(task(pattern="recurring")), "PS004"),
         (answer(task(), "words"), "PS014"),  # type: ignore[arg-type]
         (answer({"title": "t", "query": "q"}), "PS014"),
-        (answer(recurring(), task()), "PS005"),
     ],
 )
 def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str) -> None:

@@ -49,9 +49,18 @@ class Writing:
 Write = Callable[[Plan, Run | None], Writing]
 
 
+def asks_nothing(_: Plan) -> tuple[str, ...]:
+    """Says that the planner wants to know nothing before it goes on."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A foreign plan format; `prompt` is the file in `planner/prompts` that asks for it."""
+    """A foreign plan format; `prompt` is the file in `planner/prompts` that asks for it.
+
+    `asks` returns what a plan wants answered before the planner goes on. With `agents_only` every
+    agent is offered to the planner and no tool, since its tasks are for agents alone.
+    """
 
     name: str
     title: str
@@ -60,6 +69,8 @@ class Dialect:
     write: Write
     schema: Callable[[], dict[str, Json]]
     prompt: str
+    asks: Callable[[Plan], tuple[str, ...]] = asks_nothing
+    agents_only: bool = False
 
 
 def left_behind(message: str, *, step: str | None = None, path: Path = ()) -> Problem:

@@ -145,7 +145,8 @@ def _split_step(path: Path, value: dict[str, Json]) -> tuple[str | None, Path]:
 
 def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
     if not in_step:
-        return Timing.model_fields if place == ("schedule",) else Plan.model_fields
+        in_timing = place == ("schedule",) or place[:1] == ("schedules",)
+        return Timing.model_fields if in_timing else Plan.model_fields
     return [name for kind in STEP_TYPES for name in kind.model_fields]
 
 
@@ -161,11 +162,15 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
     inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
     properties = {name: _simple(each) for name, each in _properties(Plan).items()}
-    properties["schedule"] = {
+    timing: dict[str, Json] = {
         "type": "object",
         "properties": {name: _simple(each) for name, each in _properties(Timing).items()},
         "additionalProperties": False,
     }
+    properties["schedule"] = timing
+    properties["schedules"] = {"type": "object", "additionalProperties": timing}
+    if for_models:  # decoders cannot constrain an object whose names are open
+        del properties["schedules"]
     properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

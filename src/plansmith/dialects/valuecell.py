@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from plansmith.dialects.dialect import Dialect, Reading, Writing, closed, in_order, plan_schema
+from plansmith.dialects.dialect import (
+    Dialect,
+    Reading,
+    Writing,
+    closed,
+    in_order,
+    plain_text,
+    plan_schema,
+)
 from plansmith.dialects.habits import (
     Ids,
     Notes,
@@ -24,13 +32,14 @@ from plansmith.dialects.habits import (
 from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import problem
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AskStep
 
 TITLE: Final = "ValueCell"
+_TIMES: Final = frozenset({"schedule", "schedules"})
 GUIDANCE: Final = "guidance"
 STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.WAITING: "pending",
@@ -48,8 +57,9 @@ _HINT: Final = Sentence(
     "hint.give_form", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
 )
 _PLAN_FIELDS: Final = frozenset(
-    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query"}
+    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query", "user_input"}
 )
+_FIELD: Final = "field_"
 _TASK_FIELDS: Final = frozenset(
     {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
 )
@@ -69,6 +79,8 @@ _ALIASES: Final = {
     "schedule": "schedule_config",
     "plan": "tasks",
     "steps": "tasks",
+    "user_input_fields": "user_input",
+    "user_input_schema": "user_input",
 }
 
 
@@ -118,12 +130,45 @@ def read(value: Json) -> Reading:
         "goal": raw_text(head.get("orig_query")),
         "thought": raw_text(head.get("reason")),
         "enough_context": adequate and bool(tasks),
-        "steps": [*steps],
+        "steps": [*_asked_first(steps, head.get("user_input"), notes)],
     }
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
-    document |= _one_schedule(schedules, notes)
+    document |= _when(steps, schedules)
     return _read_as(document, notes)
+
+
+def _asked_first(
+    steps: Sequence[dict[str, Json]], value: Json, notes: Notes
+) -> list[dict[str, Json]]:
+    """Returns the steps with the fields that the planner waits for; nothing is done before."""
+    fields = _fields(value, notes)
+    if not fields:
+        return [*steps]
+    known = [each["id"] for each in fields]
+    waiting: list[dict[str, Json]] = []
+    for step in steps:
+        before = step.get("after")
+        after: Json = [*known, *(before if isinstance(before, list) else [])]
+        waiting.append({**step, "after": after})
+    return [*waiting, *fields]
+
+
+def _fields(value: Json, notes: Notes) -> list[dict[str, Json]]:
+    """Returns the questions of a planner that waits for single facts from the person."""
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
+        given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
+        named = {snake(name).removeprefix("field_"): text for name, text in given.items()}
+        name = text_of(named.get("name"))
+        question = raw_text(named.get("description")) or name
+        if question:
+            step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
+            steps.append(step | {"question": escape_text(question)})
+        elif each:
+            hint = Sentence("hint.give_its", missing="description")
+            notes.drop(Sentence("shape.no_field", place=place), hint=hint)
+    return steps
 
 
 def _refuses(head: Mapping[str, Json]) -> bool:
@@ -135,8 +180,8 @@ def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
     """Reads a document as a plan; an unreadable schedule is dropped alone."""
     made = read_native(document)
     flaws = () if isinstance(made, Plan) else tuple(made)
-    if flaws and "schedule" in document:
-        made = read_native({name: each for name, each in document.items() if name != "schedule"})
+    if flaws and document.keys() & _TIMES:
+        made = read_native({name: each for name, each in document.items() if name not in _TIMES})
     return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
 
 
@@ -224,28 +269,33 @@ def _timing_of(config: Mapping[str, Json], step: str, notes: Notes) -> dict[str,
     return made | ({"timezone": given["timezone"]} if given.get("timezone") else {})
 
 
-def _one_schedule(schedules: Sequence[dict[str, Json]], notes: Notes) -> dict[str, Json]:
-    """Returns the one schedule of all tasks; tasks with different ones are not one plan."""
-    if any(each != schedules[0] for each in schedules[1:]):
-        message = Sentence("shape.schedules")
-        hint = Sentence("hint.plan_each")
-        notes.problems.append(problem("PS005", message, hint=hint, path=("tasks",)))
-        return {}
-    return {"schedule": schedules[0]} if schedules and schedules[0] else {}
+def _when(
+    steps: Sequence[Mapping[str, Json]], schedules: Sequence[dict[str, Json]]
+) -> dict[str, Json]:
+    """Returns when the tasks run again: the schedule of all, or that of each that has one."""
+    if schedules and all(each == schedules[0] for each in schedules):
+        return {"schedule": schedules[0]} if schedules[0] else {}
+    pairs = zip(steps, schedules, strict=False)  # the question of an inadequate plan comes last
+    own: dict[str, Json] = {str(step["id"]): timing for step, timing in pairs if timing}
+    return {"schedules": own} if own else {}
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
     notes = Notes()
-    losses(plan, ("goal", "thought", "enough_context", "schedule", "id"), title=TITLE, notes=notes)
-    timing = _timing(plan, notes)
+    held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
+    losses(plan, held, title=TITLE, notes=notes)
     tasks: list[Json] = []
+    fields: list[Json] = []
     guidance = ""
     for step in in_order(plan):
         if isinstance(step, AgentStep):
-            tasks.append(_task(step, timing, run, notes))
+            tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
             guidance = export_text(step.question, notes, step=step.id)
+        elif isinstance(step, AskStep) and step.id.startswith(_FIELD):
+            question = export_text(step.question, notes, step=step.id)
+            fields.append({"name": step.title, "description": question})
         else:
             no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
@@ -258,6 +308,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         "reason": plan.thought,
         "guidance_message": guidance or None,
     }
+    value |= {"user_input": fields} if fields else {}
     if plan.goal or plan.id:
         value |= {"orig_query": plan.goal} | ({"plan_id": plan.id} if plan.id else {})
     return Writing(value, tuple(notes.problems))
@@ -297,8 +348,8 @@ def _execution_plan(plan: Plan, run: Run, tasks: list[Json], guidance: str) -> J
     }
 
 
-def _timing(plan: Plan, notes: Notes) -> dict[str, Json]:
-    schedule = plan.schedule
+def _timing(plan: Plan, step: str, notes: Notes) -> dict[str, Json]:
+    schedule = timing_of(plan, step)
     if schedule is None:
         return {}
     if schedule.every_minutes is not None:
@@ -306,7 +357,8 @@ def _timing(plan: Plan, notes: Notes) -> dict[str, Json]:
     elif schedule.daily_at is not None:
         timing = {"daily_time": schedule.daily_at}
     else:
-        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=("schedule",))
+        path = ("schedules", step) if step in plan.schedules else ("schedule",)
+        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=path)
         return {}
     return timing | ({"timezone": schedule.timezone} if schedule.timezone != "UTC" else {})
 
@@ -331,8 +383,26 @@ def schema() -> dict[str, Json]:
         "adequate": {"type": "boolean"},
         "reason": text,
         "guidance_message": text,
+        "user_input": {"type": "array", "items": closed({"name": text, "description": text})},
     }
     return plan_schema("ValueCell planner response", properties, ("tasks", "adequate", "reason"))
 
 
-DIALECT: Final = Dialect("valuecell", TITLE, recognises, read, write, schema, "valuecell")
+def asks(plan: Plan) -> tuple[str, ...]:
+    """Returns the fields that the planner wants from the person before it goes on."""
+    asked = [step for step in plan.steps if isinstance(step, AskStep)]
+    fields = [step.question for step in asked if step.id.startswith(_FIELD)]
+    return tuple(plain_text(each) for each in fields)
+
+
+DIALECT: Final = Dialect(
+    "valuecell",
+    TITLE,
+    recognises,
+    read,
+    write,
+    schema,
+    "valuecell",
+    asks=asks,
+    agents_only=True,
+)

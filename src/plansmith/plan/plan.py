@@ -46,6 +46,8 @@ class Plan(Record):
     enough_context: Flag = False
     degraded: Text | None = None
     schedule: Timing | None = None
+    # Of single steps, by id, where they differ; a step without one here runs as the plan does.
+    schedules: dict[Text, Timing] = Field(default_factory=dict)
 
     @property
     def hash(self) -> str:
@@ -73,7 +75,8 @@ class Plan(Record):
             inner = [step.each for step in steps if type(step) is MapStep]
             values += [_VALUES[type(each)](each.__dict__) for each in inner]
             timing = self.schedule and self.schedule.to_json()
-            return to_json((_OWN(self.__dict__), timing, values))
+            own = {name: each.to_json() for name, each in self.schedules.items()}
+            return to_json((_OWN(self.__dict__), timing, own, values))
         except (KeyError, ValueError):
             return None
 
@@ -116,7 +119,7 @@ class Plan(Record):
         return value
 
 
-_OWN: Final = itemgetter(*(Plan.model_fields.keys() - {"steps", "schedule"}))
+_OWN: Final = itemgetter(*(Plan.model_fields.keys() - {"steps", "schedule", "schedules"}))
 
 
 def _forget(plan: Plan) -> None:
@@ -134,7 +137,10 @@ def plan_hash(plan: Plan) -> str:
     """
     steps = sorted((_substance(step) for step in plan.steps), key=lambda each: str(each["id"]))
     schedule = plan.schedule.to_json() if plan.schedule else None
-    return content_hash({"plansmith": plan.schema_version, "steps": steps, "schedule": schedule})
+    own = {name: each.to_json() for name, each in plan.schedules.items()}
+    more = {"schedules": own} if own else {}
+    head = {"plansmith": plan.schema_version, "steps": steps, "schedule": schedule}
+    return content_hash(head | more)
 
 
 def _substance(step: StepFields) -> dict[str, Any]:

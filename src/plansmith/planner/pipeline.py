@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plansmith.dialects.dialect import dialect
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.check_plan import check_plan
@@ -57,11 +58,15 @@ async def make_plan(
     planned = await loop.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     plan = planned.plan
-    if plan is not None and decided.schedule is not None:
+    asked = dialect(request.dialect).asks(plan) if plan is not None and request.dialect else ()
+    if asked:
+        decision, answer = Decision.ASK, "\n".join(asked)
+        planned = replace(planned, decision=decision, answer=answer, questions=asked)
+    if plan is not None and decided.schedule is not None and not plan.schedules:
         plan = plan.replace(schedule=decided.schedule)
     return replace(
         planned,
-        plan=plan,
+        plan=None if asked else plan,
         reason=decided.reason,
         picks=tuple(picks),
         problems=(*map(_note, context.notes), *_searched(context), *planned.problems),
@@ -123,8 +128,10 @@ def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[lis
     """Returns what the model may choose from: the best matches and what the last plan used."""
     agents = [each for each in deps.agents if each.enabled and not each.hidden]
     agents = [each for each in agents if not each.passthrough]
-    most = request.top_k or deps.settings.top_k
-    picks = shortlist(query, [*deps.tools, *agents], k=most, ranker=deps.ranker)
+    most, tools = request.top_k or deps.settings.top_k, deps.tools
+    if request.dialect and dialect(request.dialect).agents_only:
+        most, tools = request.top_k or max(len(agents), 1), ()
+    picks = shortlist(query, [*tools, *agents], k=most, ranker=deps.ranker)
     names = {pick.name for pick in picks}
     for step in request.previous.steps if request.previous else ():
         fields = step.to_json()

@@ -227,7 +227,8 @@ class PlannerDeps:
 class Planned:
     """The result of planning.
 
-    `draft` is the model's unusable plan if `plan` is only a fallback.
+    `draft` is the model's unusable plan if `plan` is only a fallback. `questions` are those of a
+    planner that asks several things at once; `answer` has them as one text.
     """
 
     decision: Decision
@@ -242,6 +243,7 @@ class Planned:
     estimate: Estimate | None = None
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
     exchanges: tuple[dict[str, Json], ...] = ()
+    questions: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Returns all fields as plain JSON."""

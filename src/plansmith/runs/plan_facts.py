@@ -59,7 +59,7 @@ class PlansKnown:
             self._facts.move_to_end(mark)
             return found
         facts = PlanFacts(runs_templates=runs_templates(plan))
-        if mark is None or facts.runs_templates or plan.schedule is not None:
+        if mark is None or facts.runs_templates or plan.schedule or plan.schedules:
             return facts
         self._facts[mark] = facts
         if len(self._facts) > PLANS_KEPT:

@@ -171,9 +171,12 @@ class RunPlanner:
         triaged = decided.replace(**spent, record=record)
         if planned.decision is triage.Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
-            name = f"request:{number + 1}"
-            question = e.QuestionAsked(question=name, text=planned.answer, kind="request")
-            await journal.append(triaged, question, values=exchanges)
+            texts = enumerate(planned.questions or (planned.answer,), start=number + 1)
+            asked = [
+                e.QuestionAsked(question=f"request:{place}", text=text, kind="request")
+                for place, text in texts
+            ]
+            await journal.append(triaged, *asked, values=exchanges)
             return
         made = e.ReportMade(result=content_hash(planned.answer))
         ending = e.RunFinished(status="answered", reason=planned.reason)

@@ -228,7 +228,9 @@ class PlanReviser:
             why = flaw or ("" if cause.kind == "iteration" else Sentence("end.nothing_new"))
             return _end(why and joined([cause.text, why]))
         # The goal is the person's; a new plan does not change it.
-        plan = kept.plan.replace(goal=run.plan.goal, schedule=run.plan.schedule)
+        before = run.plan
+        own = {name: each for name, each in before.schedules.items() if name in kept.plan.by_id}
+        plan = kept.plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
         planned = replace(planned, plan=plan, problems=tuple(problems))
         found = await self._uncovered(journal, plan)
         if read_texts and self.limits.tool_texts != "trust":

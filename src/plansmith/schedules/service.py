@@ -33,6 +33,7 @@ from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.firing import Firing
+from plansmith.schedules.parts import refuse_parts, schedule_parts
 from plansmith.schedules.scope import reasons_attended
 from plansmith.templates.book import TemplateBook
 
@@ -126,6 +127,10 @@ class Schedules:
             await self._runs.set_aside(run, reason=reason, by=by)
         return schedule
 
+    async def create_each(self, run: str, *, approve: str, by: e.Who = "") -> list[Schedule]:
+        """Creates a schedule for each time in a run's plan; what runs once stays in the run."""
+        return await schedule_parts(run, approve=approve, by=by, schedules=self, runs=self._runs)
+
     async def _source(self, run: str) -> Run:
         """Returns a run of this folder; refuses one whose plan misses something asked for."""
         source = await self._runs.journals.get(run)
@@ -134,13 +139,13 @@ class Schedules:
         return source
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
+        refuse_parts(fields["plan"])
         if fields["timing"] is None:
             raise Misconfigured("the schedule has no times", hint="give a timing, such as daily_at")
-        if self._runs.journals.team is not None:
+        team = self._runs.journals.team
+        if team is not None:
             hint = "run it yourself: schedules cannot set up a team"
-            raise Refused(
-                f"the {self._runs.journals.team.name} team cannot be scheduled", hint=hint
-            )
+            raise Refused(f"the {team.name} team cannot be scheduled", hint=hint)
         now = self._runs.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
         own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
@@ -373,12 +378,8 @@ class Schedules:
     async def _until_next(self) -> float:
         """Returns the seconds until something is due."""
         now = self._runs.clock.now()
-        schedules = await self.all()
-        active = [
-            each
-            for each in schedules
-            if not each.paused and self._runs.journals.is_here(each.folder)
-        ]
+        is_here = self._runs.journals.is_here
+        active = [each for each in await self.all() if not each.paused and is_here(each.folder)]
         coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - now).total_seconds(), 0.01) if first else LOOK_S

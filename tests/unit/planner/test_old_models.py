@@ -14,8 +14,8 @@ from plansmith import Plansmith, tool
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.wrappers import LimitedModel, RetryingModel, TimedModel
 from plansmith.compat.openmanus.tokens import CountingModel
+from plansmith.compat.valuecell import SuperAgent
 from plansmith.compat.valuecell.models import UserInput
-from plansmith.compat.valuecell.orchestrator import SuperAgent
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus

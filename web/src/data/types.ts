@@ -54,6 +54,7 @@ export interface Plan {
   enough_context?: boolean;
   degraded?: string;
   schedule?: JsonObject;
+  schedules?: Record<string, JsonObject>;
 }
 
 export interface Problem {

@@ -8,15 +8,19 @@ from typing import Final
 from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.dialects.valuecell import GUIDANCE
+from plansmith.plan import events as e
+from plansmith.plan.data import content_hash
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run
 from plansmith.plan.steps import AskStep
-from plansmith.plan.timing import Timing
+from plansmith.planner.context.locales import locale_of
+from plansmith.planner.recurrence import recurrence
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import Message
+from plansmith.runs.journals import run_created
 from plansmith.text import HAN
 
 MOST_WORDS: Final = 10
@@ -38,6 +42,15 @@ def is_confirmed(text: str) -> bool:
     return bool(_CONFIRMED.search(text)) and not _DENIED.search(text)
 
 
+def handed_over(enriched: str, said: str) -> str:
+    """Returns the request that the planner gets; only the person's own words confirm anything."""
+    if not enriched or (is_confirmed(enriched) and not is_confirmed(said)):
+        return said
+    if is_confirmed(said) and not is_confirmed(enriched):
+        return f"{enriched}\n\n{said}"
+    return enriched
+
+
 def asked_in(plan: Plan) -> str:
     """Returns what the planning model wants to know first; empty if nothing."""
     asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
@@ -46,17 +59,40 @@ def asked_in(plan: Plan) -> str:
 
 def guidance_in(plan: Plan, text: str) -> str:
     """Returns what the person must answer before the plan runs; empty if nothing."""
-    asked = asked_in(plan)
-    return asked or (schedule_guidance(plan, plan.schedule, text) if plan.schedule else "")
+    return asked_in(plan) or schedule_guidance(plan, text)
 
 
-def schedule_guidance(plan: Plan, timing: Timing, text: str) -> str:
-    """Returns what the person must confirm before a plan is repeated; empty if nothing."""
+def schedule_guidance(plan: Plan, text: str) -> str:
+    """Returns what the person must say or confirm about when it is repeated; empty if nothing."""
+    chinese, times = plan.locale.startswith("zh"), times_of(plan)
+    if not times:
+        return _unclear_time(text, chinese=chinese)
     if is_confirmed(text):
         return ""
-    if plan.locale.startswith("zh"):
-        return f"请确认该定时任务：{timing}。回复“确认”后才会创建。"
-    return f"Please confirm the schedule: {timing}. It is created after you confirm it."
+    if chinese:
+        return f"请确认该定时任务：{times}。回复“确认”后才会创建。"
+    return f"Please confirm the schedule: {times}. It is created after you confirm it."
+
+
+def times_of(plan: Plan) -> str:
+    """Returns when the tasks of a plan are repeated, each by its title if they differ."""
+    if plan.schedule is not None and not plan.schedules:
+        return str(plan.schedule)
+    titles = {step.id: step.title or step.id for step in plan.steps}
+    return "; ".join(f"{titles.get(name, name)} {each}" for name, each in plan.schedules.items())
+
+
+def _unclear_time(text: str, *, chinese: bool) -> str:
+    """Asks for a time that the person named and nobody can read; such a task never runs once."""
+    found = recurrence(text)
+    if found is None or not found.flaw:
+        return ""
+    if chinese:
+        return (
+            f"请说明该任务何时运行，例如“每天 09:30”或“每 60 分钟”：{found.words}（{found.flaw}）。"
+        )
+    how = "such as daily at 09:30, or every 60 minutes"
+    return f"When should it run, {how}? “{found.words}” cannot be read: {found.flaw}."
 
 
 def short_title(title: str) -> str:
@@ -79,11 +115,12 @@ def is_asked(run: Run) -> bool:
 
 
 class Conversations:
-    """Creates runs that belong to a conversation."""
+    """Creates and finds the runs that belong to a conversation, also those of other processes."""
 
     def __init__(self, smith: Plansmith) -> None:
-        self._smith = smith
-        self._runs: dict[str, list[str]] | None = None
+        self.smith = smith
+        self._runs: dict[str, list[str]] = {}
+        self._seen: set[str] = set()
 
     async def plan(self, user_input: UserInput, thread_id: str) -> Run:
         """Creates a run and lets the model plan the request."""
@@ -93,32 +130,52 @@ class Conversations:
             history=await self.history(place.id),
             dialect=_DIALECT,
         )
-        journal = await self._smith.runs.create(
+        journal = await self.smith.runs.create(
             wanted.text, options=wanted.options(), origin=place, by=place.user
         )
-        await self._remember(place.id, journal.id)
-        await self._smith.runs.planner.plan(journal, wanted)
-        return await self._smith.runs.journals.whole(journal)
+        await self.smith.runs.planner.plan(journal, wanted)
+        return await self.smith.runs.journals.whole(journal)
 
-    async def hand_over(self, plan: Plan, user_input: UserInput, thread_id: str) -> Run:
-        """Creates a run for the agent that the request names, without a model."""
+    async def keep(
+        self, plan: Plan, user_input: UserInput, thread_id: str, *, checked: bool = True
+    ) -> Run:
+        """Creates a run for a plan that is there already, such as one for a named agent."""
         place = _place(user_input, thread_id)
-        # Not checked: the named agent may be one that planners must not choose.
-        journal = await self._smith.runs.create(
-            user_input.query, plan=plan, checked=False, origin=place, by=place.user
+        journal = await self.smith.runs.create(
+            user_input.query, plan=plan, checked=checked, origin=place, by=place.user
         )
-        await self._remember(place.id, journal.id)
-        return await self._smith.runs.journals.whole(journal)
+        return await self.smith.runs.journals.whole(journal)
+
+    async def answered(self, user_input: UserInput, answer: str, reason: str) -> None:
+        """Keeps what the super agent has answered, as a run that needed no plan."""
+        place = _place(user_input, "")
+        created = run_created(user_input.query, locale=locale_of(user_input.query), origin=place)
+        await self.smith.runs.journals.new().append(
+            (created, e.actor(place.user)),
+            e.Triaged(decision="answer", reason=reason),
+            e.ReportMade(result=content_hash(answer)),
+            e.RunFinished(status="answered", reason=reason),
+            values=[answer],
+        )
 
     async def open_runs(self) -> list[Run]:
         """Returns the runs that wait for an answer about the request itself."""
-        return [run for run in await self._smith.runs() if is_asked(run) and place_of(run)]
+        return [run for run in await self.smith.runs() if is_asked(run) and place_of(run)]
+
+    async def waiting(self, conversation_id: str) -> Run | None:
+        """Returns the run of a conversation whose question the next message answers, if any."""
+        here = set(await self._of(conversation_id))
+        for run_id in reversed(await self.smith.store.open_runs()):
+            run = await self.smith.get(run_id) if run_id in here else None
+            if run is not None and run.questions and isinstance(next_move(run), AwaitAnswer):
+                return run
+        return None
 
     async def history(self, conversation_id: str) -> tuple[Message, ...]:
         """Returns the earlier requests and answers of a conversation."""
         messages: list[Message] = []
-        for run_id in (await self._known()).get(conversation_id, [])[-_MOST:]:
-            run = await self._smith.get(run_id)
+        for run_id in (await self._of(conversation_id))[-_MOST:]:
+            run = await self.smith.get(run_id)
             messages.append(Message("user", run.request))
             guidance = guidance_in(run.plan, run.request) if run.plan else ""
             answer = guidance or run.report or (run.plan.thought if run.plan else "") or run.reason
@@ -126,19 +183,18 @@ class Conversations:
                 messages.append(Message("assistant", answer))
         return tuple(messages)
 
-    async def _known(self) -> dict[str, list[str]]:
-        if self._runs is None:
-            self._runs = {}
-            for run in await self._smith.runs():
-                place = place_of(run)
-                if place is not None:
-                    self._runs.setdefault(place.id, []).append(run.id)
-        return self._runs
-
-    async def _remember(self, conversation_id: str, run_id: str) -> None:
-        runs = (await self._known()).setdefault(conversation_id, [])
-        if run_id not in runs:
-            runs.append(run_id)
+    async def _of(self, conversation_id: str) -> list[str]:
+        """Returns the runs of a conversation, oldest first; reads only those that are new."""
+        for run_id in await self.smith.store.runs():
+            if run_id in self._seen:
+                continue
+            events = await self.smith.store.events(run_id)
+            created = events[0].body if events else None
+            if isinstance(created, e.RunCreated):
+                self._seen.add(run_id)
+                if created.origin.kind == "conversation":
+                    self._runs.setdefault(created.origin.id, []).append(run_id)
+        return self._runs.get(conversation_id, [])
 
 
 def _place(user_input: UserInput, thread_id: str) -> Origin:

@@ -1,21 +1,21 @@
-"""ValueCell's data: requests, tasks, schedules, plans, triage decisions and agent cards."""
+"""ValueCell's data: requests, tasks, schedules, plans and triage decisions."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from plansmith.app import Plansmith
-from plansmith.plan.capability import AgentSpec
+from plansmith.errors import Misconfigured
 from plansmith.plan.timing import Timing, make_timing, next_fires
 
+_CLOCK: Final = re.compile(r"\s*(\d{1,2})\s*:\s*(\d{1,2})\s*")
 # In ValueCell a name that is not given is None.
 Named = Annotated[str, BeforeValidator(lambda name: "" if name is None else name)]
-NOT_FOUND = "The requested agent could not be found or is not available."
 
 
 def _now() -> datetime:
@@ -44,23 +44,31 @@ FINISHED: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus
 
 
 class ScheduleConfig(BaseModel):
-    """When a recurring task runs: every so many minutes, or daily at a time."""
+    """When a recurring task runs: every so many minutes, or daily at a time.
+
+    Any values can be held; `is_valid` says whether they are a schedule. What is none is never run.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    interval_minutes: int | None = Field(default=None, ge=1)
-    daily_time: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    interval_minutes: int | None = None
+    daily_time: str | None = None
     timezone: str = "UTC"
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if (self.interval_minutes is None) == (self.daily_time is None):
-            raise ValueError("give either interval_minutes or daily_time, such as 09:30")
-        return self
+    def is_valid(self) -> bool:
+        """Whether a task can run so: exactly one way is given, and it can be computed."""
+        try:
+            self.timing()
+        except Misconfigured:
+            return False
+        return True
 
     def timing(self) -> Timing:
-        """Returns the same as a timing of Plansmith."""
-        way = {"every_minutes": self.interval_minutes, "daily_at": self.daily_time}
+        """Returns the same as a timing of Plansmith; raises `Misconfigured` if it is none."""
+        at = self.daily_time
+        clock = _CLOCK.fullmatch(at) if at is not None else None
+        daily = f"{int(clock[1]):02}:{int(clock[2]):02}" if clock else at
+        way = {"every_minutes": self.interval_minutes, "daily_at": daily}
         given = {name: value for name, value in way.items() if value is not None}
         return make_timing(**given, timezone=self.timezone)
 
@@ -82,7 +90,11 @@ def calculate_next_execution_delay(
     """Returns the seconds until a task runs next; None if it never does."""
     if schedule_config is None:
         return None
-    after = now or _now()
+    if schedule_config.interval_minutes:  # before a daily time, if there are both
+        schedule_config = schedule_config.model_copy(update={"daily_time": None})
+    if not schedule_config.is_valid():
+        return None
+    after = now or datetime.now().astimezone()
     fires = next_fires(schedule_config.timing(), after=after)
     return (fires[0] - after).total_seconds() if fires else None
 
@@ -91,6 +103,7 @@ class Task(BaseModel):
     """One request to one agent; its methods return whether they were possible."""
 
     task_id: str = Field(default_factory=lambda: f"task-{uuid4()}")
+    remote_task_ids: list[str] = []
     title: str = ""
     query: str
     conversation_id: str
@@ -148,6 +161,14 @@ class Task(BaseModel):
     def is_waiting_input(self) -> bool:
         """Returns whether the task waits for the person."""
         return self.status is TaskStatus.WAITING_INPUT
+
+    def is_scheduled(self) -> bool:
+        """Returns whether the task is repeated, at times that can be computed."""
+        config = self.schedule_config
+        return self.pattern is TaskPattern.RECURRING and config is not None and config.is_valid()
+
+    # The names of earlier releases of ValueCell.
+    start_task, complete_task, fail_task, cancel_task = start, complete, fail, cancel
 
 
 class ExecutionPlan(BaseModel):
@@ -240,49 +261,3 @@ class Response(BaseModel):
     thread_id: str = ""
     task_id: str = ""
     content: str = ""
-
-
-class RemoteConnections:
-    """The available agents; without a Plansmith, those in this machine's settings."""
-
-    def __init__(self, smith: Plansmith | None = None) -> None:
-        self.smith = smith or Plansmith.from_settings()
-
-    def get_agent_card(self, agent_name: str) -> AgentSpec | None:
-        """Returns the card of an enabled agent."""
-        return self.get_all_agent_cards().get(agent_name)
-
-    def get_all_agent_cards(self) -> dict[str, AgentSpec]:
-        """Returns the cards of all enabled agents."""
-        return {card.name: card for card in self.smith.runs.intake.agents() if card.enabled}
-
-    def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
-        """Returns the cards a planner may use: neither hidden nor passthrough."""
-        return {
-            name: card
-            for name, card in self.get_all_agent_cards().items()
-            if not card.hidden and not card.passthrough
-        }
-
-    def is_planner_passthrough(self, agent_name: str) -> bool:
-        """Returns whether an agent takes requests unchanged."""
-        card = self.get_agent_card(agent_name)
-        return card is not None and card.passthrough
-
-    def list_available_agents(self) -> list[str]:
-        """Returns the names of all enabled agents."""
-        return list(self.get_all_agent_cards())
-
-
-def agentcard_to_prompt(card: AgentSpec) -> str:
-    """Returns a card as Markdown: description, skills, examples and tags."""
-    lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
-    if card.skills:
-        lines += ["", "## Available Skills"]
-    for number, skill in enumerate(card.skills, start=1):
-        lines += ["", f"### {number}. {skill.name}", "", f"**Description:** {skill.description}"]
-        if skill.examples:
-            lines += ["", "**Examples:**", *(f"- {example}" for example in skill.examples)]
-        if skill.tags:
-            lines += ["", "**Tags:** " + ", ".join(f"`{tag}`" for tag in skill.tags)]
-    return "\n".join(lines)

@@ -1,34 +1,33 @@
-"""ValueCell's super agent, plan service and orchestrator: turns requests into responses."""
+"""ValueCell's orchestrator: turns requests, and answers to questions, into responses."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
-from plansmith.compat.valuecell.conversations import place_of
+from plansmith.compat.valuecell.connections import RemoteConnections
+from plansmith.compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,
-    RemoteConnections,
     Response,
     SuperAgentDecision,
     SuperAgentOutcome,
     TaskPattern,
     UserInput,
 )
-from plansmith.compat.valuecell.planner import Ask, ExecutionPlanner, UserInputRequest
+from plansmith.compat.valuecell.plan_service import PlanService
+from plansmith.compat.valuecell.planning_agent import Ask
+from plansmith.compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
+from plansmith.compat.valuecell.user_input import UserInputRequest
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
-from plansmith.planner.context.locales import locale_of
-from plansmith.planner.old_models import takes_prompt
-from plansmith.planner.triage import Decision, triage
-from plansmith.ports import ChatModel
 
-UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
 StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
 _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
     (e.StepStarted, "task_started"),
@@ -37,233 +36,226 @@ _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
     (e.StepFailed, "task_failed"),
     (e.StepCancelled, "task_cancelled"),
 )
-Send = Callable[..., None]
+_ASKS: Final = "plan_require_user_input"
+_NOT_YOURS: Final = "The question of this conversation is for another user."
 
 
-class SuperAgent:
-    """Answers simple requests at once and passes the rest to the planner."""
+@dataclass
+class Talk:
+    """What is under way for one message; `done` is always the last response."""
 
-    name = "ValueCellAgent"
+    conversation: str
+    thread: str
+    user: str
+    responses: asyncio.Queue[Response]
 
-    def __init__(self, model: ChatModel | None = None) -> None:
-        self._model = takes_prompt(model) if model else None
+    def send(self, event: str, **more: str) -> None:
+        """Puts a response in line for whoever listens."""
+        self.responses.put_nowait(self.response(event, **more))
 
-    async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
-        """Yields one outcome: an answer, or the request for the planner."""
-        query = user_input.query
-        if self._model is None:
-            yield _handoff(query, UNAVAILABLE)
-            return
-        decided = await triage(query, model=self._model, locale=locale_of(query))
-        if decided.decision is Decision.PLAN:
-            yield _handoff(decided.query, decided.reason)
-        else:
-            yield SuperAgentOutcome(
-                decision=SuperAgentDecision.ANSWER,
-                answer_content=decided.answer,
-                reason=decided.reason,
-            )
+    def response(self, event: str, **more: str) -> Response:
+        """Makes a response of this conversation."""
+        known = {"conversation_id": self.conversation, "thread_id": self.thread}
+        return Response.model_validate({"event": event} | known | more)
 
-
-def _handoff(query: str, reason: str) -> SuperAgentOutcome:
-    return SuperAgentOutcome(
-        decision=SuperAgentDecision.HANDOFF_TO_PLANNER, enriched_query=query, reason=reason
-    )
-
-
-class UserInputRegistry:
-    """The open questions by conversation; the journal stores them too."""
-
-    def __init__(self) -> None:
-        self._pending: dict[str, UserInputRequest] = {}
-
-    def add_request(self, conversation_id: str, request: UserInputRequest) -> None:
-        """Adds a question."""
-        self._pending[conversation_id] = request
-
-    def has_request(self, conversation_id: str) -> bool:
-        """Whether a conversation waits for an answer."""
-        return conversation_id in self._pending
-
-    def get_prompt(self, conversation_id: str) -> str | None:
-        """Returns the open question of a conversation."""
-        request = self._pending.get(conversation_id)
-        return request.prompt if request else None
-
-    def provide_response(self, conversation_id: str, response: str) -> bool:
-        """Answers a question; false if none is open, also for a second answer."""
-        request = self._pending.pop(conversation_id, None)
-        if request is None:
-            return False
-        request.provide_response(response)
-        return True
-
-    def clear(self, conversation_id: str) -> None:
-        """Removes a question here; it stays open in the journal."""
-        self._pending.pop(conversation_id, None)
-
-
-class PlanService:
-    """Plans in the background, and passes questions and answers on."""
-
-    def __init__(
-        self,
-        agent_connections: RemoteConnections,
-        execution_planner: ExecutionPlanner | None = None,
-        user_input_registry: UserInputRegistry | None = None,
-    ) -> None:
-        self._planner = execution_planner or ExecutionPlanner(agent_connections)
-        self._registry = user_input_registry or UserInputRegistry()
-
-    @property
-    def planner(self) -> ExecutionPlanner:
-        """The planner that is used."""
-        return self._planner
-
-    def register_user_input(self, conversation_id: str, request: UserInputRequest) -> None:
-        """Adds a question of a conversation."""
-        self._registry.add_request(conversation_id, request)
-
-    def has_pending_request(self, conversation_id: str) -> bool:
-        """Whether a conversation waits for an answer."""
-        return self._registry.has_request(conversation_id)
-
-    def get_request_prompt(self, conversation_id: str) -> str | None:
-        """Returns the open question of a conversation."""
-        return self._registry.get_prompt(conversation_id)
-
-    def provide_user_response(self, conversation_id: str, response: str) -> bool:
-        """Answers the question of a conversation; false if there is none."""
-        return self._registry.provide_response(conversation_id, response)
-
-    def clear_pending_request(self, conversation_id: str) -> None:
-        """Removes the question of a conversation."""
-        self._registry.clear(conversation_id)
-
-    def start_planning_task(
-        self, user_input: UserInput, thread_id: str, callback: Ask | None = None
-    ) -> asyncio.Task[ExecutionPlan]:
-        """Plans in the background; without a callback, questions stay in the registry."""
-        asked = self._asker(user_input.meta.conversation_id, callback)
-        return asyncio.create_task(self._planner.create_plan(user_input, asked, thread_id))
-
-    async def resume(self) -> dict[str, asyncio.Task[ExecutionPlan]]:
-        """Continues waiting plans after a restart; returns the tasks by conversation."""
-        found: dict[str, asyncio.Task[ExecutionPlan]] = {}
-        for run in await self._planner.conversations.open_runs():
-            place = place_of(run)
-            if place is not None:
-                found[place.id] = asyncio.create_task(self._go_on(run, self._asker(place.id)))
-        # Lets every task register its question, so that it can be answered.
-        await asyncio.sleep(0)
-        return found
-
-    async def _go_on(self, run: Run, ask: Ask) -> ExecutionPlan:
-        return await self._planner.plan_of(await self._planner.asked(run, ask))
-
-    def _asker(self, conversation_id: str, callback: Ask | None = None) -> Ask:
-        async def ask(request: UserInputRequest) -> None:
-            self._registry.add_request(conversation_id, request)
-            if callback is not None:
-                await callback(request)
-
-        return ask
+    def forget(self) -> None:
+        """Drops what nobody has listened to."""
+        while not self.responses.empty():
+            self.responses.get_nowait()
 
 
 class AgentOrchestrator:
-    """Handles a client's requests; planning and runs continue if the client disconnects."""
+    """Handles a client's messages; planning and runs continue if the client disconnects.
 
-    def __init__(self, plan_service: PlanService, super_agent: SuperAgent | None = None) -> None:
-        self.plan_service = plan_service
-        self.super_agent = super_agent
-        self._smith = plan_service.planner.agent_connections.smith
-        self._working: set[asyncio.Task[None]] = set()
+    A message to a conversation with an open question is the answer to it, also after a restart.
+    """
+
+    def __init__(
+        self,
+        plan_service: PlanService | None = None,
+        super_agent: AnySuperAgent | None = None,
+        *,
+        super_agent_service: SuperAgentService | None = None,
+    ) -> None:
+        self.plan_service = plan_service or PlanService(RemoteConnections())
+        service = super_agent_service or (SuperAgentService(super_agent) if super_agent else None)
+        self.super_agent_service = service
+        self._conversations = self.plan_service.planner.conversations
+        self._smith = self._conversations.smith
+        agent = service.super_agent if service else None
+        if isinstance(agent, SuperAgent) and agent.conversations is None:
+            agent.conversations = self._conversations
+        self._talks: dict[str, Talk] = {}
+        self._working: dict[asyncio.Task[None], Talk] = {}
+        self._moved = asyncio.Event()
 
     async def process_user_input(
         self, user_input: UserInput, thread_id: str = ""
     ) -> AsyncIterator[Response]:
-        """Yields everything that happens with a request; `done` is always the last."""
-        thread = thread_id or f"thread-{uuid4()}"
-        conversation = user_input.meta.conversation_id
-        responses: asyncio.Queue[Response] = asyncio.Queue()
+        """Yields everything that happens with a message; `done` is always the last.
 
-        def send(event: str, **more: str) -> None:
-            given = {"event": event, "conversation_id": conversation, "thread_id": thread}
-            responses.put_nowait(Response.model_validate(given | more))
-
-        working = asyncio.create_task(self._work(user_input, thread, send))
-        self._working.add(working)
-        working.add_done_callback(self._working.discard)
-        while True:
-            response = await responses.get()
+        It ends at a question that nobody has answered: the next message answers it.
+        """
+        meta, thread = user_input.meta, thread_id or f"thread-{uuid4()}"
+        talk = self._talks.get(meta.conversation_id)
+        pending = self.plan_service.has_pending_request(meta.conversation_id)
+        if talk is None or not pending:
+            talk = Talk(meta.conversation_id, thread, meta.user_id, asyncio.Queue())
+            self._talks[meta.conversation_id] = talk
+            self._start(user_input, talk)
+        elif talk.user != meta.user_id:
+            yield talk.response("system_failed", content=_NOT_YOURS)
+            yield talk.response("done")
+            return
+        else:
+            talk.forget()
+            talk.send("thread_started")
+            self.plan_service.provide_user_response(meta.conversation_id, user_input.query)
+        async for response in self._listened(talk):
             yield response
-            if response.event == "done":
-                await working
+
+    async def _listened(self, talk: Talk) -> AsyncIterator[Response]:
+        """Yields the responses of a message, up to the end or an open question."""
+        while True:
+            response = await talk.responses.get()
+            yield response
+            # Whoever listens may have answered already, before asking for the next response.
+            asks = response.event == _ASKS
+            if asks and self.plan_service.has_pending_request(talk.conversation):
+                yield talk.response("done")
                 return
+            if response.event == "done":
+                return
+
+    def _start(self, user_input: UserInput, talk: Talk) -> None:
+        working = asyncio.create_task(self._work(user_input, talk))
+        self._working[working] = talk
+        working.add_done_callback(self._working.pop)
 
     async def settled(self) -> None:
         """Waits until all requests have ended or wait for a person."""
-        await asyncio.gather(*self._working)
+        asks = self.plan_service.has_pending_request
+        while busy := [task for task, talk in self._working.items() if not asks(talk.conversation)]:
+            self._moved.clear()
+            moved = asyncio.create_task(self._moved.wait())
+            either: set[asyncio.Task[Any]] = {moved, *busy}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            moved.cancel()
 
-    async def _work(self, user_input: UserInput, thread: str, send: Send) -> None:
-        send("conversation_started")
-        send("thread_started")
+    async def _work(self, user_input: UserInput, talk: Talk) -> None:
+        talk.send("conversation_started")
+        talk.send("thread_started")
         try:
-            await self._respond(user_input, thread, send)
+            waiting = await self._conversations.waiting(talk.conversation)
+            if waiting is not None:
+                self.plan_service.take_over(talk.conversation)
+                await self._answer(waiting, user_input, talk)
+            else:
+                await self._respond(user_input, talk)
         except PlansmithError as error:
-            send("system_failed", content=str(error))
+            talk.send("system_failed", content=str(error))
         finally:
-            send("done")
+            talk.send("done")
+            if self._talks.get(talk.conversation) is talk:
+                del self._talks[talk.conversation]
 
-    async def _respond(self, user_input: UserInput, thread: str, send: Send) -> None:
-        if self.super_agent is not None and not user_input.target_agent_name:
-            async for outcome in self.super_agent.run(user_input):
-                if outcome.decision is SuperAgentDecision.ANSWER:
-                    send("message", content=outcome.answer_content or "")
-                    return
-                query = outcome.enriched_query or user_input.query
-                user_input = user_input.model_copy(update={"query": query})
+    async def _respond(self, user_input: UserInput, talk: Talk) -> None:
+        """Answers a request at once, or plans and runs it."""
+        handed = await self._triaged(user_input, talk)
+        if handed is not None:
+            ask = self._asker(talk)
+            plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
+            await self._carry_out(plan, talk)
 
+    def _asker(self, talk: Talk) -> Ask:
         async def ask(request: UserInputRequest) -> None:
-            send("plan_require_user_input", content=request.prompt)
+            talk.send(_ASKS, content=request.prompt)
+            self._moved.set()
 
-        plan = await self.plan_service.start_planning_task(user_input, thread, ask)
-        if plan.guidance_message is not None:
-            send("plan_failed", content=plan.guidance_message)
-        else:
-            await self._execute(plan, send)
+        return ask
 
-    async def _execute(self, plan: ExecutionPlan, send: Send) -> None:
-        """Runs a plan and reports its tasks; says so if a person has to decide."""
-        if any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
-            content = f"approve the plan {await self._hash(plan)} to set up its schedule"
-            send("plan_require_user_input", content=content)
+    async def _triaged(self, user_input: UserInput, talk: Talk) -> UserInput | None:
+        """Returns the request for the planner; None if the super agent has answered it."""
+        service, target = self.super_agent_service, user_input.target_agent_name
+        if service is None or target not in ("", service.name):
+            return user_input
+        async for said in service.run(user_input):
+            if not isinstance(said, SuperAgentOutcome):
+                talk.send("message", content=said)
+            elif said.decision is SuperAgentDecision.ANSWER:
+                talk.send("message", content=said.answer_content or said.reason or "")
+                return None
+            else:
+                query = handed_over(said.enriched_query or "", user_input.query)
+                user_input = user_input.model_copy(update={"query": query})
+        return user_input.model_copy(update={"target_agent_name": ""})
+
+    async def _answer(self, run: Run, user_input: UserInput, talk: Talk) -> None:
+        """Takes a message as the answer to a run's question, and goes on with the run."""
+        place = place_of(run)
+        if place is None or place.user != user_input.meta.user_id:
+            talk.send("system_failed", content=_NOT_YOURS)
             return
-        running = asyncio.ensure_future(self._smith.run(plan.plan_id))
-        async for event in self._events(plan.plan_id, running):
+        planning, name = is_asked(run), next(iter(run.questions))
+        try:
+            run = await self._smith.answer(run.id, name, user_input.query, by=place.user)
+        except PlansmithError as error:  # such as an answer that is none of the options
+            talk.send(_ASKS, content=f"{run.questions[name].text}\n({error})")
+            return
+        if not planning:
+            await self._follow(run.id, talk)
+            return
+        plan = await self.plan_service.go_on(run, talk.conversation, self._asker(talk))
+        await self._carry_out(plan, talk)
+
+    async def _carry_out(self, plan: ExecutionPlan, talk: Talk) -> None:
+        """Runs a plan; says so if a person has to do something first."""
+        if plan.guidance_message is not None:
+            talk.send("plan_failed", content=plan.guidance_message)
+        elif any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
+            made = (await self._smith.get(plan.plan_id)).plan
+            assert made is not None  # noqa: S101 - it has tasks
+            content = f"approve the plan {made.hash} to set up its schedule: {times_of(made)}"
+            talk.send(_ASKS, task_id=plan.plan_id, content=content)
+        else:
+            await self._follow(plan.plan_id, talk)
+
+    async def _follow(self, run_id: str, talk: Talk) -> None:
+        """Executes a run and tells what happens to its tasks, and what it waits for."""
+        after = (await self._smith.store.events(run_id))[-1].number
+        running = asyncio.ensure_future(self._smith.run(run_id))
+        async for event in self._events(run_id, running, after):
             body = event.body
             for kind, name in _KINDS:
                 if isinstance(body, kind):
-                    send(name, task_id=f"{plan.plan_id}/{body.step}", content=_content(body))
+                    talk.send(name, task_id=f"{run_id}/{body.step}", content=_content(body))
         run = await running
         if run.status.over:
-            send("message", content=run.report)
+            talk.send("message", content=run.report)
         else:
-            send("plan_require_user_input", content=_waiting_for(run))
+            talk.send(_ASKS, task_id=run.id, content=_waiting_for(run))
 
-    async def set_up(self, plan: ExecutionPlan, *, approve: str) -> Schedule:
-        """Creates the schedule of a recurring plan with exactly this hash."""
-        return await self._smith.schedules.create(
-            run=plan.plan_id, approve=approve, by=plan.user_id
-        )
+    async def set_up(self, plan: ExecutionPlan | str, *, approve: str) -> Schedule:
+        """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
+        return (await self.set_up_each(plan, approve=approve))[0]
 
-    async def _hash(self, plan: ExecutionPlan) -> str:
-        made = (await self._smith.get(plan.plan_id)).plan
-        return made.hash if made else ""
+    async def set_up_each(self, plan: ExecutionPlan | str, *, approve: str) -> list[Schedule]:
+        """Creates a schedule for each time at which tasks of a plan run, under its hash.
 
-    async def _events(self, run_id: str, running: asyncio.Future[Run]) -> AsyncIterator[e.Event]:
-        """Yields the events of a run until it ends or waits."""
-        after = 0
+        The plan may be given by its id. Tasks that run once stay in the plan's run, approved:
+        `smith.run(plan_id)` runs them.
+        """
+        run = await self._smith.get(plan if isinstance(plan, str) else plan.plan_id)
+        place = place_of(run)
+        schedules, by = self._smith.schedules, place.user if place else ""
+        if run.plan is not None and run.plan.schedules:
+            return await schedules.create_each(run.id, approve=approve, by=by)
+        return [await schedules.create(run=run.id, approve=approve, by=by)]
+
+    async def _events(
+        self, run_id: str, running: asyncio.Future[Run], after: int
+    ) -> AsyncIterator[e.Event]:
+        """Yields the new events of a run until it ends or waits."""
         while True:
             ended = running.done()
             for event in await self._smith.store.events(run_id, after=after):

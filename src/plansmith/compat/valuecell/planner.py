@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from uuid import uuid4
 
+from plansmith.compat.valuecell.connections import (
+    NOT_FOUND,
+    Connections,
+    agentcard_to_prompt,
+    planable,
+    smith_of,
+)
 from plansmith.compat.valuecell.conversations import (
     Conversations,
     asked_in,
@@ -12,62 +19,61 @@ from plansmith.compat.valuecell.conversations import (
     is_asked,
     place_of,
     short_title,
+    times_of,
 )
 from plansmith.compat.valuecell.models import (
-    NOT_FOUND,
     ExecutionPlan,
-    RemoteConnections,
     ScheduleConfig,
     Task,
     TaskPattern,
     TaskStatus,
     UserInput,
-    agentcard_to_prompt,
 )
+from plansmith.compat.valuecell.planning_agent import (
+    UNKNOWN_MODEL,
+    Ask,
+    PlanningAgent,
+    ask_agent,
+    model_name,
+    read_response,
+)
+from plansmith.compat.valuecell.user_input import UserInputRequest
 from plansmith.dialects.valuecell import STATUSES
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.step_schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.triage import agent_plan
 
-
-class UserInputRequest:
-    """A question to the person, with a way to wait for the answer."""
-
-    def __init__(self, prompt: str) -> None:
-        self.prompt = prompt
-        self.response: str | None = None
-        self.event = asyncio.Event()
-
-    async def wait_for_response(self) -> str:
-        """Waits for the answer and returns it."""
-        await self.event.wait()
-        return self.response or ""
-
-    def provide_response(self, response: str) -> None:
-        """Sets the answer and wakes whoever waits for it."""
-        self.response = response
-        self.event.set()
-
-
-Ask = Callable[[UserInputRequest], Awaitable[None]]
+# A planner that asks more than this will not stop asking.
+_MOST_QUESTIONS: Final = 12
 
 
 class ExecutionPlanner:
-    """Plans with the agents of the connections; connects at the first request."""
+    """Plans with the agents of the connections; connects at the first request.
 
-    def __init__(self, agent_connections: RemoteConnections) -> None:
+    With an `agent` of your own, that one plans; what it returns is checked and kept all the same.
+    """
+
+    def __init__(
+        self, agent_connections: Connections, *, agent: PlanningAgent | None = None
+    ) -> None:
         self.agent_connections = agent_connections
-        self.conversations = Conversations(agent_connections.smith)
+        self.agent = agent
+        self.conversations = Conversations(smith_of(agent_connections))
 
     async def create_plan(
         self, user_input: UserInput, user_input_callback: Ask, thread_id: str
     ) -> ExecutionPlan:
         """Plans a request; passes questions about it to the callback and awaits answers."""
         try:
+            if self.agent is not None:
+                return await self._by_agent(self.agent, user_input, user_input_callback, thread_id)
             refused = self._refusal(user_input.target_agent_name)
             if refused:
                 return self._guidance(user_input, refused)
@@ -79,14 +85,16 @@ class ExecutionPlanner:
 
     async def asked(self, run: Run, ask: Ask) -> Run:
         """Asks every question about the request; returns the run after the answers."""
-        while is_asked(run):
+        for _ in range(_MOST_QUESTIONS):
+            if not is_asked(run):
+                break
             name, question = next(iter(run.questions.items()))
             request = UserInputRequest(question.text)
             await ask(request)
             answer = await request.wait_for_response()
             place = place_of(run)
             user = place.user if place else ""
-            run = await self.agent_connections.smith.answer(run.id, name, answer, by=user)
+            run = await self.conversations.smith.answer(run.id, name, answer, by=user)
         return run
 
     async def plan_of(self, run: Run) -> ExecutionPlan:
@@ -94,7 +102,7 @@ class ExecutionPlanner:
         place = place_of(run) or Origin()
         guidance = await self._no_tasks(run)
         if guidance and not run.status.over:
-            await self.agent_connections.smith.cancel(run.id, by=place.user)
+            await self.conversations.smith.cancel(run.id, by=place.user)
         return ExecutionPlan(
             plan_id=run.id,
             conversation_id=place.id,
@@ -109,7 +117,7 @@ class ExecutionPlanner:
         """Returns why the named agent cannot take the request; empty if it can."""
         if not target or self.agent_connections.get_agent_card(target) is not None:
             return ""
-        known = ", ".join(self.agent_connections.get_planable_agent_cards()) or "none"
+        known = ", ".join(planable(self.agent_connections)) or "none"
         return f"The agent {target!r} is not available. Available agents: {known}."
 
     async def _planned(self, user_input: UserInput, thread_id: str) -> Run:
@@ -117,33 +125,94 @@ class ExecutionPlanner:
         target = user_input.target_agent_name
         if target:
             plan = agent_plan(target, user_input.query, locale_of(user_input.query))
-            return await self.conversations.hand_over(plan, user_input, thread_id)
-        self.agent_connections.smith.runs.planner.need_model()
+            # Not checked: the named agent may be one that planners must not choose.
+            return await self.conversations.keep(plan, user_input, thread_id, checked=False)
+        self.conversations.smith.runs.planner.need_model()
         return await self.conversations.plan(user_input, thread_id)
+
+    async def _by_agent(
+        self, agent: PlanningAgent, user_input: UserInput, ask: Ask, thread_id: str
+    ) -> ExecutionPlan:
+        """Lets an agent of the program plan, and keeps its plan like any other."""
+        try:
+            content = await ask_agent(agent, user_input, ask)
+        except Exception as error:  # noqa: BLE001 - whatever it raises is told as guidance
+            return self._guidance(user_input, f"Planner failed: {error}")
+        found, model = read_response(content), model_name(agent)
+        if found is None:
+            return self._guidance(user_input, _malformed(str(content), model))
+        if found.plan is None or has_errors(list(found.problems)):
+            return self._guidance(user_input, _rejected(found.problems, model))
+        known = planable(self.agent_connections)
+        steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
+        missing = sorted({step.agent for step in steps} - known.keys())
+        if missing:
+            return self._guidance(user_input, _unsupported(", ".join(missing), model))
+        plan = found.plan.replace(locale=locale_of(user_input.query), goal=user_input.query)
+        # Checked against the cards above: foreign connections are not known to Plansmith.
+        return await self.plan_of(
+            await self.conversations.keep(plan, user_input, thread_id, checked=False)
+        )
 
     async def _no_tasks(self, run: Run) -> str:
         """Returns why a run has no tasks to run; empty if it has."""
         plan = run.plan
+        if run.questions and is_asked(run):
+            return "Planner keeps asking: " + next(iter(run.questions.values())).text
         if plan is None and run.status is not RunStatus.FAILED:
             return run.report or run.reason or "Planner gave no plan."
         if plan is None or plan.degraded:
-            return _failure(run)
-        if plan.schedule is not None and not asked_in(plan):
+            return _failure(run, self._model())
+        if not asked_in(plan):
             try:
-                await self.agent_connections.smith.schedules.require_unattended(plan)
+                await self._require_unattended(plan)
             except Refused as refused:
                 return str(refused)
-        return guidance_in(plan, run.request)
+        # A named agent gets the words as they are, also those that say when.
+        place = place_of(run)
+        named = place is not None and not place.handed_over and not times_of(plan)
+        return asked_in(plan) if named else guidance_in(plan, run.request)
+
+    async def _require_unattended(self, plan: Plan) -> None:
+        for part in parts(plan):
+            if part.timing is not None:
+                await self.conversations.smith.schedules.require_unattended(part.plan)
+
+    def _model(self) -> str:
+        model = self.conversations.smith.runs.planner.model
+        return model.name if model else UNKNOWN_MODEL
 
     def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
-        smith = self.agent_connections.smith
+        journals = self.conversations.smith.runs.journals
         return ExecutionPlan(
-            plan_id=smith.runs.journals.new().id,
+            plan_id=journals.new().id,
             conversation_id=user_input.meta.conversation_id,
             user_id=user_input.meta.user_id,
             orig_query=user_input.query,
-            created_at=smith.runs.journals.clock.now().isoformat(),
+            created_at=journals.clock.now().isoformat(),
             guidance_message=message,
+        )
+
+    def _create_task(
+        self,
+        task_brief: Any,
+        user_id: str,
+        conversation_id: str | None = None,
+        thread_id: str | None = None,
+        handoff_from_super_agent: bool = False,  # noqa: FBT001, FBT002 - as in ValueCell
+    ) -> Task:
+        """Makes a task of a brief; one that was handed over gets a conversation of its own."""
+        own = conversation_id if conversation_id and not handoff_from_super_agent else ""
+        return Task(
+            title=task_brief.title,
+            query=task_brief.query,
+            conversation_id=own or f"conv-{uuid4()}",
+            thread_id=thread_id or f"thread-{uuid4()}",
+            user_id=user_id,
+            agent_name=task_brief.agent_name,
+            pattern=task_brief.pattern,
+            schedule_config=task_brief.schedule_config,
+            handoff_from_super_agent=handoff_from_super_agent,
         )
 
     def tool_get_agent_description(self, agent_name: str) -> str:
@@ -155,37 +224,62 @@ class ExecutionPlanner:
         """Returns the cards of all agents that plans may use, as Markdown."""
         return "\n".join(
             f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
-            for name, card in self.agent_connections.get_planable_agent_cards().items()
+            for name, card in planable(self.agent_connections).items()
         )
 
 
-def _failure(run: Run) -> str:
+def _failure(run: Run, model: str) -> str:
     """Returns guidance on why planning failed."""
     codes = {each.code: each for each in reversed(run.problems)}
     if "PS015" in codes:
         failure = codes["PS015"]
         return f"Planner is unavailable: {failure.message} ({failure.hint})"
     if "PS001" in codes:
-        return f"Planner produced a malformed response: {codes['PS001'].message}"
-    missing = [each for each in run.problems if each.code == "PS102"]
-    if missing:
-        names = "; ".join(dict.fromkeys(each.message for each in missing))
-        return f"The plan was rejected, since it names agents that are not available: {names}"
+        return _malformed(codes["PS001"].message, model)
     why = run.plan.degraded if run.plan is not None else run.reason
-    return f"The plan was rejected: {why}"
+    return _rejected(run.problems, model) or f"The plan was rejected: {why}"
+
+
+def _rejected(problems: tuple[Problem, ...], model: str) -> str:
+    """Returns guidance on what is wrong with a plan; empty if it does not say so."""
+    missing = [each for each in problems if each.code == "PS102"]
+    if missing:
+        return _unsupported("; ".join(dict.fromkeys(each.message for each in missing)), model)
+    flaws = [each for each in problems if each.severity == "error"]
+    times = [each for each in flaws if each.path[:1] in _TIMES]
+    if times:
+        return f"When should it run? {times[0].message} ({times[0].hint})"
+    return f"The plan was rejected: {flaws[0].message} ({flaws[0].hint})" if flaws else ""
+
+
+_TIMES: Final = (("schedule_config",), ("schedule",), ("schedules",))
+
+
+def _malformed(what: str, model: str) -> str:
+    return (
+        f"Planner produced a malformed response: {what}. "
+        f"The model {model} may be too small for this, or not made for JSON."
+    )
+
+
+def _unsupported(what: str, model: str) -> str:
+    return (
+        f"The plan was rejected, since it names unsupported agents that are not available: {what}. "
+        f"The model {model} may have made them up."
+    )
 
 
 def tasks_of(run: Run, place: Origin) -> list[Task]:
     """Returns the tasks of a run; a handed-over task has its own conversation."""
     assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
-    config = ScheduleConfig.of(run.plan.schedule)
     tasks: list[Task] = []
     for step in run.plan.steps:
         if not isinstance(step, AgentStep):
             continue
+        timing = timing_of(run.plan, step.id)
         state = run.steps.get(step.id, StepState())
         created = run.created_at or state.started_at
-        known = {"created_at": created, "updated_at": state.finished_at or created}
+        known: dict[str, Any] = {"created_at": created, "updated_at": state.finished_at or created}
         tasks.append(
             Task(
                 task_id=f"{run.id}/{step.id}",
@@ -196,8 +290,8 @@ def tasks_of(run: Run, place: Origin) -> list[Task]:
                 user_id=place.user,
                 agent_name=step.agent,
                 status=TaskStatus(STATUSES[state.status]),
-                pattern=TaskPattern.RECURRING if config else TaskPattern.ONCE,
-                schedule_config=config,
+                pattern=TaskPattern.RECURRING if timing else TaskPattern.ONCE,
+                schedule_config=ScheduleConfig.of(timing),
                 handoff_from_super_agent=place.handed_over,
                 started_at=state.started_at,
                 completed_at=state.finished_at,

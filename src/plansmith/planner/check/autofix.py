@@ -13,6 +13,7 @@ from plansmith.plan.plan import MAX_STEPS, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
 from plansmith.planner.check.arguments import short_json
 from plansmith.planner.check.certain_errors import CertainError, certain_errors, under
@@ -72,7 +73,7 @@ class _Fixer:
         self.tools = tools
         self.agents = agents
         self.ask_for_missing = ask_for_missing
-        self.scheduled = plan.schedule is not None
+        self.scheduled = {step.id for step in plan.steps if timing_of(plan, step.id) is not None}
         self.chinese = plan.locale.lower().startswith("zh")
         self.notes: list[Problem] = []
         self.questions: list[AskStep] = []
@@ -101,7 +102,7 @@ class _Fixer:
 
     def _agent(self, step: AgentStep) -> AgentStep:
         named = self._named(step, "agent", step.agent, self.agents) if self.agents.known else step
-        bare = without_recurrence(step.task) if self.scheduled else step.task
+        bare = without_recurrence(step.task) if step.id in self.scheduled else step.task
         if bare == step.task:
             return named
         self._note("PS013", Sentence("ps.schedule_words"), step, ("task",))

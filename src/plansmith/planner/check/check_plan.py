@@ -14,6 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import apart
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
     AgentStep,
@@ -23,7 +24,7 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.plan.timing import check_timing
+from plansmith.plan.timing import Timing, check_timing
 from plansmith.planner.check.arguments import argument_problems, schema_problems
 from plansmith.planner.check.constraints import Constraint, constraint_problems
 from plansmith.planner.check.flow import Flow
@@ -126,12 +127,20 @@ def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
 
 def _check_schedule(plan: Plan) -> Iterator[Problem]:
     """Reports a schedule that this machine cannot compute; the schedule is not changed."""
-    if plan.schedule is None:
-        return
-    try:
-        check_timing(plan.schedule)
-    except Misconfigured as flaw:
-        yield problem("PS314", flaw.message, hint=flaw.hint, path=("schedule",))
+    times: dict[Path, Timing] = {("schedules", name): each for name, each in plan.schedules.items()}
+    times |= {("schedule",): plan.schedule} if plan.schedule else {}
+    for path, timing in times.items():
+        try:
+            check_timing(timing)
+        except Misconfigured as flaw:
+            yield problem("PS314", flaw.message, hint=flaw.hint, path=path)
+    for name in plan.schedules.keys() - plan.by_id.keys():
+        message, hint = Sentence("ps.schedule_of_none", step=name), Sentence("hint.name_step")
+        yield problem("PS314", message, hint=hint, path=("schedules", name))
+    for step, other in apart(plan):
+        message = Sentence("ps.schedules_apart", step=step, other=other)
+        hint = Sentence("hint.same_schedule")
+        yield problem("PS314", message, hint=hint, step=step, path=("after",))
 
 
 def _all_steps(plan: Plan) -> Iterator[StepFields]:

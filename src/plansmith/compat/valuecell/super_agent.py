@@ -1,0 +1,149 @@
+"""ValueCell's super agent: answers simple requests at once and hands the rest to the planner."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+from plansmith.adapters.clock import SystemClock
+from plansmith.compat.valuecell.conversations import Conversations
+from plansmith.compat.valuecell.models import SuperAgentDecision, SuperAgentOutcome, UserInput
+from plansmith.errors import PlansmithError
+from plansmith.models import model_of
+from plansmith.planner.context.gather import TIME, time_text
+from plansmith.planner.context.history import TITLE, recall
+from plansmith.planner.context.locales import locale_of
+from plansmith.planner.context.token_budget import rough_count
+from plansmith.planner.old_models import takes_prompt
+from plansmith.planner.triage import Decision, triage
+from plansmith.ports import ChatModel, ContextBlock, Message
+
+UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
+_TOKENS: Final = 2000
+_MOST: Final = 20
+Said = str | SuperAgentOutcome
+_S = TypeVar("_S")
+
+
+class Outcomes(Generic[_S]):
+    """What a super agent says: read with `async for`, or awaited for the last of it."""
+
+    def __init__(self, said: AsyncIterator[_S] | Awaitable[_S]) -> None:
+        self._said = said
+
+    async def __aiter__(self) -> AsyncIterator[_S]:
+        """Returns each text and the outcome."""
+        if isinstance(self._said, AsyncIterator):
+            async for each in self._said:
+                yield each
+        else:
+            yield await self._said
+
+    def __await__(self) -> Generator[Any, None, _S]:
+        """Returns the last that was said: the outcome."""
+        return self._last().__await__()
+
+    async def _last(self) -> _S:
+        return [each async for each in self][-1]
+
+
+class AnySuperAgent(Protocol):
+    """A super agent of a program's own; `run` may also return an awaitable, as it once did."""
+
+    @property
+    def name(self) -> str:
+        """The name by which requests address it."""
+        ...
+
+    def run(self, user_input: UserInput, /) -> Any:
+        """Says texts and one outcome."""
+        ...
+
+
+class SuperAgent:
+    """Answers simple requests at once and passes the rest to the planner.
+
+    Without a model it takes the one of the orchestrator's Plansmith; alone, the automatic choice.
+    """
+
+    name: str = "ValueCellAgent"
+
+    def __init__(self, model: ChatModel | str | None = None) -> None:
+        self._given = model
+        self.conversations: Conversations | None = None
+        self._said: dict[str, list[Message]] = {}
+
+    def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+        """Yields one outcome: an answer, or the request for the planner; it can be awaited too."""
+        return cast("AsyncIterator[SuperAgentOutcome]", Outcomes(self._run(user_input)))
+
+    async def _run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+        model, query = self._model(), user_input.query
+        if model is None:
+            yield _handoff(query, UNAVAILABLE)
+            return
+        known = await self._known(user_input.meta.conversation_id)
+        decided = await triage(query, model=model, locale=locale_of(query), known=known)
+        if decided.decision is Decision.PLAN:
+            # Triage takes out the words that say when, and the planner needs them.
+            yield _handoff(query if decided.schedule else decided.query, decided.reason)
+            return
+        await self._remember(user_input, decided.answer, decided.reason)
+        yield SuperAgentOutcome(
+            decision=SuperAgentDecision.ANSWER,
+            answer_content=decided.answer,
+            reason=decided.reason,
+        )
+
+    def _model(self) -> ChatModel | None:
+        given = self._given
+        if given is None and self.conversations is not None:
+            return self.conversations.smith.runs.planner.model
+        try:
+            return takes_prompt(model_of(given))
+        except PlansmithError:
+            return None
+
+    async def _known(self, conversation_id: str) -> list[ContextBlock]:
+        """Returns the conversation so far and the time."""
+        history: Sequence[Message] = self._said.get(conversation_id, ())
+        if self.conversations is not None:
+            history = await self.conversations.history(conversation_id)
+        said = await recall(history, tokens=_TOKENS, count=rough_count)
+        blocks = [ContextBlock(TITLE, said.text)] if said.text else []
+        return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
+
+    async def _remember(self, user_input: UserInput, answer: str, reason: str) -> None:
+        if self.conversations is not None:
+            await self.conversations.answered(user_input, answer, reason)
+            return
+        said = self._said.setdefault(user_input.meta.conversation_id, [])
+        said += [Message("user", user_input.query), Message("assistant", answer)]
+        del said[:-_MOST]
+
+
+def _handoff(query: str, reason: str) -> SuperAgentOutcome:
+    return SuperAgentOutcome(
+        decision=SuperAgentDecision.HANDOFF_TO_PLANNER, enriched_query=query, reason=reason
+    )
+
+
+class SuperAgentService:
+    """A super agent as a service: yours, or one with the automatic choice of a model."""
+
+    def __init__(self, super_agent: AnySuperAgent | None = None) -> None:
+        self.super_agent = super_agent or SuperAgent()
+
+    @property
+    def name(self) -> str:
+        """The name by which requests address the super agent."""
+        return self.super_agent.name
+
+    def run(self, user_input: UserInput) -> AsyncIterator[Said]:
+        """Yields what the super agent says; it can be awaited too."""
+        said = self.super_agent.run(user_input)
+        return cast("AsyncIterator[Said]", Outcomes(_iterated(said)))
+
+
+def _iterated(said: Any) -> AsyncIterator[Said] | Awaitable[Said]:
+    return cast("AsyncIterator[Said]", said.__aiter__()) if hasattr(said, "__aiter__") else said

@@ -1,0 +1,94 @@
+"""Schedules the parts of one plan that run at different times, under one approval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plansmith.engine.requested import refuse_missing
+from plansmith.errors import Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.refs import pieces
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import Part, parts
+from plansmith.plan.steps import AgentStep
+
+if TYPE_CHECKING:
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.schedules import Schedule
+    from plansmith.runs.service import RunService
+    from plansmith.schedules.service import Schedules
+
+
+def refuse_parts(plan: Plan | None) -> None:
+    """Refuses one schedule for a plan whose steps run at different times."""
+    if plan is not None and plan.schedules:
+        hint = "use create_each, which makes a schedule for each"
+        raise Refused("the steps of this plan run at different times", hint=hint)
+
+
+async def schedule_parts(
+    run_id: str, *, approve: str, by: e.Who, schedules: Schedules, runs: RunService
+) -> list[Schedule]:
+    """Creates one schedule for each time in a run's plan; what runs once stays in the run.
+
+    The approval of the whole plan's hash covers its parts and nothing else. Called again after a
+    crash, it creates only what is missing.
+    """
+    source = await runs.journals.get(run_id)
+    runs.journals.require_here(f"run {run_id}", source.folder)
+    refuse_missing(source.problems)
+    plan = _approved(source, approve, by)
+    timed = [part for part in parts(plan) if part.timing is not None]
+    for part in timed:
+        await schedules.require_unattended(part.plan)
+    made = [await _scheduled(part, source, by=by, schedules=schedules) for part in timed]
+    once = [part.plan for part in parts(plan) if part.timing is None]
+    if once:
+        await _keep(run_id, once[0], by=by, runs=runs)
+    else:
+        reason = Sentence("end.as_schedule", schedule=", ".join(each.name for each in made))
+        await runs.set_aside(run_id, reason=reason, by=by)
+    return made
+
+
+def _approved(source: Run, approve: str, by: e.Who) -> Plan:
+    """Returns the plan of a run, if a person approves exactly this plan."""
+    plan = source.plan
+    if e.actor(by).kind != "person":
+        raise Refused(f"a {e.actor(by).kind} cannot approve a schedule")
+    if plan is None or source.status.over:
+        raise Refused(f"run {source.id} has no plan to schedule: it is {source.status}")
+    if all(part.timing is None for part in parts(plan)):
+        raise Refused(f"no step of run {source.id} is to be repeated", hint="run it")
+    if approve != plan.hash:
+        hint = f"review it and approve its hash: {plan.hash}"
+        raise StaleDecision("this is not the hash of the plan", hint=hint)
+    return plan
+
+
+async def _scheduled(part: Part, source: Run, *, by: e.Who, schedules: Schedules) -> Schedule:
+    """Returns the schedule of a part; the one that an interrupted call has created, if any."""
+    for each in await schedules.all():
+        same = each.plan is not None and each.plan.hash == part.plan.hash
+        if same and source.created_at is not None and each.created >= source.created_at:
+            return each
+    return await schedules.create(
+        timing=part.timing,
+        plan=part.plan,
+        approve=part.plan.hash,
+        request=_about(part.plan) or source.request,
+        by=by,
+    )
+
+
+def _about(plan: Plan) -> str:
+    tasks = [step.title or step.task for step in plan.steps if isinstance(step, AgentStep)]
+    return "; ".join("".join(map(str, pieces(task))) for task in tasks)
+
+
+async def _keep(run_id: str, once: Plan, *, by: e.Who, runs: RunService) -> None:
+    """Leaves in a run what runs once: the person who approved the whole has approved it too."""
+    run = await runs.editing.edit(run_id, once, by=by)
+    if run.phase is RunStatus.REVIEWING and run.plan is not None:
+        await runs.decide(run_id, approve=run.plan.hash, by=by)
