@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from plansmith.adapters.tools import builtin, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
     from plansmith.dialects import tools as tool_lists
+    from plansmith.plan import run_options
     from plansmith.plan.capability import ToolSpec
+    from plansmith.plan.data import Json
     from plansmith.plan.run import Run
-    from plansmith.plan.run_options import Team
+    from plansmith.plan.run_options import Team, TeamName
     from plansmith.planner.request import Tell
     from plansmith.ports import (
         Agent,
@@ -52,6 +54,7 @@ else:
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         minilm="plansmith.adapters.ranking.minilm",
         registry="plansmith.adapters.agents.a2a.registry",
+        run_options="plansmith.plan.run_options",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
     )
@@ -159,6 +162,10 @@ class TeamSmiths:
         team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
+        return self.of_team(team, needed_by=f"run {run.id}")
+
+    def of_team(self, team: Team, *, needed_by: str) -> Plansmith:
+        """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
         if team not in self._made:
             parts = {"store": self._smith.store, "model": self._model, "tell": self._tell}
             try:
@@ -166,11 +173,29 @@ class TeamSmiths:
                 rebuild: Callable[..., Plansmith] = resolve_name("plansmith.teams:rebuild")
                 self._made[team] = rebuild(team, self._settings, **parts)
             except (ImportError, PlansmithError) as error:
-                message = f"run {run.id} needs the {team.name} team, which cannot be made here"
+                message = f"{needed_by} needs the {team.name} team, which cannot be made here"
                 why = getattr(error, "message", error)
                 hint = getattr(error, "hint", "pip install 'plansmith[all]'")
                 raise OtherTeam(f"{message}: {why}", hint=hint) from None
         return self._made[team]
+
+    def of_name(self, name: TeamName, database: str = "") -> Plansmith:
+        """Returns the Plansmith of a team of these settings, for a new run."""
+        documents = tuple(str(each.resolve()) for each in self._settings.documents)
+        team = run_options.Team(name=name, documents=documents)
+        if name == "data":
+            team = team.replace(**self._database(database))
+        return self.of_team(team, needed_by="the request")
+
+    def _database(self, name: str) -> dict[str, Json]:
+        """Returns the fields of a team about a database of the settings."""
+        known = self._settings.builtin.databases
+        if name not in known:
+            hint = f"name one of [builtin.databases] in the settings: {', '.join(known) or 'none'}"
+            raise Misconfigured(f"there is no database {name!r}", hint=hint)
+        without_password: Callable[[str], str] = resolve_name("plansmith.teams:without_password")
+        address = without_password(known[name])
+        return {"database": address, "password_needed": address != known[name]}
 
     async def close(self) -> None:
         """Closes every team that was made."""

@@ -801,7 +801,7 @@ def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str) -> None
     assert code in {each.code for each in found.problems if each.severity == "error"}
 
 
-def test_odd_patterns_are_told_and_read_as_once() -> None:
+def test_a_task_with_an_odd_pattern_is_not_run_once_instead() -> None:
     odd = answer(
         task(pattern="sometimes"),
         task(schedule_config={"interval_minutes": 5}),
@@ -811,7 +811,8 @@ def test_odd_patterns_are_told_and_read_as_once() -> None:
     assert found.plan is not None
     assert found.plan.schedule is None
     told = " ".join(each.message for each in found.problems)
-    assert all(word in told for word in ("'sometimes'", "has no schedule", "its title is taken"))
+    assert all(word in told for word in ("'sometimes'", "neither 'once'", "its title is taken"))
+    assert [each.path for each in found.problems if each.code == "PS005"] == [("pattern",)] * 2
 
 
 @pytest.mark.parametrize(

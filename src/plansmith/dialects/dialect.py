@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Final, cast
+from typing import Final, Literal, cast, get_args
 
 from plansmith.errors import InvalidPlan, Misconfigured
 from plansmith.plan.data import Json, Path
@@ -21,10 +21,13 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, StepFields
 
 # The order in which dialects try to recognise a value: the most distinctive ones first.
-_OFFERED: Final = ("spring", "valuecell", "deerflow", "openmanus", "sage")
+DialectName = Literal[
+    "spring", "valuecell", "deerflow", "openmanus", "sage", "jmanus", "deepresearch"
+]
+DIALECTS: Final[tuple[DialectName, ...]] = get_args(DialectName)
 # Two of Spring AI Alibaba's three formats also have names; `spring` recognises all three.
 _PARTS: Final = {"jmanus": "spring.jmanus", "deepresearch": "spring.research"}
-DIALECTS: Final = (*_OFFERED, *_PARTS)
+_OFFERED: Final = tuple(name for name in DIALECTS if name not in _PARTS)
 
 
 @dataclass(frozen=True, slots=True)

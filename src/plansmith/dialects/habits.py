@@ -29,6 +29,24 @@ _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _TRUE: Final = frozenset({"true", "yes", "y", "1", "on", "是"})
 _FALSE: Final = frozenset({"false", "no", "n", "0", "off", "否", ""})
 _HINT: Final = Sentence("hint.look_meant")
+# Without these a plan would run that should not, or at another time, or say something else.
+_REFUSALS: Final = frozenset({"adequate", "has_enough_context", "enough_context"})
+_DECISIVE: Final = frozenset(
+    {
+        *("guidance_message", "question", "questions", "clarification", "direct_response"),
+        *("schedule", "schedule_config", "terminate_columns"),
+    }
+)
+
+
+def decides(name: str, value: Json) -> bool:
+    """Whether a plan without this field would run when it should not, or otherwise."""
+    plain = snake(name)
+    if plain in _REFUSALS:
+        return value is not None and str(value).strip().lower() not in _TRUE
+    if plain == "pattern":
+        return text_of(value).lower() not in ("", "once")
+    return plain in _DECISIVE and value not in (None, False, "", [], {})
 
 
 class Notes:
@@ -48,6 +66,25 @@ class Notes:
     def drop(self, message: str, *, hint: str, path: Path = ()) -> None:
         """Notes that a step cannot be read."""
         self.problems.append(problem("PS014", message, hint=hint, path=path))
+
+    def leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
+        """Notes that a field is left out; an error if the plan means something else without it."""
+        if decides(name, value):
+            self.refuse("PS003", Sentence("shape.decisive", name=name), step=step, path=(name,))
+        else:
+            self.say(message, step=step, path=(name,))
+
+    def refuse(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str = Sentence("hint.write_in_form"),
+        step: str | None = None,
+        path: Path = (),
+    ) -> None:
+        """Notes an error: the plan must be written again."""
+        self.problems.append(problem(code, message, hint=hint, step=step, path=path))
 
     def reading(self, document: Mapping[str, Json]) -> Reading:
         """Reads a document in our own plan language; adds the notes so far."""
@@ -70,9 +107,11 @@ class Notes:
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
             if field not in known:
-                self.say(Sentence("shape.field_left_out", name=name), step=step)
+                message = Sentence("shape.field_left_out", name=name)
+                self.leave_out(name, each, message, step=step)
             elif field in found:
-                self.say(Sentence("shape.field_twice", name=name, field=field), step=step)
+                message = Sentence("shape.field_twice", name=name, field=field)
+                self.leave_out(field, None if each == found[field] else each, message, step=step)
             else:
                 found[field] = each
         return found
@@ -88,6 +127,14 @@ class Notes:
         message = Sentence("shape.no_flag", value=repr(value))
         self.say(message, step=step, path=(name,))
         return None
+
+    def consent(self, value: Json, name: str) -> bool:
+        """Reads a boolean without which nothing runs; anything unclear is an error, and no."""
+        count, known = len(self.problems), self.flag(value, name)
+        if known is None:
+            del self.problems[count:]
+            self.refuse("PS005", Sentence("shape.no_flag", value=repr(value)), path=(name,))
+        return bool(known)
 
     def whole(self, value: Json, name: str, *, step: str | None = None) -> int | None:
         """Reads a whole number, also from text; None if it is missing or unclear."""

@@ -104,8 +104,12 @@ def read(value: Json) -> Reading:
     texts = _texts(fields.get("steps"), notes) if fields is not None else None
     if fields is None or texts is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
-    for name in fields.keys() - _FIELDS:
-        notes.say(Sentence("shape.no_place", name=name), path=(name,))
+    for name, each in fields.items():
+        if name not in _FIELDS:
+            notes.leave_out(name, each, Sentence("shape.no_place", name=name))
+    calls = value.get("tool_calls") if isinstance(value, dict) else None
+    if isinstance(calls, list) and len(calls) > 1:
+        notes.say(Sentence("shape.other_calls", count=len(calls)), path=("tool_calls",))
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
         notes.say(Sentence("shape.statuses"))
     remarks = objects(fields.get("step_notes")) or []
@@ -118,6 +122,8 @@ def read(value: Json) -> Reading:
 
 def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
     """Returns the step texts by id, from texts, objects, or one text with a line per step."""
+    if isinstance(steps, str) and steps.lstrip().startswith("["):
+        steps = objects(steps)
     if isinstance(steps, str):
         lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
         steps = [line for line in lines if line]
@@ -129,6 +135,9 @@ def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
         text = step if isinstance(step, str) else _text_in(step, place, notes)
         if text.strip():
             found[place_id(place)] = text
+        elif not isinstance(step, (str, dict)):
+            message = Sentence("shape.entry_no_step", place=place, text=repr(str(step)[:80]))
+            notes.drop(message, hint=_HINT, path=("steps", place - 1))
         else:
             notes.drop(
                 Sentence("shape.empty_step", place=place), hint=_HINT, path=("steps", place - 1)
@@ -138,10 +147,13 @@ def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
 
 def _text_in(step: Json, place: int, notes: Notes) -> str:
     if not isinstance(step, dict):
-        return text_of(step)
+        return ""
     name = next((each for each in _TEXTS if text_of(step.get(each))), None)
     if name is not None:
         notes.say(Sentence("shape.object_step", place=place, name=name), path=("steps", place - 1))
+    for field in (each for each in step if each not in (name, "agent", "agent_name")):
+        message = Sentence("shape.no_place", name=field)
+        notes.leave_out(field, step[field], message, step=place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 

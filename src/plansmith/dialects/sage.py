@@ -81,11 +81,11 @@ def read(value: Json) -> Reading:
 
 
 def _note_head(value: dict[str, Json], notes: Notes) -> None:
-    for name in value:
+    for name, each in value.items():
         if name in _OF_THE_RUN:
             notes.say(Sentence("shape.of_run", name=name), path=(name,))
-        elif name not in _WRAPPERS:
-            notes.say(Sentence("shape.no_place", name=name), path=(name,))
+        elif name not in _WRAPPERS or each is not _steps(value):
+            notes.leave_out(name, each, Sentence("shape.no_place", name=name))
 
 
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
@@ -101,6 +101,10 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
     kind = raw.get("type") or ("reply" if "text" in raw else "tool")
     if "type" not in raw:
         notes.say(Sentence("shape.no_type", place=place, kind=kind), path=path)
+    held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
+    for field in (each for each in raw if each not in held and raw[each] is not None):
+        message = Sentence("shape.no_place", name=field)
+        notes.leave_out(field, raw[field], message, step=place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
         return _reply(raw, place, before)
     name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))

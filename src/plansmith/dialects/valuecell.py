@@ -10,6 +10,7 @@ from plansmith.dialects.dialect import Dialect, Reading, Writing, closed, in_ord
 from plansmith.dialects.habits import (
     Ids,
     Notes,
+    decides,
     export_text,
     losses,
     no_such_step,
@@ -78,11 +79,11 @@ def recognises(value: Json) -> bool:
     if not isinstance(value, dict):
         return False
     names = {snake(name) for name in value}
-    tasks = value.get("tasks")
-    if not isinstance(tasks, list):
-        return False
     marks = {"adequate", "guidance_message", "orig_query"}
-    return bool(names & marks) or (bool(tasks) and all(_is_task(each) for each in tasks))
+    if "tasks" in names and names & marks:
+        return True
+    tasks = value.get("tasks")
+    return isinstance(tasks, list) and bool(tasks) and all(_is_task(each) for each in tasks)
 
 
 def _is_task(value: Json) -> bool:
@@ -95,30 +96,39 @@ def read(value: Json) -> Reading:
     notes = Notes()
     head = _head(value, notes)
     tasks = objects(head.get("tasks")) if head is not None else None
-    if head is None or (tasks is None and not head.get("guidance_message")):
+    if head is None or (tasks is None and not _refuses(head)):
         return Reading(None, not_a_plan(TITLE, _HINT))
+    if tasks is None and head.get("tasks"):
+        notes.refuse("PS005", Sentence("shape.no_tasks"), hint=_HINT, path=("tasks",))
     steps, schedules = _tasks(tasks or [], notes)
-    adequate = notes.flag(head.get("adequate", True), "adequate")
+    adequate = notes.consent(head.get("adequate", True), "adequate")
     guidance = raw_text(head.get("guidance_message"))
+    if guidance and adequate and steps:
+        notes.say(Sentence("shape.guidance_out"), path=("guidance_message",))
     if not steps and not notes.problems and not guidance:
         guidance = raw_text(head.get("reason"))
-    if adequate is False:
+    if not adequate:
         # Must not run as it is: every task waits for an answer first.
         guidance = guidance or raw_text(head.get("reason")) or _UNCLEAR
         answer: Json = [GUIDANCE]
         steps = [{**step, "after": answer} for step in steps]
-    if guidance and (adequate is False or not steps):
+    if guidance and not (adequate and steps):
         steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
     document: dict[str, Json] = {
         "goal": raw_text(head.get("orig_query")),
         "thought": raw_text(head.get("reason")),
-        "enough_context": adequate is not False and bool(tasks),
+        "enough_context": adequate and bool(tasks),
         "steps": [*steps],
     }
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
     document |= _one_schedule(schedules, notes)
     return _read_as(document, notes)
+
+
+def _refuses(head: Mapping[str, Json]) -> bool:
+    """Whether an answer without tasks says what is missing."""
+    return bool(head.get("guidance_message")) or decides("adequate", head.get("adequate"))
 
 
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
@@ -178,23 +188,37 @@ def _tasks(
 
 
 def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
-    pattern = text_of(fields.get("pattern")).lower() or "once"
-    config = fields.get("schedule_config")
-    if pattern not in ("once", "recurring"):
-        notes.say(Sentence("shape.read_as_once", pattern=pattern), step=step, path=("pattern",))
-    if pattern != "recurring":
-        if config:
+    pattern, config = text_of(fields.get("pattern")).lower(), fields.get("schedule_config")
+    times = config.values() if isinstance(config, dict) else [config]
+    scheduled = any(each is not None for each in times)
+    if pattern == "once" or not (pattern or scheduled):
+        if scheduled:
             notes.say(Sentence("shape.once_no_schedule"), step=step)
         return {}
-    if not isinstance(config, dict) or not any(config.values()):
-        message, hint = Sentence("shape.no_schedule"), Sentence("hint.give_interval")
-        path = ("schedule_config",)
-        notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
+    if pattern != "recurring":
+        message = Sentence("shape.no_pattern", pattern=pattern)
+        hint = Sentence("hint.give_pattern")
+        notes.refuse("PS005", message, hint=hint, step=step, path=("pattern",))
         return {}
+    made = _timing_of(config, step, notes) if isinstance(config, dict) else {}
+    if not made:
+        message, hint = Sentence("shape.no_schedule"), Sentence("hint.give_interval")
+        notes.refuse("PS004", message, hint=hint, step=step, path=("schedule_config",))
+    return made
+
+
+def _timing_of(config: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
+    """Returns when a task repeats; empty if that cannot be read."""
     known = ("interval_minutes", "daily_time", "timezone")
-    given = notes.fields(config, known, step=step)
+    for name, each in config.items():
+        if each is not None and snake(name) not in known:
+            message = Sentence("shape.decisive", name=name)  # such as days on which it rests
+            notes.refuse("PS003", message, step=step, path=("schedule_config", name))
+    given = notes.fields({n: each for n, each in config.items() if snake(n) in known}, known)
     every = notes.whole(given.get("interval_minutes"), "interval_minutes", step=step)
     daily = text_of(given.get("daily_time"))
+    if every is None and not daily:
+        return {}
     made: dict[str, Json] = {"every_minutes": every} if every is not None else {}
     made |= {"daily_at": daily.zfill(5)} if daily else {}
     return made | ({"timezone": given["timezone"]} if given.get("timezone") else {})

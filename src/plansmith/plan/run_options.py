@@ -69,6 +69,9 @@ class ProfileFields(Record):
     soft_constraints: Texts = ()
 
 
+TeamName = Literal["research", "data"]
+
+
 class Team(Record):
     """The team whose agents a run uses, with everything needed to build it again.
 
@@ -76,7 +79,7 @@ class Team(Record):
     password: `password_needed` says that the address had one.
     """
 
-    name: Literal["research", "data"]
+    name: TeamName
     documents: tuple[Text, ...] = ()
     folder: Text = ""
     database: Text = ""

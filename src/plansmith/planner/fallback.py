@@ -69,14 +69,12 @@ def _three(request: str, locale: str, agent: str | None) -> list[dict[str, Any]]
     return steps
 
 
-_UNREADABLE: Final = "PS014"
-
-
 def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan | None:
     """Returns the plan without steps that have errors and without what depends on these.
 
-    Replies that would report on removed steps are removed too. Of too many steps the first are
-    kept, and the last reply. Returns None if nothing is left.
+    Replies that would report on removed steps are removed too; an entry that was no step takes
+    nothing with it. Of too many steps the first are kept, and the last reply. Returns None if
+    nothing is left.
     """
     errors = [each for each in problems if each.severity is Severity.ERROR]
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
@@ -84,13 +82,11 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     using = {step.id: frozenset(ref.step for ref in step.refs()) for step in plan.steps}
     known = {name: used & using.keys() for name, used in using.items()}
     gone = bad | downstream(known, [name for name in bad if name in known])
-    # An unreadable step has no id, so it is unknown which replies depend on it.
-    lost = any(each.code == _UNREADABLE and each.step is None for each in errors)
     behind = downstream(needs(plan), [name for name in gone if name in using])
     kept = [
         step
         for step in plan.steps
-        if step.id not in gone and not (isinstance(step, ReplyStep) and (lost or step.id in behind))
+        if step.id not in gone and not (isinstance(step, ReplyStep) and step.id in behind)
     ]
     steps = _cut(kept, max_steps)
     names = {step.id for step in steps}

@@ -12,7 +12,10 @@ from plansmith.runs.rerun import check_unknown, events_to_repeat
 from plansmith.runs.undo import versions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.revising import PlanReviser
     from plansmith.runs.stopping import RunStopping
@@ -27,12 +30,24 @@ class PlanEditing:
         self._journals = reviser.journals
         self._intake = reviser.intake
 
-    async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
-        """Replaces the plan by a person's version; it is checked and reviewed like any other."""
-        return await self._replace_plan(run_id, plan, by=by)
+    async def edit(
+        self, run_id: str, plan: Plan, *, by: e.Who = "", notes: Sequence[Problem] = ()
+    ) -> Run:
+        """Replaces the plan by a person's version; it is checked and reviewed like any other.
+
+        `notes` are about how the plan was read.
+        """
+        return await self._replace_plan(run_id, plan, by=by, notes=notes)
 
     async def _replace_plan(
-        self, run_id: str, plan: Plan, *, by: e.Who, restores: int = 0, why: str = ""
+        self,
+        run_id: str,
+        plan: Plan,
+        *,
+        by: e.Who,
+        restores: int = 0,
+        why: str = "",
+        notes: Sequence[Problem] = (),
     ) -> Run:
         journal = await self._journals.own(run_id)
         run = journal.run
@@ -41,7 +56,7 @@ class PlanEditing:
             hint = "pause it first, or retry it with your plan"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
         plan = await self._intake.pinned(plan)
-        problems = await self._intake.usable(plan)
+        problems = (*notes, *await self._intake.usable(plan))
         who = e.actor(by)
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.origin import Origin
     from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
     from plansmith.plan.run_options import RunOptions
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating
@@ -142,10 +143,12 @@ class RunService:
         kept: Sequence[e.StepReused] = (),
         reviewed: Sequence[Entry] | None = None,
         checked: bool = True,
+        notes: Sequence[Problem] = (),
     ) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results to reuse; `reviewed` replaces the review that would be asked for.
+        `kept` are results to reuse; `reviewed` replaces the review that would be asked for;
+        `notes` are about how the plan was read.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -159,7 +162,7 @@ class RunService:
         await self.intake.propose(
             journal,
             plan,
-            await self.intake.usable(plan) if checked else (),
+            (*notes, *(await self.intake.usable(plan) if checked else ())),
             start=start,
             then=kept,
             reviewed=reviewed,

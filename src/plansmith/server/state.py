@@ -16,6 +16,7 @@ from plansmith.errors import OtherTeam, PlansmithError
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import TeamName
 from plansmith.ports import Agent, Call, Closing
 from plansmith.server.background import BackgroundRuns
 from plansmith.server.drafts import Drafts
@@ -159,6 +160,12 @@ class ServerState:
         except PlansmithError:
             return self  # no such run, or a damaged one: reading it raises the right error
         return self if smith is self.smith else replace(self, smith=smith)
+
+    def for_team(self, name: TeamName | None, database: str = "") -> ServerState:
+        """Returns this state with the Plansmith of a new team; unchanged without a name."""
+        if name is None:
+            return self
+        return replace(self, smith=self.teams.of_name(name, database))
 
     async def run(self, run_id: str) -> Run:
         """Returns a run without its results; raises 404 if there is no such run."""

@@ -72,12 +72,16 @@ def test_every_sentence_of_the_source_has_a_text_and_gives_its_fields() -> None:
                 assert given == places(TEXTS[code]["en"]), f"{where}: {code}"
 
 
+# Said by earlier releases only; their journals hold the codes.
+OLD = {"shape.read_as_once"}
+
+
 def test_no_text_is_without_a_use() -> None:
     used = {code for _, node in CALLS for code in codes_of(node.args[0]) or ()}
     source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     # The command line and reports take the rest of a code as the key of a text.
     own = {code for code in TEXTS if code.startswith(("cli.", "report."))}
-    rest = {code for code in TEXTS.keys() - used - own if f'"{code}"' not in source}
+    rest = {code for code in TEXTS.keys() - used - own - OLD if f'"{code}"' not in source}
     assert not rest
 
 

@@ -102,11 +102,12 @@ def read(value: Json) -> Reading:
     head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
     given = objects(head.get("steps", []))
     direct = head.get("direct_response")
-    answer = _answer(head, direct, notes) if direct and not given else None
+    direct = None if text_of(direct).lower() in ("", "false") else direct
+    answer = _answer(head, direct) if direct and not given else None
     if given is None or not (given or answer):
         return Reading(None, not_a_plan(TITLE, _HINT))
     if direct and given:
-        notes.say(Sentence("shape.needless", fields=["directResponse"]))
+        notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
     document: dict[str, Json] = {
         "goal": raw_text(head.get("title") or head.get("user_request")),
@@ -131,28 +132,24 @@ def _shown(
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
 
-def _answer(head: Mapping[str, Json], direct: Json, notes: Notes) -> dict[str, Json] | None:
+def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json] | None:
     """Reads a direct answer to small talk: its words, or the request that a model answers."""
-    flag = notes.flag(direct, "direct_response") if _is_flag(direct) else True
-    words = head.get("response") if _is_flag(direct) else direct
-    exact = escape_text(raw_text(words))
-    request = raw_text(head.get("user_request")) or raw_text(head.get("title"))
-    asked = escape_text(request or raw_text(head.get("thought")))
-    if not flag or not (exact or asked):
+    has_words = isinstance(direct, str) and text_of(direct).lower() != "true"
+    exact = raw_text(direct if has_words else head.get("response"))
+    names = ("user_request", "title", "thought")
+    asked = next((text for name in names if (text := raw_text(head.get(name)))), "")
+    if not (exact or asked):
         return None
     style = "exact" if exact else "worded"
-    return {"id": "s1", "kind": "reply", "instruction": exact or asked, "style": style}
-
-
-def _is_flag(value: Json) -> bool:
-    return not isinstance(value, str) or value.strip().lower() in ("true", "false")
+    words = escape_text(exact or asked)
+    return {"id": "s1", "kind": "reply", "instruction": words, "style": style}
 
 
 def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, Json]]:
     """Reads the steps; `columns` of the plan hold for every step that names none itself."""
     steps: list[dict[str, Json]] = []
     for place, each in enumerate(given, start=1):
-        fields: dict[str, Json] = {"step_requirement": each}
+        fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
         text = raw_text(fields.get("step_requirement"))

@@ -111,10 +111,13 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
     node = _node(text_of(fields.get("tool_to_use")), name, notes)
-    given = fields.get("tool_parameters")
-    parameters = given if isinstance(given, dict) else dict[str, Json]()
+    if not node:
+        message = Sentence("shape.unusable_step", place=place, why=Sentence("shape.no_tool"))
+        notes.drop(message, hint=_HINT)
+        return None
+    parameters = _given(fields.get("tool_parameters"), name, notes)
     if node not in PARAMETERS:
-        return {"id": name, "kind": "tool", "tool": node or "?", "inputs": literal(parameters)}
+        return {"id": name, "kind": "tool", "tool": node, "inputs": literal(parameters)}
     known = (PARAMETERS[node], "sql_query")
     parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
     words = escape_text(raw_text(parameters.get(PARAMETERS[node])))
@@ -131,6 +134,14 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     if inputs:
         step["inputs"] = inputs
     return step
+
+
+def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
+    """Returns the parameters of a step."""
+    if value and not isinstance(value, dict):
+        message = Sentence("shape.no_tool_parameters", text=repr(str(value)[:80]))
+        notes.refuse("PS005", message, hint=_HINT, step=step, path=("tool_parameters",))
+    return value if isinstance(value, dict) else {}
 
 
 def _node(name: str, step: str, notes: Notes) -> str:

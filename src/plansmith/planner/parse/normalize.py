@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, get_args
 
+from plansmith.dialects.habits import decides
 from plansmith.dialects.openmanus import PRIMARY
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
@@ -60,7 +61,7 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._note(Sentence("ps.plan_field_out", name=name), path=(name,))
+                self._leave_out(name, each, Sentence("ps.plan_field_out", name=name))
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -96,7 +97,7 @@ class Shape:
                 continue
             if known not in _FIELDS or known in fields or _is_other_style(known, each, kind):
                 message = Sentence("ps.step_field_out", name=name)
-                self._note(message, step=str(value.get("id", place)), path=(name,))
+                self._leave_out(name, each, message, step=str(value.get("id", place)))
             else:
                 fields[known] = each
         return fields
@@ -206,6 +207,14 @@ class Shape:
         if isinstance(part, Ref):
             return str(part._replace(step=self._renamed.get(part.step, part.step)))
         return part.replace("{{", '{{"{{"}}')
+
+    def _leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
+        """Notes that a field is left out; an error if the plan means something else without it."""
+        if not decides(name, value):
+            self._note(message, step=step, path=(name,))
+            return
+        message, hint = Sentence("shape.decisive", name=name), Sentence("hint.write_in_form")
+        self.notes.append(problem("PS003", message, hint=hint, step=step, path=(name,)))
 
     def _note(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
         hint = Sentence("hint.look_meant")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
-from plansmith.dialects.dialect import dialect, recognise
+from plansmith.dialects.dialect import Reading, dialect, recognise
+from plansmith.dialects.habits import decides, snake
 from plansmith.dialects.native import read
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
@@ -18,6 +20,13 @@ from plansmith.planner.parse.read import read_json
 
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
 _EXCERPT: Final = 200
+_THOUGHT: Final = re.compile(
+    r"<(think|thinking|reasoning|thought)>.*?</\1>", re.IGNORECASE | re.DOTALL
+)
+_REFUSAL: Final = re.compile(
+    r"(?:(?<!\\)[\"'“]|[{,]\s*)(adequate|has_?enough_?context)[\"'”]?\s*[:：]\s*[\"'“]?(?:false|no)\b",
+    re.IGNORECASE,
+)
 
 
 class Parsed(NamedTuple):
@@ -36,38 +45,107 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
         value = read_json(text, fits=plan_fit)
     except UnreadableText as error:
         return Parsed(None, [_no_plan(text, error.message)])
-    if shape and (made := _in_shape(shape, value, goal, locale)):
-        return made
-    return parse_value(value, goal=goal, locale=locale, text=text)
+    plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
+    return Parsed(plan, [*problems, *_unread_refusals(text, value)])
 
 
-def _in_shape(name: str, value: Json, goal: str, locale: str) -> Parsed | None:
-    """Reads a plan in another system's shape; None if it is not one."""
-    plan, problems = (reading := dialect(name).read(value)).plan, [*reading.problems]
-    if plan is None:
-        return None
-    told = {"goal": plan.goal or goal, "locale": locale if plan.locale == "en" else plan.locale}
-    return Parsed(plan.replace(**told), problems)
+def parse_value(
+    value: Json, *, goal: str = "", locale: str = "en", text: str = "", shape: str = ""
+) -> Parsed:
+    """Reads a plan from a value of any usual shape.
 
-
-def parse_value(value: Json, *, goal: str = "", locale: str = "en", text: str = "") -> Parsed:
-    """Reads a plan from a value of any usual shape."""
+    What a dialect recognises it also reads, or its problems stand: a more generous reader would
+    drop what it does not know, such as a refusal.
+    """
     steps, head = _unwrap(value)
-    foreign = recognise(value) if not _is_plan_language(steps) else None
-    if foreign and (found := _in_shape(foreign, value, goal, locale)):
-        return found
+    reading = _foreign(value, shape, other=not _is_plan_language(steps))
+    if reading is not None:
+        return _with_request(reading, goal, locale)
     if steps is None or (steps and not any(isinstance(step, dict) for step in steps)):
         return Parsed(None, [_no_plan(text or str(value), "there is no list of steps in it")])
-    shape = Shape()
-    fields = shape.head(head)
-    made = [shape.step(step, place) for place, step in enumerate(steps, start=1)]
+    tolerant = Shape()
+    fields = tolerant.head(head)
+    made = [tolerant.step(step, place) for place, step in enumerate(steps, start=1)]
     document: dict[str, Json] = {"goal": goal, "locale": locale}
     document |= fields
-    document["steps"] = shape.settle([step for step in made if step is not None])
+    document["steps"] = tolerant.settle([step for step in made if step is not None])
     made_of = read(document)
     if isinstance(made_of, Plan):
-        return Parsed(made_of, shape.notes)
-    return _without_bad_parts(document, made_of, shape.notes)
+        return Parsed(made_of, tolerant.notes)
+    return _without_bad_parts(document, made_of, tolerant.notes)
+
+
+def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
+    """Reads a value in another system's shape; None if it has none.
+
+    With `other`, it may also have another shape than the one that was asked for.
+    """
+    layers = list(_layers(value))
+    if shape:
+        asked = dialect(shape)
+        known = next((layer for layer in layers if asked.recognises(layer)), None)
+        if known is not None:
+            return asked.read(known)
+        readings = (asked.read(layer) for layer in layers if other)
+        found = next((each for each in readings if each.plan is not None), None)
+        if found is not None:
+            return found
+    named = ((recognise(layer), layer) for layer in layers if other)
+    return next((dialect(name).read(layer) for name, layer in named if name), None)
+
+
+def _with_request(reading: Reading, goal: str, locale: str) -> Parsed:
+    plan = reading.plan
+    if plan is not None:
+        own = locale if plan.locale == "en" else plan.locale
+        plan = plan.replace(goal=plan.goal or goal, locale=own)
+    return Parsed(plan, [*reading.problems])
+
+
+def _layers(value: Json) -> Iterator[Json]:
+    """Yields a value and the plan objects inside it, each with the fields around it."""
+    for _ in range(4):
+        only = value[0] if isinstance(value, list) and len(value) == 1 else None
+        if isinstance(only, dict) and only.keys() & _WRAPPERS:
+            value = only  # a whole plan in a list is no list of steps
+        yield value
+        if not isinstance(value, dict):
+            return
+        inner = [name for name, each in value.items() if isinstance(each, dict)]
+        wrapper: str | None = next((name for name in _WRAPPERS if name in inner), None)
+        if wrapper is None and len(value) == 1:
+            wrapper = next(iter(inner), None)
+        if wrapper is None:
+            return
+        around = {name: each for name, each in value.items() if name != wrapper}
+        value = _merged(around, cast("dict[str, Json]", value[wrapper]))
+
+
+def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+    """Returns the fields of an object and of the one around it; of two, a refusal stands."""
+    firm = {name: each for name, each in around.items() if decides(name, each)}
+    return around | inner | firm
+
+
+def _unread_refusals(text: str, value: Json) -> list[Problem]:
+    """Returns an error for each refusal that the text has and the value read from it has not."""
+    said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
+    hint = Sentence("hint.write_plan_again")
+    return [
+        problem("PS005", Sentence("ps.no_read", name=name), hint=hint, path=(name,))
+        for name in sorted(said - set(_refusals(value)))
+    ]
+
+
+def _refusals(value: Json) -> Iterator[str]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _refusals(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if decides(name, each):
+                yield snake(name)
+            yield from _refusals(each)
 
 
 def plan_fit(value: Json) -> float:
@@ -106,7 +184,7 @@ def _unwrap(value: Json) -> tuple[Sequence[Json] | None, dict[str, Json]]:
         wrapper = next((key for key in _WRAPPERS if isinstance(value.get(key), (list, dict))), None)
         if wrapper is None:
             return ([value], head) if _looks_like_step(value) else (None, head)
-        head |= {key: each for key, each in value.items() if key != wrapper}
+        head = _merged(head, {key: each for key, each in value.items() if key != wrapper})
         value = value[wrapper]
     return None, head
 
@@ -131,7 +209,9 @@ def _without_bad_parts(
         for name in sorted(map(str, bad_steps))
     ]
     left_out = [
-        problem(
+        each
+        if decides(str(each.path[0]), document[str(each.path[0])])
+        else problem(
             "PS013", Sentence("ps.left_out", problem=each.message), hint=each.hint, path=each.path
         )
         for each in found

@@ -15,15 +15,17 @@ from pydantic import Field
 from starlette.routing import BaseRoute
 
 from plansmith.compat.openmanus.tool import PlanningTool
-from plansmith.dialects.native import read_plan
-from plansmith.errors import PlansmithError
+from plansmith.dialects.dialect import DialectName
+from plansmith.errors import InvalidPlan, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
-from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.server.auth import grant_of
 from plansmith.server.errors import HttpProblem, problem_json
+from plansmith.server.plan_bodies import exported, received
 from plansmith.server.protocols.programs import ProgramAccess, program
 from plansmith.server.serialize import effects_view, run_view
 from plansmith.server.state import ServerState
@@ -40,6 +42,16 @@ P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
 Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=_LONGEST_WAIT)]
+InDialect = Annotated[
+    DialectName | None,
+    Field(description="the plan format of another system; without it, Plansmith's own"),
+]
+AnyPlan = dict[str, Any] | list[Any]
+ForTeam = Annotated[
+    TeamName | None,
+    Field(description="the agents that work on it: researchers, or those of a database"),
+]
+Database = Annotated[str, Field(description="for the team data: its name in the settings")]
 
 
 def make_mcp(server_state: ServerState) -> MCPServer[Any]:
@@ -101,8 +113,13 @@ class _PlansmithTools:
         self._state = server_state
         self._planning: dict[str, PlanningTool] = {}
 
-    def _access(self, ctx: Ctx) -> ProgramAccess:
-        return ProgramAccess(self._state, _client(ctx))
+    def _access(self, ctx: Ctx, state: ServerState | None = None) -> ProgramAccess:
+        return ProgramAccess(state or self._state, _client(ctx))
+
+    def _team(self, team: TeamName | None, database: str) -> ServerState:
+        if (team == "data") != bool(database):
+            raise ToolError("the team data needs a database, and nothing else does")
+        return self._state.for_team(team, database)
 
     def _planning_of(self, ctx: Ctx) -> PlanningTool:
         """Returns the planning tool of a client, with its own active plan."""
@@ -115,47 +132,82 @@ class _PlansmithTools:
         ctx: Ctx,
         request: Annotated[str, Field(description="what is wanted, in words", min_length=1)],
         wait_s: Wait = 30.0,
+        dialect: InDialect = None,
+        team: ForTeam = None,
+        database: Database = "",
     ) -> dict[str, Any]:
         """Make a checked plan for a request. Nothing is run; run_start does that."""
-        access = self._access(ctx)
-        run_id = await access.plan(request)
+        access = self._access(ctx, self._team(team, database))
+        run_id = await access.plan(request, dialect=dialect or "")
         await access.at_rest(run_id, seconds=wait_s)
-        return await self.plan_show(ctx, run_id)
+        return await self.plan_show(ctx, run_id, dialect)
 
-    async def plan_show(self, ctx: Ctx, run: Run) -> dict[str, Any]:
-        """Show the plan of a run, with its problems, its estimate and what it changes."""
+    async def plan_show(
+        self,
+        ctx: Ctx,
+        run: Run,
+        dialect: InDialect = None,
+        *,
+        results: Annotated[bool, Field(description="in a dialect: with results")] = False,
+    ) -> dict[str, Any]:
+        """Show the plan of a run, with its problems, its estimate and what it changes.
+
+        In a dialect, `lost` says what that cannot hold.
+        """
         await self._state.journal(run)
-        view = await run_view(self._state.smith, run)
+        state = await self._state.for_run(run, acts=False)
+        view = await run_view(state.smith, run)
         shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
+        found = await state.smith.get(run)
+        if dialect is not None and found.plan is not None:
+            written = exported(found.plan, dialect, found if results else None)
+            shown |= {"plan": written["plan"], "dialect": dialect, "lost": written["lost"]}
         return await self._access(ctx).status(run) | shown
 
     async def plan_validate(
-        self, plan: Annotated[dict[str, Any], Field(description="a plan as JSON")]
+        self,
+        plan: Annotated[AnyPlan, Field(description="a plan as JSON")],
+        dialect: InDialect = None,
+        team: ForTeam = None,
+        database: Database = "",
     ) -> dict[str, Any]:
         """Check a plan against the current tools; nothing is saved."""
-        found = read_plan(plan)
-        if not isinstance(found, Plan):
-            return {"usable": False, "hash": None, "problems": [*map(problem_json, found)]}
-        smith = self._state.smith
-        problems = await smith.check(found)
+        smith = self._team(team, database).smith
+        try:
+            found, notes = received(plan, dialect or "", agents=smith.runs.intake.agents())
+        except InvalidPlan as error:
+            told = [problem_json(each) for each in error.problems if isinstance(each, Problem)]
+            return {"usable": False, "hash": None, "problems": told}
+        problems = [*notes, *await smith.check(found)]
+        read = {"plan": found.to_json()} if dialect is not None else {}
         return {
-            "usable": not any(each.severity == "error" for each in problems),
+            "usable": not has_errors(problems),
             "hash": found.hash,
             "problems": [problem_json(each) for each in problems],
             "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
+            **read,
         }
 
     async def run_start(
         self,
         ctx: Ctx,
         run: Annotated[str, Field(description="a run that plan_create made")] = "",
-        plan: Annotated[dict[str, Any] | None, Field(description="or a plan as JSON")] = None,
+        plan: Annotated[AnyPlan | None, Field(description="or a plan as JSON")] = None,
         template: Annotated[str, Field(description="or the name of a template")] = "",
         parameters: Annotated[dict[str, Json] | None, Field(description="of the template")] = None,
+        dialect: InDialect = None,
+        team: ForTeam = None,
+        database: Database = "",
     ) -> dict[str, Any]:
         """Start a run and return its id; a plan that changes anything waits for a person."""
+        if plan is None and (dialect or team or database):
+            raise ToolError("dialect, team and database go with a plan")
         if plan is not None:
-            run = await self._access(ctx).submit(_read(plan))
+            state = self._team(team, database)
+            agents = state.smith.runs.intake.agents()
+            found, notes = received(plan, dialect or "", agents=agents)
+            access = self._access(ctx, state)
+            run = await access.submit(found, dialect=dialect or "", notes=notes)
         elif template:
             run = await self._access(ctx).use(template, parameters or {})
         elif run:
@@ -221,10 +273,3 @@ class _PlansmithTools:
         if result.error:
             raise ToolError(result.error)
         return result.output
-
-
-def _read(value: dict[str, Any]) -> Plan:
-    found = read_plan(value)
-    if not isinstance(found, Plan):
-        raise ToolError("; ".join(map(str, found[:5])))
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -14,6 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import language_of
@@ -41,21 +42,36 @@ class ProgramAccess:
         self.who = who
 
     async def plan(
-        self, request: str, *, run_id: str = "", origin: Origin = _NO_ORIGIN, runs_on: bool = False
+        self,
+        request: str,
+        *,
+        run_id: str = "",
+        origin: Origin = _NO_ORIGIN,
+        runs_on: bool = False,
+        dialect: str = "",
     ) -> str:
         """Plans a request in the background; with `runs_on`, also runs a plan that only reads."""
-        wanted = PlanRequest(request, mode="read_only" if runs_on else "")
+        wanted = PlanRequest(request, mode="read_only" if runs_on else "", dialect=dialect)
         journal = await self.server_state.smith.runs.create(
             request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
         )
         self.server_state.background.go_on(journal.id)
         return journal.id
 
-    async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _NO_ORIGIN) -> str:
+    async def submit(
+        self,
+        plan: Plan,
+        *,
+        run_id: str = "",
+        origin: Origin = _NO_ORIGIN,
+        dialect: str = "",
+        notes: Sequence[Problem] = (),
+    ) -> str:
         """Creates a run of a plan: starts it if it only reads, else asks for a review."""
         journal = await self.server_state.smith.runs.create(
             plan=plan,
-            options=_READ_ONLY,
+            options=_READ_ONLY.replace(dialect=dialect),
+            notes=notes,
             origin=origin,
             run_id=run_id,
             about={"origin": "template"} if origin.kind == "template" else None,

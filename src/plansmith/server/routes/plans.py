@@ -6,25 +6,35 @@ from collections.abc import Iterator, Sequence
 
 from starlette.responses import JSONResponse
 
+from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.diff import PlanDiff, diff_plans
+from plansmith.plan.plan import Plan
 from plansmith.planner.estimate import estimate
-from plansmith.server.errors import HttpProblem, problem_json
+from plansmith.server.errors import HttpProblem, in_reader_language, problem_json
 from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.plan_bodies import exported, received
 from plansmith.server.provenance import plan_origins, run_origins
-from plansmith.server.routes.runs import EDITED, plan_of
+from plansmith.server.routes.runs import EDITED
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import effects_view, estimate_view, moment, run_view
 
 
-async def show(ask: Ask, _: Nothing) -> Answer:
-    """Returns the current plan; its ETag is its hash."""
+async def show(ask: Ask, given: b.PlanQuery) -> Answer:
+    """Returns the current plan; its ETag is its hash.
+
+    In a dialect it comes with what that cannot hold.
+    """
     plan = (await ask.server_state.run(ask.run)).plan
     if plan is None:
         raise HttpProblem(404, "not_found", f"run {ask.run} has no plan yet")
-    return JSONResponse(plan.to_json(), headers={"ETag": f'"{plan.hash}"'})
+    value = plan.to_json()
+    if given.dialect is not None:
+        run = await ask.server_state.smith.get(ask.run) if given.results else None
+        value = dict(in_reader_language(exported(plan, given.dialect, run), ask.language))
+    return JSONResponse(value, headers={"ETag": f'"{plan.hash}"'})
 
 
 async def edit(ask: Ask, given: b.PlanBody) -> Answer:
@@ -44,7 +54,9 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
     if seen not in (current, "*"):
         hint = "read the plan again"
         raise HttpProblem(412, "changed_meanwhile", "the plan was changed meanwhile", hint=hint)
-    await server_state.smith.edit(ask.run, plan_of(given.plan), by=ask.by)
+    agents = server_state.smith.runs.intake.agents()
+    plan, notes = received(given.plan, given.dialect or "", goal=run.request, agents=agents)
+    await server_state.smith.runs.editing.edit(ask.run, plan, by=ask.by, notes=notes)
     await server_state.smith.runs.ask_for_review(ask.run, EDITED)
     return await run_view(server_state.smith, ask.run)
 
@@ -53,26 +65,43 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     """Checks a plan as if it were the run's; saves nothing."""
     smith = ask.server_state.smith
     journal = await ask.server_state.journal(ask.run)
-    run = journal.run
-    plan = await smith.runs.intake.pinned(plan_of(given.plan))
     specs = (await smith.runs.intake.callees()).specs
     known = await run_origins(smith, journal.events, specs)
+    view, plan = await _checked(smith, given, goal=journal.run.request)
+    marks = plan_origins(plan, journal.run.plan, known)
+    return view | {"origins": {step: dict(places) for step, places in marks.items()}}
+
+
+async def check_new(ask: Ask, given: b.NewPlanBody) -> Answer:
+    """Checks a plan of no run; saves nothing."""
+    server_state = ask.server_state.for_team(given.team, given.database)
+    view, _ = await _checked(server_state.smith, given)
+    return view | {"origins": {}}
+
+
+async def _checked(
+    smith: Plansmith, given: b.PlanBody, *, goal: str = ""
+) -> tuple[dict[str, Json], Plan]:
+    """Reads and checks a plan; returns what is known of it, in the plan language."""
+    agents = smith.runs.intake.agents()
+    read, notes = received(given.plan, given.dialect or "", goal=goal, agents=agents)
+    plan = await smith.runs.intake.pinned(read)
+    specs = (await smith.runs.intake.callees()).specs
     expected = estimate(
         plan,
         list(specs.values()),
-        agents=smith.runs.intake.agents(),
+        agents=agents,
         past=(await smith.runs.intake.past()).costs,
         price_per_million=smith.runs.intake.price_per_million,
     )
-    marks = plan_origins(plan, run.plan, known)
-    return {
+    view: dict[str, Json] = {
         "plan": plan.to_json(),
         "hash": plan.hash,
-        "problems": [problem_json(each) for each in await smith.check(plan)],
+        "problems": [problem_json(each) for each in (*notes, *await smith.check(plan))],
         "estimate": estimate_view(expected),
         "effects": await effects_view(smith, plan, await smith.runs.intake.contents(plan)),
-        "origins": {step: dict(places) for step, places in marks.items()},
     }
+    return view, plan
 
 
 async def undo(ask: Ask, _: Nothing) -> Answer:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from plansmith.dialects.native import read_plan
-from plansmith.errors import InvalidPlan, Refused
+from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.request import PlanRequest
 from plansmith.report.build import load_report
@@ -19,6 +17,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.runs.planning import SEEN_FIRST
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.plan_bodies import plan_of, received
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
 
@@ -27,9 +26,11 @@ EDITED: Final = "the plan was changed by hand"
 
 async def create(ask: Ask, given: b.NewRun) -> Answer:
     """Creates a run of a request or a plan, which continues without the client."""
-    server_state, smith = ask.server_state, ask.server_state.smith
+    server_state = ask.server_state.for_team(given.team, given.database)
+    smith = server_state.smith
     wanted = PlanRequest(
         given.request or "",
+        dialect=given.dialect or "",
         locale=given.locale,
         profile=given.profile,
         max_steps=given.max_steps,
@@ -37,25 +38,20 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         mode=given.mode,
     )
     if given.plan is not None:
-        plan = plan_of(given.plan)
-        text = given.request or plan.goal
-        created = await smith.runs.create(text, plan=plan, options=wanted.options(), by=ask.by)
+        agents = smith.runs.intake.agents()
+        goal = given.request or ""
+        plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=agents)
+        created = await smith.runs.create(
+            goal or plan.goal, plan=plan, options=wanted.options(), notes=notes, by=ask.by
+        )
         run_id = created.id
         if given.mode == "review":
-            await server_state.smith.runs.ask_for_review(run_id, SEEN_FIRST)
+            await smith.runs.ask_for_review(run_id, SEEN_FIRST)
     else:
         journal = await smith.runs.create(wanted.text, options=wanted.options(), by=ask.by)
         run_id = journal.id
     server_state.background.go_on(run_id)
     return await run_view(smith, run_id)
-
-
-def plan_of(value: dict[str, Any]) -> Plan:
-    """Reads a plan from JSON; `InvalidPlan` lists what is wrong."""
-    found = read_plan(value)
-    if not isinstance(found, Plan):
-        raise InvalidPlan(found)
-    return found
 
 
 async def listing(ask: Ask, given: b.RunQuery) -> Answer:

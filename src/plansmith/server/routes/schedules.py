@@ -16,7 +16,7 @@ from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
 from plansmith.server.errors import not_found, of_error
 from plansmith.server.openapi import Answer, Ask, Nothing
-from plansmith.server.routes.runs import plan_of
+from plansmith.server.plan_bodies import plan_of
 from plansmith.server.schemas import requests as s
 from plansmith.server.serialize import moment
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from plansmith.plan.data import Json
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
-from plansmith.server.routes.runs import plan_of
+from plansmith.server.plan_bodies import plan_of
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import moment, run_view
 from plansmith.templates.book import Template

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
+from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.run_options import TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
 from plansmith.planner.context.profile import Profile
@@ -17,13 +19,33 @@ Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, patter
 Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Cursor = Annotated[str, StringConstraints(max_length=100)]
 PlanJson = dict[str, Any]
+# A plan of another system may be a list.
+AnyPlanJson = dict[str, Any] | list[Any]
+InDialect = Annotated[
+    DialectName | None,
+    Field(description="the format of another system; without it, Plansmith's plan language"),
+]
 
 
-class NewRun(Input):
-    """A request to plan, or a ready plan."""
+class ForTeam(Input):
+    """The agents that work on a plan; `database` is a name in the server's settings."""
+
+    team: TeamName | None = None
+    database: Annotated[str, StringConstraints(max_length=300)] = ""
+
+    @model_validator(mode="after")
+    def _database_of_team(self) -> Self:
+        if (self.team == "data") != bool(self.database):
+            raise ValueError("the team data needs a database, and nothing else does")
+        return self
+
+
+class NewRun(ForTeam):
+    """A request to plan, or a ready plan; both in a dialect, if one is named."""
 
     request: Said | None = None
-    plan: PlanJson | None = None
+    plan: AnyPlanJson | None = None
+    dialect: InDialect = None
     locale: Annotated[str, StringConstraints(max_length=35)] = ""
     mode: Literal["review", "read_only"] = "review"
     budget: BudgetLimits | None = None
@@ -38,9 +60,27 @@ class NewRun(Input):
 
 
 class PlanBody(Input):
-    """A plan."""
+    """A plan, in a dialect if one is named."""
 
-    plan: PlanJson
+    plan: AnyPlanJson
+    dialect: InDialect = None
+
+
+class NewPlanBody(PlanBody, ForTeam):
+    """A plan of no run, and the agents it may name."""
+
+
+class PlanQuery(Input):
+    """The dialect to write the plan in; `results` adds what is known of its run."""
+
+    dialect: InDialect = None
+    results: bool = False
+
+    @model_validator(mode="after")
+    def _of_a_dialect(self) -> Self:
+        if self.results and self.dialect is None:
+            raise ValueError("results come with a dialect; GET /v1/runs/{id} has them all")
+        return self
 
 
 class Decision(Input):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
+from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
 from plansmith.plan.origin import OriginKind
@@ -204,6 +205,19 @@ class Plain(BaseModel):
     """An object whose fields the documentation describes."""
 
     model_config = {"extra": "allow"}
+
+
+class ExportedPlan(BaseModel):
+    """A plan in a dialect, and what that cannot hold."""
+
+    dialect: DialectName
+    hash: str
+    plan: Json
+    lost: list[ProblemView]
+
+
+class ShownPlan(RootModel[ExportedPlan | Plain]):
+    """A plan in the plan language; with `dialect`, in that format."""
 
 
 class Inspected(BaseModel):
