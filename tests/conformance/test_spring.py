@@ -33,7 +33,7 @@ from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.spring import shape_for, shape_of, write_as
 from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
-from plansmith.errors import InvalidPlan, Refused, ToolFailed
+from plansmith.errors import InvalidPlan, ModelFailed, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import make_timing
@@ -167,10 +167,15 @@ async def test_the_plan_streams_to_the_user_while_it_is_written(scripted: Script
 
 
 async def test_a_failing_model_is_an_error_in_the_state_and_no_exception(scripted: Script) -> None:
-    updates = await PlannerNode(model=scripted(*["I sing"] * 3)).apply(state())
-    assert updates[keys.PLANNER_NODE_OUTPUT] == ""
+    updates = await PlannerNode(model=scripted("I sing")).apply(state())
+    assert updates[keys.PLANNER_NODE_OUTPUT] == "I sing"
     assert updates[keys.PLAN_VALIDATION_STATUS] is False
     assert "I sing" in updates[keys.PLAN_VALIDATION_ERROR]
+    updates = await PlannerNode(model=scripted(ModelFailed("no key"))).apply(state())
+    assert updates[keys.PLANNER_NODE_OUTPUT] == ""
+    assert "no key" in updates[keys.PLAN_VALIDATION_ERROR]
+    executed = await PlanExecutorNode().apply(state() | updates)
+    assert "no key" in executed[keys.PLAN_VALIDATION_ERROR]
 
 
 async def test_only_nl2sql_is_a_fixed_plan_of_one_step_without_a_model(scripted: Script) -> None:
@@ -199,7 +204,7 @@ async def executed(plan: Any = GOOD, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("current", "node"), [(None, SQL), (1, SQL), (2, PYTHON), (3, REPORT), (4, keys.END)]
+    ("current", "node"), [(None, SQL), (1, SQL), (2, PYTHON), (3, REPORT), (4, REPORT)]
 )
 async def test_a_valid_plan_goes_step_by_step_to_its_nodes(current: int | None, node: str) -> None:
     updates = await executed(PLAN_CURRENT_STEP=current)

@@ -320,6 +320,7 @@ class Executor:
             spend=partial(self._budget.spend, name),
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
+            is_stopped=lambda: self._cancelled is not None,
         )
 
     def _drain(self, batch: Batch) -> None:

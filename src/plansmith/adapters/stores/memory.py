@@ -31,7 +31,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
-        self._news: list[Event] = []
+        self._news: list[Event | None] = []  # None: its run was deleted
         self._values: dict[str, bytes] = {}
         self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
@@ -93,7 +93,7 @@ class MemoryStore:
         """Returns the events of all runs after a position, in the order of their appending."""
         start = max(after, 0)
         some = enumerate(self._news[start : start + limit], start=start + 1)
-        return [News(at, each.run, each.number) for at, each in some]
+        return [News(at, each.run, each.number) for at, each in some if each is not None]
 
     async def wait_news(self, after: int) -> int:
         """Returns the newest position once it is after the given one."""
@@ -248,6 +248,14 @@ class MemoryStore:
     async def owners(self) -> Sequence[tuple[str, str]]:
         """Returns all owned runs with their owners."""
         return list(self._owners.items())
+
+    async def delete_run(self, run: str) -> bool:
+        """Deletes a run's journal; positions of other news stay as they are."""
+        found = self._events.pop(run, None) is not None
+        self._news = [None if each and each.run == run else each for each in self._news]
+        for kept in (self._statuses, self._summaries, self._owners, self._aside):
+            kept.pop(run, None)
+        return found
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Stores the next version of a schedule; False if another writer came first."""

@@ -9,7 +9,8 @@ from typing import Any
 from plansmith.app import Plansmith
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import Updates
-from plansmith.compat.spring.nodes import REJECTED, error_text, only_nl2sql
+from plansmith.compat.spring.nodes import REJECTED
+from plansmith.compat.spring.planner import error_text, only_nl2sql
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.plan.fold import GO_ON
@@ -75,8 +76,9 @@ class DataAgent:
 
     def state(self, run: Run) -> Updates:
         """Returns a run under the keys of the graph's state."""
-        head: Updates = {keys.THREAD_ID: run.id, keys.INPUT_KEY: run.request}
         plan = run.plan
+        head: Updates = {keys.THREAD_ID: run.id, keys.INPUT_KEY: run.request}
+        head[keys.QUERY_REWRITE_NODE_OUTPUT] = (plan.goal if plan else "") or run.request
         if plan is None or plan.degraded:
             error = error_text(run.problems) if run.problems else run.reason
             return head | {
@@ -117,5 +119,6 @@ def _next(plan: Plan, run: Run, current: int) -> str:
             return keys.HUMAN_FEEDBACK_NODE
         case _:
             pass
-    at = plan.steps[current - 1] if 1 <= current <= len(plan.steps) else None
-    return (node_of(at) if at is not None else None) or keys.END
+    if current > len(plan.steps):
+        return keys.REPORT_GENERATOR_NODE
+    return node_of(plan.steps[current - 1]) or keys.END

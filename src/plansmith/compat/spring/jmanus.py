@@ -8,16 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.app import Plansmith
+from plansmith.compat.spring.beans import ManusPlan, ManusStep
+from plansmith.compat.spring.planning_tool import (
+    OffersPlanning,
+    PlanningTool,
+    PlanningToolInterface,
+)
+from plansmith.compat.spring.published import PublishedTemplates, stop_with_sub_runs
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.jmanus import read
-from plansmith.errors import InvalidPlan, Refused, ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.errors import InvalidPlan, Misconfigured, Refused
+from plansmith.models import model_of
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
-from plansmith.plan.run import Run, RunStatus
-from plansmith.ports import Call
-from plansmith.review.policy import active_steps, effects
+from plansmith.plan.run import Run
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import Agent, ChatModel
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
 
@@ -33,20 +40,57 @@ def plan_from(value: Mapping[str, Any]) -> Plan:
 
 
 class JManus:
-    """Runs with JManus' methods: create, execute, status, details, stop."""
+    """Runs with JManus' methods: create, execute, status, details, stop.
 
-    def __init__(self, smith: Plansmith) -> None:
+    Takes a Plansmith, or makes one of `model` (a model, its name, or None for the automatic
+    choice), `agents` and other options; that one offers the planning function to the model.
+    """
+
+    def __init__(
+        self,
+        smith: Plansmith | None = None,
+        *,
+        model: ChatModel | str | None = None,
+        agents: Sequence[Agent] = (),
+        **options: Any,
+    ) -> None:
+        if smith is not None and (model or agents or options):
+            hint = "give a Plansmith alone, or the options of one"
+            raise Misconfigured("JManus takes a Plansmith or its options, not both", hint=hint)
+        if smith is None:
+            planning = OffersPlanning(takes_prompt(model_of(model)))
+            smith = Plansmith(model=planning, agents=agents, **options)
         self.smith = smith
         self.templates = PlanTemplates(smith)
+        self.planning_tool = PlanningTool()
 
     async def request(self, text: str, *, by: str = "") -> Run:
         """Plans a request; answers small talk directly; a bad plan is repaired up to twice."""
-        return await self.smith.plan(text, dialect="jmanus", by=by)
+        run = await self.smith.plan(text, dialect="jmanus", by=by)
+        if run.plan is not None and not run.plan.degraded:
+            self.planning_tool.hold(_held(run.plan, run.id))
+        return run
 
     async def create(self, *, by: str = "", **arguments: Any) -> Run:
         """Creates a run with this plan, or a direct response, from the function's arguments."""
-        run = await self.smith.submit(plan_from(arguments), by=by)
+        plan = plan_from(arguments)
+        run = await self.smith.submit(plan, by=by)
+        self.planning_tool.hold(_held(plan, run.id))
         return await self.smith.run(run.id) if arguments.get("directResponse") else run
+
+    async def submit(self, tool: PlanningToolInterface | None = None, *, by: str = "") -> Run:
+        """Creates a run with the current plan of a planning tool."""
+        plan = (tool or self.planning_tool).get_current_plan()
+        if plan is None:
+            raise Refused("the planning tool has no plan", hint="have it create one first")
+        steps = [{"stepRequirement": each.step_requirement} | _ends(each) for each in plan.steps]
+        given: dict[str, Any] = {"title": plan.title, "steps": steps}
+        given |= {"directResponse": True} if plan.direct_response else {}
+        given |= {"userRequest": plan.user_request} if plan.user_request else {}
+        given |= {"response": plan.response} if plan.response else {}
+        run = await self.create(by=by, **given)
+        plan.current_plan_id = run.id
+        return run
 
     async def execute(self, run_id: str) -> Run:
         """Runs a plan until it ends or waits for a person."""
@@ -64,8 +108,8 @@ class JManus:
         return [event.to_json() async for event in self.smith.events(run_id)]
 
     async def stop(self, run_id: str, *, by: str = "") -> Run:
-        """Stops a run: starts nothing new, cancels what is running."""
-        return await self.smith.cancel(run_id, by=by)
+        """Stops a run and the templates it runs: starts nothing new, cancels what is running."""
+        return await stop_with_sub_runs(self.smith, run_id, by=by)
 
     async def delete(self, run_id: str) -> bool:
         """Deletes a run that has ended, with its journal; false if there is none."""
@@ -74,8 +118,27 @@ class JManus:
             raise Refused(f"run {run_id} is {run.status}", hint="stop it first")
         delete = getattr(self.smith.store, "delete_run", None)
         if delete is None:
-            raise Refused("this store cannot delete runs", hint="use SQLite or PostgreSQL")
+            raise Refused("this store cannot delete runs", hint="use SQLite, PostgreSQL or memory")
         return bool(await delete(run_id))
+
+
+def _ends(step: ManusStep) -> dict[str, Any]:
+    return {"terminateColumns": step.terminate_columns} if step.terminate_columns else {}
+
+
+def _held(plan: Plan, run_id: str) -> ManusPlan:
+    """Returns a plan as the planning tool holds it."""
+    value = cast("dict[str, Any]", write_as("jmanus", plan).value)
+    steps = [
+        ManusStep(each["stepRequirement"], each.get("terminateColumns"), place)
+        for place, each in enumerate(value["steps"])
+    ]
+    direct = value.get("directResponse")
+    title, asked = str(value["title"]), value.get("userRequest")
+    held = ManusPlan(title, steps, current_plan_id=run_id, root_plan_id=run_id)
+    held.direct_response, held.user_request = bool(direct), asked
+    held.response = direct if isinstance(direct, str) else None
+    return held
 
 
 class PlanTemplates:
@@ -142,45 +205,6 @@ class PlanTemplates:
     async def publish(self, *names: str) -> PublishedTemplates:
         """Returns templates as tools that other plans may call."""
         return PublishedTemplates(self._smith, [await self._book.get(name) for name in names])
-
-
-class PublishedTemplates:
-    """Templates as a tool source: each call is a run with its own journal."""
-
-    def __init__(self, smith: Plansmith, templates: Sequence[Template]) -> None:
-        self._smith = smith
-        self._templates = {each.name: each for each in templates}
-
-    async def tools(self) -> Sequence[ToolSpec]:
-        """Returns one tool per template, with its parameters and the effects of its steps."""
-        specs = (await self._smith.runs.intake.callees()).specs
-        agents = {card.name: card for card in self._smith.runs.intake.agents()}
-        made: list[ToolSpec] = []
-        for each in self._templates.values():
-            steps = active_steps(each.plan, self._smith.runs.intake.templates)
-            found = [effect for s in steps for _, effect in effects(s, tools=specs, agents=agents)]
-            made.append(
-                ToolSpec(
-                    name=each.name,
-                    description=each.request,
-                    input_schema=each.parameters,
-                    effect=max(found, key=lambda effect: effect.rank, default=Effect.READ),
-                )
-            )
-        return made
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Runs the template and returns the results by step; fails if the run does."""
-        del call
-        template = self._templates.get(tool)
-        if template is None:
-            raise ToolFailed(f"there is no published template {tool!r}")
-        run = await self._smith.templates.use(template.full_name, arguments)
-        run = await self._smith.run(run.id)
-        if run.status is not RunStatus.DONE:
-            hint = f"look at run {run.id}"
-            raise ToolFailed(f"the template {tool!r} is {run.status}: {run.reason}", hint=hint)
-        return {name: state.result for name, state in run.steps.items() if "/" not in name}
 
 
 def _written(template: Template) -> Json:

@@ -1,165 +1,50 @@
-"""The nodes of Spring AI Alibaba's graph: planner, plan executor and human feedback."""
+"""The nodes behind NL2SQL's planner: plan executor and human feedback, and their dispatchers."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from plansmith.adapters.agents.coder import CARD as CODER
 from plansmith.adapters.agents.sql_writer import CARD as SQL_WRITER
-from plansmith.adapters.clock import SystemClock
 from plansmith.compat.spring import keys
+from plansmith.compat.spring.beans import Bean
 from plansmith.compat.spring.keys import State, Updates
+from plansmith.compat.spring.planner import error_text, text_of
 from plansmith.dialects.dialect import Reading
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.nl2sql import SQL, TITLE, TOOLS, node_of, read
+from plansmith.dialects.habits import snake
+from plansmith.dialects.spring.nl2sql import (
+    PARAMETERS,
+    PYTHON,
+    REPORT,
+    SQL,
+    TITLE,
+    TOOLS,
+    node_of,
+    read,
+)
 from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.parse.read import read_json
-from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
-from plansmith.ports import ChatModel, Clock, ContextBlock
 
-_KNOWN: Final = {
-    keys.BUSINESS_KNOWLEDGE: "business knowledge",
-    keys.SEMANTIC_MODEL: "semantic model",
-    keys.TABLE_RELATION_OUTPUT: "tables and their relations",
-    keys.BACKGROUND_RESULTS: "background investigation results of user query:",
-    keys.DOCUMENTS: "retrieved documents",
-}
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3
-REJECTED: Final = "the plan was rejected without a reason"
-
-
-@dataclass(frozen=True, slots=True)
-class _StateContext:
-    """Gives the state's content to the planner as context: data, never instructions."""
-
-    state: State
-
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        del query, token_limit
-        return [
-            ContextBlock(title, _text(self.state[key]))
-            for key, title in _KNOWN.items()
-            if self.state.get(key)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannerNode:
-    """Plans with the SQL writer and the coder, or with other agents.
-
-    Your own prompts replace ours with `PlannerSettings(prompts=FOLDER)`.
-    """
-
-    model: ChatModel
-    _: KW_ONLY
-    agents: Sequence[AgentSpec] = (SQL_WRITER, CODER)
-    settings: PlannerSettings = field(default_factory=PlannerSettings)
-    clock: Clock = field(default_factory=SystemClock)
-
-    async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state: the plan as JSON text, or why there is none."""
-        return await self._apply(state, lambda _: None)
-
-    async def stream(self, state: State) -> AsyncIterator[str | Updates]:
-        """Yields the plan's text piece by piece, and at last the updates of the state."""
-        texts: asyncio.Queue[str] = asyncio.Queue()
-        planning = asyncio.ensure_future(self._apply(state, texts.put_nowait))
-        try:
-            while not planning.done() or not texts.empty():
-                piece = asyncio.ensure_future(texts.get())
-                either: set[asyncio.Future[str] | asyncio.Future[Updates]] = {planning, piece}
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                if piece.done():
-                    yield piece.result()
-                else:
-                    piece.cancel()
-            yield await planning
-        finally:
-            planning.cancel()
-
-    async def _apply(self, state: State, on_text: Callable[[str], None]) -> Updates:
-        if state.get(keys.IS_ONLY_NL2SQL):
-            return _done(only_nl2sql(str(state[keys.INPUT_KEY])))
-        deps = PlannerDeps(
-            plan_model=takes_prompt(self.model),
-            clock=self.clock,
-            agents=self.agents,
-            sources=[_StateContext(state)],
-            settings=self.settings.replace(triage=False),
-        )
-        request = PlanRequest(
-            str(state[keys.INPUT_KEY]),
-            previous=_rejected(state),
-            feedback=_text(state.get(keys.PLAN_VALIDATION_ERROR) or ""),
-            dialect="spring",
-        )
-        return _updates(await make_plan(request, deps=deps, on_text=on_text))
-
-
-def only_nl2sql(question: str) -> dict[str, Json]:
-    """Returns the fixed plan if only SQL is wanted: one step, made without a model."""
-    step: dict[str, Json] = {
-        "step": 1,
-        "tool_to_use": SQL,
-        "tool_parameters": {"instruction": question},
-    }
-    return {"thought_process": "NL2SQL", "execution_plan": [step]}
-
-
-def _rejected(state: State) -> Plan | None:
-    """Returns the plan that was sent back, for the model to see with its problems."""
-    text = state.get(keys.PLANNER_NODE_OUTPUT)
-    if not text or not state.get(keys.PLAN_VALIDATION_ERROR):
-        return None
-    try:
-        return read(read_json(_text(text))).plan
-    except UnreadableText:
-        return None
-
-
-def _updates(planned: Planned) -> Updates:
-    plan = planned.plan
-    if plan is None or plan.degraded:
-        return {
-            keys.PLANNER_NODE_OUTPUT: "",
-            keys.PLAN_VALIDATION_STATUS: False,
-            keys.PLAN_VALIDATION_ERROR: error_text(planned.problems),
-        }
-    written = write_as("nl2sql", plan)
-    return _done(written.value)
-
-
-def _done(plan: Json) -> Updates:
-    return {
-        keys.PLANNER_NODE_OUTPUT: json.dumps(plan, ensure_ascii=False),
-        keys.PLAN_CURRENT_STEP: 1,
-    }
-
-
-def error_text(problems: Sequence[Problem]) -> str:
-    """Returns the errors of a plan as text, with fields and hints."""
-    errors = [each for each in problems if each.severity is Severity.ERROR]
-    return "\n".join(map(str, errors or problems)) or "the model gave no plan"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+REJECTED: Final = "Plan rejected by user"
+# What a node calls the field that it misses; for SQL, also by the name that it had once.
+_MISSES: Final = {
+    SQL: "the SQL generation node is missing description: the field 'instruction'",
+    PYTHON: "the Python generation node is missing instruction",
+    REPORT: "the report node is missing summary_and_recommendations",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,9 +55,10 @@ class PlanExecutorNode:
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state, with the next node."""
-        reading = self.validate(state.get(keys.PLANNER_NODE_OUTPUT))
+        output = state.get(keys.PLANNER_NODE_OUTPUT)
+        reading = self.validate(output)
         if reading.plan is None or has_errors(list(reading.problems)):
-            return _invalid(state, reading.problems)
+            return _invalid(state, _why(state, output, reading))
         valid: Updates = {keys.PLAN_VALIDATION_STATUS: True, keys.PLAN_VALIDATION_ERROR: ""}
         if state.get(keys.HUMAN_REVIEW_ENABLED):
             return valid | {keys.PLAN_NEXT_NODE: keys.HUMAN_FEEDBACK_NODE}
@@ -181,7 +67,7 @@ class PlanExecutorNode:
     def validate(self, output: object) -> Reading:
         """Returns the plan in the planner's output, and all of its problems."""
         try:
-            value = read_json(output) if isinstance(output, str) else None
+            value = _value(output)
         except UnreadableText as error:
             message = Sentence("ps.not_plan_because", title=TITLE, reason=error.message)
             hint = Sentence("hint.write_plan_again")
@@ -197,28 +83,75 @@ class PlanExecutorNode:
         return Reading(reading.plan, (*reading.problems, *own, *rest))
 
 
+def _value(output: object) -> Json:
+    """Returns the planner's output as JSON: text, or a plan as an object."""
+    if isinstance(output, Bean):
+        return output.to_json()
+    return read_json(output) if isinstance(output, str) else cast("Json", output)
+
+
 def _unsupported(step: ToolStep) -> Problem:
     message = Sentence("unknown.tool", name=step.tool)
     hint = Sentence("hint.one_tool_of", tools=[*TOOLS])
     return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
 
 
-def _invalid(state: State, problems: Sequence[Problem]) -> Updates:
-    repairs = int(state.get(keys.PLAN_REPAIR_COUNT) or 0)
-    again = repairs < MAX_REPAIRS
+def _why(state: State, output: object, reading: Reading) -> str:
+    """Says what is wrong with a plan: in a sentence, and then problem by problem."""
+    told = state.get(keys.PLAN_VALIDATION_ERROR)
+    if not output and told and state.get(keys.PLAN_VALIDATION_STATUS) is False:
+        return text_of(told)  # the planner has no plan, and says why
+    return "\n".join(each for each in (_headline(output), error_text(reading.problems)) if each)
+
+
+def _headline(output: object) -> str:
+    try:
+        value = _value(output)
+    except UnreadableText:
+        return ""
+    head = _snaked(value)
+    steps = head.get("execution_plan")
+    if isinstance(steps, list) and not steps:
+        return "Validation failed: the plan has no execution steps."
+    for place, each in enumerate(steps if isinstance(steps, list) else (), start=1):
+        step = _snaked(each)
+        given = step.get("tool_parameters")
+        if given is None:
+            return f"Validation failed: Tool parameters are missing in step {place}."
+        tool = str(step.get("tool_to_use"))
+        words = _snaked(given)
+        if tool in PARAMETERS and not (words.get(PARAMETERS[tool]) or words.get("description")):
+            return f"Validation failed in step {place}: {_MISSES[tool]}."
+    return ""
+
+
+def _snaked(value: Json) -> dict[str, Json]:
+    return {snake(name): each for name, each in value.items()} if isinstance(value, dict) else {}
+
+
+def _invalid(state: State, why: str) -> Updates:
+    count = int(state.get(keys.PLAN_REPAIR_COUNT) or 0) + 1
+    rejections = int(state.get(keys.HUMAN_REJECTION_COUNT) or 0)
     return {
         keys.PLAN_VALIDATION_STATUS: False,
-        keys.PLAN_VALIDATION_ERROR: error_text(problems),
-        keys.PLAN_REPAIR_COUNT: repairs + again,
-        keys.PLAN_NEXT_NODE: keys.PLANNER_NODE if again else keys.END,
+        keys.PLAN_VALIDATION_ERROR: why,
+        keys.PLAN_REPAIR_COUNT: count,
+        keys.HUMAN_REJECTION_COUNT: rejections,
+        keys.PLAN_NEXT_NODE: _after_repairs(count, rejections),
     }
 
 
+def _after_repairs(count: int, rejections: int) -> str:
+    """Returns where an invalid plan goes; a person's rejections leave the repairs as they are."""
+    return keys.PLANNER_NODE if count - rejections <= MAX_REPAIRS else keys.END
+
+
 def _next(plan: Plan, state: State) -> Updates:
-    """Returns the node of the current step; after the last one, the end."""
-    current = int(state.get(keys.PLAN_CURRENT_STEP) or 1)
-    if not 1 <= current <= len(plan.steps):
-        return {keys.PLAN_NEXT_NODE: keys.END, keys.PLAN_CURRENT_STEP: 1}
+    """Returns the node of the current step; after the last one, the report."""
+    current = max(int(state.get(keys.PLAN_CURRENT_STEP) or 1), 1)
+    if current > len(plan.steps):
+        last = keys.END if state.get(keys.IS_ONLY_NL2SQL) else REPORT
+        return {keys.PLAN_NEXT_NODE: last, keys.PLAN_CURRENT_STEP: 1}
     return {keys.PLAN_NEXT_NODE: node_of(plan.steps[current - 1]), keys.PLAN_CURRENT_STEP: current}
 
 
@@ -230,24 +163,33 @@ class HumanFeedbackNode:
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state, with the next node."""
-        given = state.get(keys.HUMAN_FEEDBACK_DATA)
-        data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-        feedback = data.get("feedback")
+        data = feedback_data(state.get(keys.HUMAN_FEEDBACK_DATA))
+        feedback = data.get(keys.FEEDBACK)
         if feedback is True:
-            return _to(
-                keys.PLAN_EXECUTOR_NODE,
-                {keys.HUMAN_REVIEW_ENABLED: False, keys.PLAN_VALIDATION_ERROR: ""},
-            )
+            cleared: Updates = {keys.HUMAN_FEEDBACK_CONTENT: "", keys.HUMAN_REJECTED_PLAN: ""}
+            return _to(keys.PLAN_EXECUTOR_NODE, {keys.HUMAN_REVIEW_ENABLED: False, **cleared})
         if state.get(keys.HUMAN_FEEDBACK_QUESTION) and data.get("decision") in OPTIONS:
             return _answered(state, data)
         if feedback is not False:
             return _to(keys.WAIT_FOR_FEEDBACK, {})
-        rejections = int(state.get(keys.HUMAN_REJECTION_COUNT) or 0)
+        rejections = _rejections(state)
         if rejections >= MAX_REJECTIONS:
             question = f"{rejections} plans were sent back. Make another one?"
             asked = {keys.HUMAN_FEEDBACK_QUESTION: f"{question} ({', '.join(OPTIONS)})"}
             return _to(keys.WAIT_FOR_FEEDBACK, asked)
-        return _again(rejections, data)
+        return _again(state, data)
+
+
+def feedback_data(given: object) -> dict[str, Any]:
+    """Returns a person's feedback under its present names; `feed_back…` are the earlier ones."""
+    data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
+    return {name.replace("feed_back", "feedback"): each for name, each in data.items()}
+
+
+def _rejections(state: State) -> int:
+    """Counts a person's rejections; a state of the original has them among the repairs."""
+    counted = state.get(keys.HUMAN_REJECTION_COUNT)
+    return int((state.get(keys.PLAN_REPAIR_COUNT) if counted is None else counted) or 0)
 
 
 def _answered(state: State, data: Mapping[str, Any]) -> Updates:
@@ -255,17 +197,21 @@ def _answered(state: State, data: Mapping[str, Any]) -> Updates:
     if data["decision"] == STOP:
         return _to(keys.END, cleared)
     assert data["decision"] == GO_ON  # noqa: S101 - there are two options
-    rejections = int(state.get(keys.HUMAN_REJECTION_COUNT) or 0)
-    return _again(rejections, data) | cleared
+    return _again(state, data) | cleared
 
 
-def _again(rejections: int, data: Mapping[str, Any]) -> Updates:
+def _again(state: State, data: Mapping[str, Any]) -> Updates:
     """Goes back to the planner with the person's words and the rejected plan."""
+    words = str(data.get(keys.FEEDBACK_CONTENT) or REJECTED)
     return _to(
         keys.PLANNER_NODE,
         {
-            keys.HUMAN_REJECTION_COUNT: rejections + 1,
-            keys.PLAN_VALIDATION_ERROR: str(data.get("feedback_content") or REJECTED),
+            keys.HUMAN_REJECTION_COUNT: _rejections(state) + 1,
+            keys.PLAN_REPAIR_COUNT: int(state.get(keys.PLAN_REPAIR_COUNT) or 0) + 1,
+            keys.PLAN_VALIDATION_ERROR: words,
+            keys.HUMAN_FEEDBACK_CONTENT: words,
+            keys.HUMAN_REJECTED_PLAN: state.get(keys.PLANNER_NODE_OUTPUT) or "",
+            keys.PLANNER_NODE_OUTPUT: "",
             keys.PLAN_CURRENT_STEP: 1,
             keys.HUMAN_REVIEW_ENABLED: True,
         },
@@ -275,3 +221,23 @@ def _again(rejections: int, data: Mapping[str, Any]) -> Updates:
 def _to(node: str, more: Updates) -> Updates:
     # The feedback is used up: the next plan needs its own.
     return {keys.HUMAN_NEXT_NODE: node, keys.HUMAN_FEEDBACK_DATA: None, **more}
+
+
+class PlanExecutorDispatcher:
+    """The edge behind the plan executor."""
+
+    async def apply(self, state: State) -> str:
+        """Returns the next node: the executor's choice, or the planner for an invalid plan."""
+        if state.get(keys.PLAN_VALIDATION_STATUS):
+            return str(state.get(keys.PLAN_NEXT_NODE) or keys.END)
+        rejections = int(state.get(keys.HUMAN_REJECTION_COUNT) or 0)
+        return _after_repairs(int(state.get(keys.PLAN_REPAIR_COUNT) or 0), rejections)
+
+
+class HumanFeedbackDispatcher:
+    """The edge behind a human feedback node; a graph that waits ends until it is resumed."""
+
+    async def apply(self, state: State) -> str:
+        """Returns the next node."""
+        node = str(state.get(keys.HUMAN_NEXT_NODE) or keys.END)
+        return keys.END if node == keys.WAIT_FOR_FEEDBACK else node

@@ -47,7 +47,10 @@ _HINT: Final = Sentence(
     "hint.give_form", form='{"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
 )
 _PLAN_FIELDS: Final = frozenset(
-    {"title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"}
+    {
+        *("title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"),
+        COLUMNS,
+    }
 )
 _STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS})
 # Fields that JManus stores beside a plan, about display and execution.
@@ -99,12 +102,13 @@ def read(value: Json) -> Reading:
     head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
     given = objects(head.get("steps", []))
     direct = head.get("direct_response")
-    direct = None if text_of(direct).lower() == "false" else direct
-    if given is None or (not given and not direct):
+    direct = None if text_of(direct).lower() in ("", "false") else direct
+    answer = _answer(head, direct) if direct and not given else None
+    if given is None or not (given or answer):
         return Reading(None, not_a_plan(TITLE, _HINT))
     if direct and given:
         notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
-    steps = [_answer(head, direct)] if direct and not given else _steps(given, notes)
+    steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
     document: dict[str, Json] = {
         "goal": raw_text(head.get("title") or head.get("user_request")),
         "thought": raw_text(head.get("thought")),
@@ -128,14 +132,21 @@ def _shown(
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
 
-def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json]:
-    """Reads a direct answer to small talk."""
-    answer = direct if isinstance(direct, str) else head.get("response") or head.get("thought")
-    text = escape_text(raw_text(answer or head.get("user_request"))) or "?"
-    return {"id": "s1", "kind": "reply", "instruction": text}
+def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json] | None:
+    """Reads a direct answer to small talk: its words, or the request that a model answers."""
+    has_words = isinstance(direct, str) and text_of(direct).lower() != "true"
+    exact = raw_text(direct if has_words else head.get("response"))
+    names = ("user_request", "title", "thought")
+    asked = next((text for name in names if (text := raw_text(head.get(name)))), "")
+    if not (exact or asked):
+        return None
+    style = "exact" if exact else "worded"
+    words = escape_text(exact or asked)
+    return {"id": "s1", "kind": "reply", "instruction": words, "style": style}
 
 
-def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
+def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, Json]]:
+    """Reads the steps; `columns` of the plan hold for every step that names none itself."""
     steps: list[dict[str, Json]] = []
     for place, each in enumerate(given, start=1):
         fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
@@ -155,8 +166,9 @@ def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
             notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
         before = [str(step["id"]) for step in steps]
         inputs = result_inputs(before)
-        if text_of(fields.get(COLUMNS)):
-            inputs |= {COLUMNS: text_of(fields[COLUMNS])}
+        ends = text_of(fields.get(COLUMNS)) or columns
+        if ends:
+            inputs |= {COLUMNS: ends}
         step: dict[str, Json] = {"id": f"s{place}", "agent": agent or DEFAULT_AGENT}
         step |= {"task": _with_parameters(task)}
         if inputs:
@@ -179,9 +191,11 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     only = plan.steps[0] if len(plan.steps) == 1 else None
     if isinstance(only, ReplyStep):
         notes.problems += id_losses([only], title=TITLE)
-        step_losses(only, ("instruction",), title=TITLE, notes=notes)
+        step_losses(only, ("instruction", "style"), title=TITLE, notes=notes)
         answer = _template_text(only.instruction, only.id, notes)
-        return value | {"directResponse": answer, "steps": []}
+        worded: dict[str, Json] = {"directResponse": True, "userRequest": answer}
+        direct: dict[str, Json] = {"directResponse": answer}
+        return value | (direct if only.style == "exact" else worded) | {"steps": []}
     held = [step for step in in_order(plan) if not isinstance(step, ReplyStep)]
     notes.problems += id_losses(held, title=TITLE)
     # For agent steps, `inputs_loss` notes differing inputs one by one.

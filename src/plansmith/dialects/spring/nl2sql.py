@@ -23,10 +23,10 @@ from plansmith.dialects.habits import (
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
-from plansmith.plan.refs import escape_text, literal
+from plansmith.plan.refs import LITERAL, escape_text, find, literal
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 
 TITLE: Final = "Spring AI Alibaba's NL2SQL"
 SQL: Final = "SQL_GENERATE_NODE"
@@ -177,11 +177,11 @@ def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in this format; with a run, with results and the next step."""
     losses(plan, ("thought",), title=TITLE, notes=notes)
-    held = [step for step in in_order(plan) if node_of(step)]
+    held = [step for step in in_order(plan) if _tool_of(step)]
     notes.problems += id_losses(held, title=TITLE)
     steps: list[Json] = []
     for step in in_order(plan):
-        node = node_of(step)
+        node = _tool_of(step)
         if node is None:
             no_such_step(step, title=TITLE, notes=notes)
             continue
@@ -199,7 +199,24 @@ def node_of(step: AnyStep) -> str | None:
     return _NODES.get(step.agent) if isinstance(step, AgentStep) else None
 
 
+def _tool_of(step: AnyStep) -> str | None:
+    """Returns what a step has as its `tool_to_use`: its node, or a tool that no node has."""
+    return step.tool if isinstance(step, ToolStep) else node_of(step)
+
+
+def _tool_parameters(step: ToolStep, notes: Notes) -> dict[str, Json]:
+    step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
+    inner = step.inputs.get(LITERAL) if len(step.inputs) == 1 else None
+    given = inner if isinstance(inner, dict) else step.inputs
+    refs = [str(each.ref) for each in find(step.inputs) if each.ref]
+    if refs:
+        notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step.id)
+    return dict(given)
+
+
 def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
+    if isinstance(step, ToolStep):
+        return _tool_parameters(step, notes)
     if isinstance(step, ReplyStep):
         step_losses(step, ("instruction",), title=TITLE, notes=notes)
         results = _REST + "\n".join("{{" + each + "}}" for each in before)
