@@ -162,7 +162,7 @@ def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
 def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
     """Makes a run's head of its last and first row; an unreadable one counts as not over."""
     try:
-        return RunHead(run, number, TYPES[abs(kind)], _moment(at), _moment(created))
+        return RunHead(run, number, TYPES[abs(int(kind))], _moment(at), _moment(created))
     except (LookupError, OverflowError, TypeError, ValueError):
         return RunHead(run, number, "", _EPOCH, _EPOCH)
 
