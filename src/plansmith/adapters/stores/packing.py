@@ -176,7 +176,7 @@ def shown_texts(run: str, cells: Sequence[Any]) -> Texts:
     """Returns the texts of cells, also of damaged ones, which are shown as they are."""
     try:
         return texts_of(run, cells)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return Texts("", "", b"", "", json.dumps(list(cells), default=repr).encode())
 
 

@@ -147,7 +147,12 @@ def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
     altered = JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
     try:
         kind, at, by, digest, body = texts_of(run, cells)
-    except (TypeError, ValueError, OverflowError):  # also where a byte of it is no text any more
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ):  # also where a byte of it is no text any more
         raise altered from None
     if hash_of(at.encode(), before.encode(), body, by, number, run_text(run)) != digest:
         raise altered
