@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.plan.chain import moment, run_text
 from plansmith.plan.events import Event, StepDone, StepStarted
@@ -143,10 +143,11 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
 
 
 def _as_they_were(body: object) -> list[str]:
-    cells: Any = json.loads(str(body))
-    if not (isinstance(cells, list) and all(isinstance(each, str) for each in cells)):
+    cells: object = json.loads(str(body))
+    texts = cast("list[object]", cells) if isinstance(cells, list) else [cells]
+    if not all(isinstance(each, str) for each in texts):
         raise ValueError("cells that are no texts")
-    return cells
+    return cast("list[str]", texts)
 
 
 def packed_text(number: int, cells: Sequence[Any]) -> Cells:
@@ -175,7 +176,7 @@ def shown_texts(run: str, cells: Sequence[Any]) -> Texts:
     """Returns the texts of cells, also of damaged ones, which are shown as they are."""
     try:
         return texts_of(run, cells)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return Texts("", "", b"", "", json.dumps(list(cells), default=repr).encode())
 
 

@@ -147,7 +147,12 @@ def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
     altered = JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
     try:
         kind, at, by, digest, body = texts_of(run, cells)
-    except (TypeError, ValueError, OverflowError):  # also where a byte of it is no text any more
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ):  # also where a byte of it is no text any more
         raise altered from None
     if hash_of(at.encode(), before.encode(), body, by, number, run_text(run)) != digest:
         raise altered
@@ -162,7 +167,7 @@ def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
 def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
     """Makes a run's head of its last and first row; an unreadable one counts as not over."""
     try:
-        return RunHead(run, number, TYPES[abs(kind)], _moment(at), _moment(created))
+        return RunHead(run, number, TYPES[abs(int(kind))], _moment(at), _moment(created))
     except (LookupError, OverflowError, TypeError, ValueError):
         return RunHead(run, number, "", _EPOCH, _EPOCH)
 
