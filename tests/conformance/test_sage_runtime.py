@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.conformance.test_sage import CALL, CITY, GOOD, REPLY, TOOLS, UNKNOWN,
 
 from plansmith.compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 from plansmith.errors import Refused, ToolFailed
-from plansmith.testing import ScriptedModel
+from plansmith.testing import ModelServer, Reply, ScriptedModel
 
 BARE: Any = {"type": "tool", "name": "weather", "arguments": {}}
 EN = BaseProfile(language="en")
@@ -393,3 +394,22 @@ def test_every_tool_is_described_for_a_planner_of_another_make() -> None:
     AgentRuntime(EN, planner, registry(Weather())).step("hello")
     assert planner.plan.call_args.kwargs["tools"]["weather"]["input_schema"] == CITY
     assert TOOLS["weather"]["input_schema"] == CITY
+
+
+def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "from-sage.md").read_text(encoding="utf-8")
+    program = page.rpartition("```python\n")[2].partition("```")[0]
+    (tmp_path / "agent.py").write_text(program, encoding="utf-8")
+    call: Any = {"type": "tool", "name": "calculator", "arguments": {"expr": "21*2+5"}}
+    answers = (Reply({"steps": [call, REPLY]}), Reply("It is 47."))
+    with ModelServer(*answers).in_thread() as url:
+        done = subprocess.run(
+            [sys.executable, "agent.py"],
+            cwd=tmp_path,
+            env=os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "any"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.stdout == "It is 47.\n", done.stderr
+    assert (tmp_path / "runs.db").is_file()

@@ -19,7 +19,7 @@ from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.compat.sage.registry import RegistryTools, ToolRegistry
 from plansmith.compat.sage.runnable import Runnable, runnable
 from plansmith.compat.sage.step_result import StepResult, result_of
-from plansmith.compat.sage.telling import failed_before, tell_steps
+from plansmith.compat.sage.step_stream import failed_before, tell_steps
 from plansmith.dialects.sage import write
 from plansmith.errors import Refused
 from plansmith.models import model_of
