@@ -630,6 +630,17 @@ async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: S
     assert "2 plan iterations" in run.reason
 
 
+async def test_a_plan_can_be_rethought_after_each_step(scripted: Script) -> None:
+    team = [Member("researcher"), Member("coder")]
+    other = drafted(FIND, SUM | {"description": "work out the new growth"})
+    model = scripted(PLAN_DECISION, drafted(FIND, SUM), other, other, "Done.")
+    limits = Limits(early_start=False, replan="after_each")
+    state = await accepted(DeerFlow(model=model, agents=team, limits=limits))
+    assert [len(each.calls) for each in team] == [1, 1]
+    assert team[1].calls[0][0] == "work out the new growth"
+    assert "Done." in state.final_report
+
+
 async def test_a_failed_step_without_another_plan_is_reported_from_what_is_known(
     scripted: Script,
 ) -> None:

@@ -401,8 +401,8 @@ async def test_advice_is_handed_on_where_the_agent_may_give_it() -> None:
 def test_a_prompt_of_ones_own_replaces_ours_and_a_missing_one_is_told_at_once(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(Misconfigured, match="there is no prompt called 'analyst'"):
-        LocalAgent(spec=READ, model=ScriptedModel(), prompt="analyst", prompts=tmp_path)
+    with pytest.raises(Misconfigured, match="there is no prompt called 'translator'"):
+        LocalAgent(spec=READ, model=ScriptedModel(), prompt="translator", prompts=tmp_path)
     with pytest.raises(Misconfigured, match="not a valid name for a prompt"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="../x", prompts=tmp_path)
     (tmp_path / "researcher.md").write_text("Mine, <<turns>> turns.")
