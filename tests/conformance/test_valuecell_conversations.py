@@ -352,7 +352,8 @@ async def test_the_super_agent_and_the_planner_see_what_was_said_before_a_restar
 async def test_a_super_agent_cannot_confirm_a_schedule_and_loses_no_confirmation(
     scripted: Script, words: str, enriched: str, confirmed: bool
 ) -> None:
-    recurring = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
+    recurring: dict[str, Any] = {"pattern": "recurring"}
+    recurring["schedule_config"] = {"interval_minutes": 60}
     smith = smith_of(scripted(answer(task(**recurring))))
     desk = orchestrator(smith, SuperAgent(scripted({**HAND, "query": enriched})))
     told = await said(desk, asked(words))
