@@ -47,6 +47,7 @@ from plansmith.compat.valuecell import (
 from plansmith.config import Settings
 from plansmith.errors import InputNeeded, ModelRefused
 from plansmith.plan.data import Json
+from plansmith.plan.planning_events import PlanProposed
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
@@ -203,6 +204,33 @@ async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_ap
     assert worker.tasks == []
 
 
+class Raising(ExecutionPlanner):
+    """A planner of a program whose hook raises."""
+
+    async def create_plan(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("Planning broke")
+
+
+async def test_a_planner_is_replaceable_and_what_it_raises_is_told() -> None:
+    connections = RemoteConnections(smith_of(None))
+    desk = AgentOrchestrator(PlanService(connections, Raising(connections)))
+    told = await said(desk, asked())
+    assert told[-2:] == [("system_failed", "(Error) Planning broke"), ("done", "")]
+    assert isinstance(desk.plan_service.planner, Raising)
+
+
+async def test_the_journal_has_every_prompt_and_answer_of_planning_without_a_debug_mode(
+    scripted: Script,
+) -> None:
+    smith = smith_of(scripted(answer(task())))
+    plan = await planned(smith, asked("look at Apple closely"))
+    made = [each.body for each in await smith.store.events(plan.plan_id)]
+    [proposed] = [each for each in made if isinstance(each, PlanProposed)]
+    kept_text = json.dumps(await smith.store.get(proposed.record))
+    assert "look at Apple closely" in kept_text
+    assert "agent_name" in kept_text
+
+
 # The next message answers
 
 
@@ -324,7 +352,8 @@ async def test_the_super_agent_and_the_planner_see_what_was_said_before_a_restar
 async def test_a_super_agent_cannot_confirm_a_schedule_and_loses_no_confirmation(
     scripted: Script, words: str, enriched: str, confirmed: bool
 ) -> None:
-    recurring = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
+    recurring: dict[str, Any] = {"pattern": "recurring"}
+    recurring["schedule_config"] = {"interval_minutes": 60}
     smith = smith_of(scripted(answer(task(**recurring))))
     desk = orchestrator(smith, SuperAgent(scripted({**HAND, "query": enriched})))
     told = await said(desk, asked(words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
 from plansmith.dialects.dialect import (
     Dialect,
@@ -143,15 +143,10 @@ def _asked_first(
 ) -> list[dict[str, Json]]:
     """Returns the steps with the fields that the planner waits for; nothing is done before."""
     fields = _fields(value, notes)
-    if not fields:
-        return [*steps]
     known = [each["id"] for each in fields]
-    waiting: list[dict[str, Json]] = []
-    for step in steps:
-        before = step.get("after")
-        after: Json = [*known, *(before if isinstance(before, list) else [])]
-        waiting.append({**step, "after": after})
-    return [*waiting, *fields]
+    for step in steps if fields else ():
+        step["after"] = [*known, *cast("list[Json]", step.get("after", []))]
+    return [*steps, *fields]
 
 
 def _fields(value: Json, notes: Notes) -> list[dict[str, Json]]:
@@ -395,14 +390,5 @@ def asks(plan: Plan) -> tuple[str, ...]:
     return tuple(plain_text(each) for each in fields)
 
 
-DIALECT: Final = Dialect(
-    "valuecell",
-    TITLE,
-    recognises,
-    read,
-    write,
-    schema,
-    "valuecell",
-    asks=asks,
-    agents_only=True,
-)
+_DOES: Final = (recognises, read, write, schema)
+DIALECT: Final = Dialect("valuecell", TITLE, *_DOES, "valuecell", asks=asks, agents_only=True)

@@ -57,21 +57,27 @@ async def make_plan(
     loop = DraftLoop(request, decided.query, locale, deps, offer, context, watch, given)
     planned = await loop.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
-    plan = planned.plan
-    asked = dialect(request.dialect).asks(plan) if plan is not None and request.dialect else ()
-    if asked:
-        decision, answer = Decision.ASK, "\n".join(asked)
-        planned = replace(planned, decision=decision, answer=answer, questions=asked)
-    if plan is not None and decided.schedule is not None and not plan.schedules:
-        plan = plan.replace(schedule=decided.schedule)
     return replace(
-        planned,
-        plan=None if asked else plan,
+        _with_schedule(planned, decided, request),
         reason=decided.reason,
         picks=tuple(picks),
         problems=(*map(_note, context.notes), *_searched(context), *planned.problems),
         metrics=replace(planned.metrics, usage=usage, seconds=watch.seconds),
     )
+
+
+def _with_schedule(planned: Planned, decided: Triage, request: PlanRequest) -> Planned:
+    """Adds when to repeat the plan; one that first asks for something is not a plan yet."""
+    plan = planned.plan
+    if plan is None:
+        return planned
+    asked = dialect(request.dialect).asks(plan) if request.dialect else ()
+    if asked:
+        text = "\n".join(asked)
+        return replace(planned, decision=Decision.ASK, plan=None, answer=text, questions=asked)
+    if decided.schedule is not None and not plan.schedules:
+        return replace(planned, plan=plan.replace(schedule=decided.schedule))
+    return planned
 
 
 async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triage:

@@ -178,9 +178,15 @@ class RunPlanner:
             ]
             await journal.append(triaged, *asked, values=exchanges)
             return
-        made = e.ReportMade(result=content_hash(planned.answer))
-        ending = e.RunFinished(status="answered", reason=planned.reason)
-        await journal.append(triaged, made, ending, values=[planned.answer, *exchanges])
+        await self.keep_answer(journal, planned.answer, triaged, values=exchanges)
+
+    async def keep_answer(
+        self, journal: Journal, text: str, triaged: e.Triaged, *, values: Sequence[Json] = ()
+    ) -> None:
+        """Ends a run whose request was answered at once."""
+        made = e.ReportMade(result=content_hash(text))
+        ending = e.RunFinished(status="answered", reason=triaged.reason)
+        await journal.append(triaged, made, ending, values=[text, *values])
 
     async def propose(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Refused, StaleDecision
@@ -16,8 +16,26 @@ from plansmith.plan.steps import AgentStep
 if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.schedules import Schedule
+    from plansmith.plan.timing import Timing
     from plansmith.runs.service import RunService
-    from plansmith.schedules.service import Schedules
+
+
+class Schedules(Protocol):
+    """What creates single schedules."""
+
+    async def all(self) -> list[Schedule]:
+        """Returns all schedules that are not removed."""
+        ...
+
+    async def create(
+        self, *, timing: Timing | None, plan: Plan | None, request: str, approve: str, by: e.Who
+    ) -> Schedule:
+        """Creates a schedule under the approval of its plan's hash."""
+        ...
+
+    async def require_unattended(self, plan: Plan) -> None:
+        """Refuses a plan that cannot run unattended."""
+        ...
 
 
 def refuse_parts(plan: Plan | None) -> None:

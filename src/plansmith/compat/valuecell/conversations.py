@@ -9,7 +9,6 @@ from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.dialects.valuecell import GUIDANCE
 from plansmith.plan import events as e
-from plansmith.plan.data import content_hash
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
@@ -20,7 +19,6 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.recurrence import recurrence
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import Message
-from plansmith.runs.journals import run_created
 from plansmith.text import HAN
 
 MOST_WORDS: Final = 10
@@ -148,15 +146,12 @@ class Conversations:
 
     async def answered(self, user_input: UserInput, answer: str, reason: str) -> None:
         """Keeps what the super agent has answered, as a run that needed no plan."""
-        place = _place(user_input, "")
-        created = run_created(user_input.query, locale=locale_of(user_input.query), origin=place)
-        await self.smith.runs.journals.new().append(
-            (created, e.actor(place.user)),
-            e.Triaged(decision="answer", reason=reason),
-            e.ReportMade(result=content_hash(answer)),
-            e.RunFinished(status="answered", reason=reason),
-            values=[answer],
+        place, query = _place(user_input, ""), user_input.query
+        journal = await self.smith.runs.create(
+            query, locale=locale_of(query), origin=place, by=place.user
         )
+        triaged = e.Triaged(decision="answer", reason=reason)
+        await self.smith.runs.planner.keep_answer(journal, answer, triaged)
 
     async def open_runs(self) -> list[Run]:
         """Returns the runs that wait for an answer about the request itself."""

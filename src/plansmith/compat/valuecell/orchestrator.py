@@ -154,6 +154,8 @@ class AgentOrchestrator:
                 await self._respond(user_input, talk)
         except PlansmithError as error:
             talk.send("system_failed", content=str(error))
+        except Exception as error:  # noqa: BLE001 - of a planner or super agent of the program
+            talk.send("system_failed", content=f"(Error) {error}")
         finally:
             talk.send("done")
             if self._talks.get(talk.conversation) is talk:

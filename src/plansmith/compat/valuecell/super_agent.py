@@ -108,14 +108,15 @@ class SuperAgent:
         """Returns the conversation so far and the time."""
         history: Sequence[Message] = self._said.get(conversation_id, ())
         if self.conversations is not None:
-            history = await self.conversations.history(conversation_id)
+            history = [*await self.conversations.history(conversation_id), *history]
         said = await recall(history, tokens=_TOKENS, count=rough_count)
         blocks = [ContextBlock(TITLE, said.text)] if said.text else []
         return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
 
     async def _remember(self, user_input: UserInput, answer: str, reason: str) -> None:
-        if self.conversations is not None:
-            await self.conversations.answered(user_input, answer, reason)
+        place = self.conversations
+        if place is not None and place.smith.runs.planner.model is not None:
+            await place.answered(user_input, answer, reason)
             return
         said = self._said.setdefault(user_input.meta.conversation_id, [])
         said += [Message("user", user_input.query), Message("assistant", answer)]
