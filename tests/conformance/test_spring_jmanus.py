@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import plansmith
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.compat.spring import (
     DataAgent,
@@ -27,6 +28,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, ChatModel, Delta, Prompt
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
+from plansmith.testing.modelserver import ModelServer, Reply
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
@@ -180,6 +182,18 @@ async def test_the_planning_function_is_offered_to_the_model_and_its_call_is_the
     assert browser.calls == ["look"]
     with pytest.raises(Misconfigured, match="not both"):
         JManus(jmanus.smith, model=model)
+
+
+async def test_the_planning_function_is_offered_over_a_real_socket() -> None:
+    call: Json = {"command": "create", "title": "Prices", "steps": ["[BROWSER_AGENT] look"]}
+    async with ModelServer(Reply(call, tool="planning")) as server:
+        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        async with JManus(model=model, agents=[Browser()], settings=NO_TRIAGE).smith as smith:
+            run = await JManus(smith).request("look for prices")
+        body: Any = server.requests[0].json
+    assert [each["function"]["name"] for each in body["tools"]] == ["planning"]
+    assert run.plan is not None
+    assert run.plan.steps[0].to_json()["task"] == "look"
 
 
 # Direct responses and columns

@@ -147,8 +147,7 @@ class RunService:
     ) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results to reuse; `reviewed` replaces the review that would be asked for;
-        `notes` are about how the plan was read.
+        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -157,8 +156,7 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        if checked:
-            plan = await self.intake.pinned(plan)
+        plan = await self.intake.pinned(plan) if checked else plan
         await self.intake.propose(
             journal,
             plan,
@@ -185,10 +183,9 @@ class RunService:
         origin: Origin | None = None,
         about: Mapping[str, Any] | None = None,
         by: e.Who = "",
-        run_id: str = "",
     ) -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
-        created = self.create(request, plan=plan, origin=origin, about=about, by=by, run_id=run_id)
+        created = self.create(request, plan=plan, origin=origin, about=about, by=by)
         return await self.journals.whole(await created)
 
     async def run(self, run_id: str) -> Run:
