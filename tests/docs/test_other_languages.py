@@ -1,0 +1,122 @@
+"""The pages for Java and Go: what they show runs, against a real server and a scripted model."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.servers.cast import research
+
+from plansmith.dialects.dialect import dialect
+from plansmith.testing.modelserver import ModelServer
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("from-java.md", "from-go.md")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PORT = "http://127.0.0.1:8765"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return [code for tag, code in BLOCK.findall(text) if tag == language]
+
+
+@contextlib.contextmanager
+def served(page: str, folder: Path) -> Iterator[str]:
+    """The server as the page starts it, but for its port and where the model is."""
+    setup, command = blocks(page, "sh")[0].split("plansmith serve", 1)
+    lines = [line for line in setup.splitlines() if line.startswith(("mkdir", "echo"))]
+    subprocess.run(["bash", "-euc", "\n".join(lines)], cwd=folder, check=True)
+    with ModelServer(then=research).in_thread() as model:
+        more = ["--port", "0", "--base-url", model, "--store", "sqlite:///runs.db"]
+        server = subprocess.Popen(
+            [sys.executable, "-m", "plansmith", "serve", *shlex.split(command), *more],
+            cwd=folder,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OPENAI_API_KEY": "key", "XDG_DATA_HOME": str(folder / "data")},
+        )
+        try:
+            assert server.stderr is not None
+            said = server.stderr.readline()
+            while '"ready"' not in (line := server.stderr.readline()):
+                assert line, said
+            found = re.search(r"http://[^/\s]+", said)
+            assert found, said
+            yield found[0]
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_curl_commands_of_a_page_for_another_language_run(page: str, tmp_path: Path) -> None:
+    with served(page, tmp_path) as url:
+        script = blocks(page, "sh")[1].replace(PORT, url)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "opened in 1932" in done.stdout
+    shown = json.loads((tmp_path / "plan.json").read_text())
+    assert shown["lost"] == []
+    assert shown["plan"]["steps"][0]["step_type"] == "research"
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["plan"]["steps"][0]["execution_res"] == "In 1932."
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_json_of_a_page_for_another_language_is_read(page: str) -> None:
+    for body in map(json.loads, blocks(page, "json")):
+        if "plan" in body:
+            found = dialect(body["dialect"]).read(body["plan"])
+            assert found.plan is not None
+            assert found.problems == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("page", "language", "file", "command"),
+    [
+        ("from-java.md", "java", "Research.java", ["java", "openjdk-17-jdk-headless"]),
+        ("from-go.md", "go", "research.go", ["go", "golang-go", "run"]),
+    ],
+    ids=["java", "go"],
+)
+@pytest.mark.parametrize("word", ["yes", "no"])
+def test_the_program_of_a_page_for_another_language_runs(
+    page: str, language: str, file: str, command: list[str], word: str, tmp_path: Path
+) -> None:
+    name, package, *more = command
+    if shutil.which(name) is None:
+        pytest.skip(f"needs {name}, a large toolchain: apt-get install -y {package}")
+    program = [name, *more, file]
+    (tmp_path / file).write_text(blocks(page, language)[0])
+    cache = {"GOCACHE": str(Path.home() / ".cache" / "go-build"), "GO111MODULE": "off"}
+    with served(page, tmp_path) as url:
+        done = subprocess.run(
+            program,
+            cwd=tmp_path,
+            input=f"{word}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | cache | {"PLANSMITH_URL": url},
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "When was the bridge opened?" in done.stdout
+    assert "run_finished" in done.stdout
+    assert ("In 1932." in done.stdout) is (word == "yes")
