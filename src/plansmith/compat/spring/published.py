@@ -9,7 +9,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from plansmith.app import Plansmith
-from plansmith.errors import InputNeeded, StaleWriter, ToolFailed
+from plansmith.errors import InputNeeded, RunBusy, StaleWriter, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
@@ -70,6 +70,8 @@ class PublishedTemplates:
             if call.is_stopped():
                 await self._stop(run_id)
             raise
+        except RunBusy as busy:
+            raise ToolBusy(str(busy)) from None
         return _results(tool, run)
 
     async def _begin(self, run_id: str, template: Template, arguments: Mapping[str, Json]) -> None:
