@@ -114,17 +114,18 @@ class Call:
     """What a tool or agent gets with a call, and its ways to report back.
 
     `advise` reports that the plan should change, or that its goal is met already. The reason is
-    shown to the person and never given to a planner. A call that is cancelled asks `is_stopped`
-    whether its run is stopped for good; otherwise the call may be made again under its key.
+    shown to the person and never given to a planner.
     """
 
     key: str
     attempt: int = 1
+    # Whether a call that is cancelled belongs to a run that is stopped for good: otherwise it may
+    # be made again under its key.
+    is_stopped: Callable[[], bool] = lambda: False
     progress: Callable[[str], None] = lambda _: None
     spend: Callable[[Usage], None] = lambda _: None
     advise: Callable[[Advice, str], None] = lambda _, __: None
     reply: Reply | None = None
-    is_stopped: Callable[[], bool] = lambda: False
 
 
 class ToolSource(Protocol):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import plansmith
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.compat.spring import (
     DataAgent,
@@ -27,6 +29,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, ChatModel, Delta, Prompt
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
+from plansmith.testing.modelserver import ModelServer, Refusal, Reply
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
@@ -180,6 +183,18 @@ async def test_the_planning_function_is_offered_to_the_model_and_its_call_is_the
     assert browser.calls == ["look"]
     with pytest.raises(Misconfigured, match="not both"):
         JManus(jmanus.smith, model=model)
+
+
+async def test_the_planning_function_is_offered_over_a_real_socket() -> None:
+    call: Json = {"command": "create", "title": "Prices", "steps": ["[BROWSER_AGENT] look"]}
+    async with ModelServer(Reply(call, tool="planning")) as server:
+        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        async with JManus(model=model, agents=[Browser()], settings=NO_TRIAGE).smith as smith:
+            run = await JManus(smith).request("look for prices")
+        body: Any = server.requests[0].json
+    assert [each["function"]["name"] for each in body["tools"]] == ["planning"]
+    assert run.plan is not None
+    assert run.plan.steps[0].to_json()["task"] == "look"
 
 
 # Direct responses and columns
@@ -381,3 +396,47 @@ async def test_the_state_of_a_durable_question_has_the_rewritten_query(scripted:
     )
     now = await DataAgent(smith).ask("how many?", human_review=True)
     assert now[keys.QUERY_REWRITE_NODE_OUTPUT] == now[keys.INPUT_KEY] == "how many?"
+
+
+async def test_a_question_is_planned_and_answered_by_a_model_over_a_real_socket(
+    tmp_path: Path,
+) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute("CREATE TABLE orders (city TEXT)")
+        shop.execute("INSERT INTO orders VALUES ('Oslo')")
+    shop.close()
+    step: dict[str, Json] = {"step": 1, "tool_to_use": "SQL_GENERATE_NODE"}
+    plan: Json = {
+        "thought_process": "",
+        "execution_plan": [step | {"tool_parameters": {"instruction": "all"}}],
+    }
+    written: Json = {"sql": "SELECT city FROM orders", "reason": ""}
+    database = f"sqlite:///{tmp_path / 'shop.db'}"
+    settings = Settings.model_validate({"store": "memory", "planner": {"triage": False}})
+    async with ModelServer(Reply(plan), Reply(written)) as server:
+        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        agent = DataAgent(database=database, model=model, settings=settings, folder=tmp_path)
+        async with agent.smith:
+            now = await agent.ask("which cities?")
+    assert now[keys.SQL_EXECUTE_NODE_OUTPUT]["step_1"]["rows"] == [{"city": "Oslo"}]
+    for wrong in (
+        {},
+        {"smith": agent.smith, "database": database},
+        {"smith": agent.smith, "model": model},
+    ):
+        with pytest.raises(Misconfigured, match="a Plansmith alone, or a database"):
+            DataAgent(**wrong)  # type: ignore[arg-type]
+
+
+async def test_a_question_without_a_usable_model_says_so_in_the_state(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "shop.db").close()
+    settings = Settings.model_validate({"store": "memory", "planner": {"triage": False}})
+    async with ModelServer(Refusal(401, "bad key")) as server:
+        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        database = f"sqlite:///{tmp_path / 'shop.db'}"
+        agent = DataAgent(database=database, model=model, settings=settings, folder=tmp_path)
+        async with agent.smith:
+            now = await agent.ask("which cities?")
+    assert now[keys.PLAN_VALIDATION_STATUS] is False
+    assert "bad key" in now[keys.PLAN_VALIDATION_ERROR]
+    assert now[keys.PLANNER_NODE_OUTPUT] == ""

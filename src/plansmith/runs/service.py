@@ -183,10 +183,9 @@ class RunService:
         origin: Origin | None = None,
         about: Mapping[str, Any] | None = None,
         by: e.Who = "",
-        run_id: str = "",
     ) -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
-        created = self.create(request, plan=plan, origin=origin, about=about, by=by, run_id=run_id)
+        created = self.create(request, plan=plan, origin=origin, about=about, by=by)
         return await self.journals.whole(await created)
 
     async def run(self, run_id: str) -> Run:

@@ -107,14 +107,7 @@ class Submit(Protocol):
     """The signature of `RunService.submit`; `about` are more fields of the plan's event."""
 
     async def __call__(
-        self,
-        plan: Plan,
-        *,
-        request: str,
-        origin: Origin,
-        about: Mapping[str, Any],
-        by: e.Who,
-        run_id: str,
+        self, plan: Plan, *, request: str, origin: Origin, about: Mapping[str, Any], by: e.Who
     ) -> Run:
         """Creates a run with this plan."""
         ...
@@ -253,14 +246,7 @@ class TemplateBook:
             raise InvalidPlan([each for each in problems if each.severity == "error"])
         return bind(template.plan, with_defaults(template, given))
 
-    async def use(
-        self,
-        name: str,
-        inputs: Mapping[str, Json] | None = None,
-        by: e.Who = "",
-        *,
-        run_id: str = "",
-    ) -> Run:
+    async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: e.Who = "") -> Run:
         """Creates a run of a template, reviewed like any other plan."""
         plan, template = await self.plan(name, inputs), await self.get(name)
         return await self._runs.submit(
@@ -269,7 +255,6 @@ class TemplateBook:
             origin=Origin(kind="template", id=template.full_name),
             about={"origin": "template"},
             by=by,
-            run_id=run_id,
         )
 
 

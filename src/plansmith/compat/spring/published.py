@@ -9,12 +9,13 @@ from hashlib import sha256
 from uuid import UUID
 
 from plansmith.app import Plansmith
-from plansmith.errors import InputNeeded, StaleWriter, ToolFailed
+from plansmith.errors import InputNeeded, RunBusy, StaleWriter, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.ids import uuid7
+from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Call
@@ -69,13 +70,23 @@ class PublishedTemplates:
             if call.is_stopped():
                 await self._stop(run_id)
             raise
+        except RunBusy as busy:
+            raise ToolBusy(str(busy)) from None
         return _results(tool, run)
 
     async def _begin(self, run_id: str, template: Template, arguments: Mapping[str, Json]) -> None:
-        if not await self._smith.store.events(run_id):
-            with suppress(StaleWriter):  # another process has begun it meanwhile
-                name = template.full_name
-                await self._smith.templates.use(name, arguments, run_id=run_id)
+        if await self._smith.store.events(run_id):
+            return
+        plan = await self._smith.templates.plan(template.full_name, arguments)
+        with suppress(StaleWriter):  # another process has begun it meanwhile
+            await self._smith.runs.create(
+                plan.goal or template.request,
+                plan=plan,
+                origin=Origin(kind="template", id=template.full_name),
+                about={"origin": "template"},
+                by="",
+                run_id=run_id,
+            )
 
     async def _stop(self, run_id: str) -> None:
         """Stops a run, to its end even if the caller does not wait for it."""
