@@ -39,6 +39,7 @@ from plansmith.ports import (
     PlanStore,
     ToolSource,
 )
+from plansmith.runs.replan import Rounds
 from plansmith.wiring import (
     Parts,
     known_agents,
@@ -77,8 +78,8 @@ def research(
         raise Misconfigured("there are no sources to research", hint=hint)
     prompts = base.settings.planner.prompts
     team: list[Agent] = [
-        researcher(model=base.worker, sources=readers, prompts=prompts),
-        coder(model=base.worker, folder=documents or base.folder, prompts=prompts),
+        researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
+        coder(model=base.worker, folder=documents or base.folder, prompts=prompts, asks=True),
     ]
     context = make_sources(base.settings.documents, tell=tell)
     if base.settings.planner.background_search:
@@ -116,7 +117,7 @@ def data(
     )
     agents: list[Agent] = [writer]
     if not sql_only:
-        agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts))
+        agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts, asks=True))
     address = without_password(database)
     record = Team(
         name="data",
@@ -260,6 +261,7 @@ class _Base:
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),
+            rounds=Rounds(partial_reply=True),
         )
         if (model := self.model) is not None:
             parts |= {"model": model, "triage_model": model, "report_model": model}
