@@ -74,14 +74,15 @@ class ProfileFields(Record):
 class Team(Record):
     """The team whose agents a run uses, with everything needed to build it again.
 
-    `folder` is where its files go, if not into the run's folder. `database` never holds a
-    password: `password_needed` says that the address had one.
+    `folder` is where its files go, if not into the run's folder. `database` (or several by name)
+    never holds a password: `password_needed` says that an address had one.
     """
 
     name: Literal["research", "data"]
     documents: tuple[Text, ...] = ()
     folder: Text = ""
     database: Text = ""
+    databases: dict[str, Text] = {}
     password_needed: Flag = False
     sql_only: Flag = False
 
