@@ -122,18 +122,23 @@ def data(
     agents: list[Agent] = [writer]
     if not sql_only:
         agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts, asks=True))
-    addresses = {name: without_password(each) for name, each in named.items()}
-    record = Team(
+    record = _record(base, named, sql_only=sql_only)
+    context = [writer.sql, *knowledge]
+    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
+
+
+def _record(base: _Base, databases: Mapping[str, str], *, sql_only: bool) -> Team:
+    """Returns what a run records of a data team: the addresses without their passwords."""
+    addresses = {name: without_password(each) for name, each in databases.items()}
+    return Team(
         name="data",
         documents=base.documents,
         folder=base.other_folder,
         database=addresses.get("", ""),
         databases={name: each for name, each in addresses.items() if name},
-        password_needed=addresses != named,
+        password_needed=addresses != databases,
         sql_only=sql_only,
     )
-    context = [writer.sql, *knowledge]
-    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
 
 
 def rebuild(
