@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from plansmith.errors import ModelFailed, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PlanningFailed
+from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.replay.player import replay
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
@@ -141,11 +142,14 @@ async def test_a_rethink_is_made_after_a_restart_and_no_step_is_repeated(
     await app.close()
     entered = asyncio.Event()
 
-    class Away(ScriptedModel):
-        async def stream(self, prompt: Any) -> Any:
+    class Away:
+        name = "away"
+
+        async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+            del prompt
             entered.set()
             await asyncio.Event().wait()  # until the process stops
-            yield
+            yield TextDelta("")
 
     app = smith(model=Away(), limits=AFTER_EACH, store=url)
     running = asyncio.create_task(app.run(run.id))

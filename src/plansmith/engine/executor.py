@@ -50,9 +50,7 @@ class Executor:
         budget: Budget | None = None,
         pacing: Pacing | None = None,
     ) -> None:
-        self._journal = journal
-        self._pacing = pacing
-        self._callees = callees
+        self._journal, self._callees, self._pacing = journal, callees, pacing
         self._templates = templates or {}
         self._limits = limits or Limits()
         self._consent = Consent(

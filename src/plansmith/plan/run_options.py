@@ -77,14 +77,15 @@ TeamName = Literal["research", "data"]
 class Team(Record):
     """The team whose agents a run uses, with everything needed to build it again.
 
-    `folder` is where its files go, if not into the run's folder. `database` never holds a
-    password: `password_needed` says that the address had one.
+    `folder` is where its files go, if not into the run's folder. `database` (or several by name)
+    never holds a password: `password_needed` says that an address had one.
     """
 
     name: TeamName
     documents: tuple[Text, ...] = ()
     folder: Text = ""
     database: Text = ""
+    databases: dict[str, Text] = {}
     password_needed: Flag = False
     sql_only: Flag = False
 
