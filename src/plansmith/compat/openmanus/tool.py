@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
 
+from pydantic import Field, PrivateAttr
+
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.compat.openmanus.book import AGENT, Kept, PlanBook
-from plansmith.errors import PlansmithError, StaleWriter
-from plansmith.plan.data import Json
+from plansmith.compat.openmanus.tools import BaseTool, ToolError, ToolResult
+from plansmith.compat.openmanus.views import PlanDict, PlanViews, read_beside, without_waiting
+from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 
@@ -48,21 +51,6 @@ class PlanStepStatus(StrEnum):
 STATUSES: Final = tuple(PlanStepStatus.get_all_statuses())
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """The result of a command: `output`, or `error` if it failed."""
-
-    output: str = ""
-    error: str | None = None
-
-    def __str__(self) -> str:
-        return f"Error: {self.error}" if self.error else self.output
-
-
-class ToolError(PlansmithError):
-    """A command failed; the text is for the agent that gave it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """The arguments of a command."""
@@ -76,64 +64,188 @@ class Arguments:
     step_notes: str | None = None
 
 
-class PlanningTool:
+def _parameters() -> dict[str, Any]:
+    """Returns the JSON Schema of the arguments of `execute`."""
+    texts = {
+        "plan_id": "The plan's id. Needed by create, update, set_active and delete; get and "
+        "mark_step take the active plan without it.",
+        "title": "The plan's title. Needed by create; update changes it.",
+        "step_notes": "Notes on the step, for mark_step.",
+    }
+    properties: dict[str, Any] = {
+        "command": {
+            "description": f"What to do: {', '.join(COMMANDS)}.",
+            "enum": [*COMMANDS],
+            "type": "string",
+        },
+        "steps": {
+            "description": "What is to be done, a text for each step. Needed by create; update "
+            "changes them.",
+            "type": "array",
+            "items": {"type": "string"},
+        },
+        "step_index": {
+            "description": "The place of the step, from 0. Needed by mark_step.",
+            "type": "integer",
+        },
+        "step_status": {
+            "description": "The status that mark_step sets.",
+            "enum": [*STATUSES],
+            "type": "string",
+        },
+    }
+    properties |= {name: {"description": a, "type": "string"} for name, a in texts.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+
+
+class PlanningResult(ToolResult):
+    """The text that a command gives."""
+
+    output: str = ""
+
+
+# Takes the marks of a plan while a flow runs it.
+MarkSink = Callable[[int, str | None, str | None], None]
+
+
+class PlanningTool(BaseTool):
     """Stores plans for an agent that marks their steps by itself.
 
     Without a store, plans exist only as long as the tool. Each tool has its own active plan; a new
-    tool starts with the plan that was activated last.
+    tool starts with the plan that was activated last. Mistakes come back in `.error`; with
+    `raises` they are raised as `ToolError`.
     """
 
-    name: Final = "planning"
-    description: Final = "Creates plans with steps in words, changes them, and marks their steps."
+    name: str = "planning"
+    description: str = (
+        "Keeps plans with steps in words: creates and changes them, shows them, makes one the "
+        "active one, marks the status of their steps with notes, and deletes them."
+    )
+    parameters: dict[str, Any] | None = Field(default_factory=_parameters)
+
+    _store: PlanStore = PrivateAttr()
+    _book: PlanBook = PrivateAttr()
+    _raises: bool = PrivateAttr(default=False)
+    _url: str = PrivateAttr(default="")
+    _active: str | None = PrivateAttr(default=None)
+    _looked: bool = PrivateAttr(default=False)
+    _wanted: bool = PrivateAttr(default=False)
+    _views: PlanViews = PrivateAttr(default_factory=PlanViews)
+    _sinks: dict[str, MarkSink] = PrivateAttr(default_factory=dict[str, MarkSink])
 
     def __init__(
-        self, *, store: str | PlanStore = "memory", clock: Clock | None = None, by: Actor = AGENT
+        self,
+        *,
+        store: str | PlanStore = "memory",
+        clock: Clock | None = None,
+        by: Actor = AGENT,
+        raises: bool = False,
+        **fields: Any,
     ) -> None:
-        kept = open_store(store) if isinstance(store, str) else store
-        self._store = kept
-        self._book = PlanBook(kept, clock or SystemClock(), by=by)
-        self._active: str | None = None
-        self._looked = False
+        super().__init__(**fields)
+        self._store = open_store(store) if isinstance(store, str) else store
+        self._book = PlanBook(self._store, clock or SystemClock(), by=by)
+        self._raises = raises
+        self._url = store if isinstance(store, str) and store != "memory" else ""
 
     @property
-    def parameters(self) -> dict[str, Json]:
-        """The JSON Schema of the arguments of `execute`."""
-        texts = {name: {"type": "string"} for name in ("plan_id", "title", "step_notes")}
-        return cast(
-            "dict[str, Json]",
-            {
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string", "enum": list(COMMANDS)},
-                    "steps": {"type": "array", "items": {"type": "string"}},
-                    "step_index": {"type": "integer"},
-                    "step_status": {"type": "string", "enum": list(STATUSES)},
-                    **texts,
-                },
-                "required": ["command"],
-                "additionalProperties": False,
-            },
-        )
+    def plans(self) -> dict[str, PlanDict]:
+        """The plans by id; what a program writes into them is stored with the next command.
 
-    def to_param(self) -> dict[str, Any]:
-        """Returns the tool in the form of function calling."""
-        function = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-        }
-        return {"type": "function", "function": function}
+        As of the last command if the store is a file, and as of now if it is memory.
+        """
+        if not self._views.is_changed:
+            self._look()
+        return self._views.plans
 
-    async def execute(self, *, command: str, **given: Any) -> ToolResult:
+    @property
+    def _current_plan_id(self) -> str | None:
+        if not self._looked:
+            self._look()
+        return self._active
+
+    @_current_plan_id.setter
+    def _current_plan_id(self, plan_id: str | None) -> None:
+        self._activate(plan_id)
+        self._wanted = plan_id is not None
+
+    def _look(self) -> None:
+        """Reads the plans for code that cannot wait for the store."""
+        first = not self._looked and not self._views.plans
+        if self._url and first:
+            plans, active = read_beside(self._url)
+            self._views.show_all(plans)
+            self._activate(active)
+        elif not self._url and (found := without_waiting(self._book.all())) is not None:
+            self._views.show_all(found)
+            if not self._looked:
+                self._activate(without_waiting(self._book.active()))
+
+    async def execute(self, *, command: str = "", **kwargs: Any) -> PlanningResult:
         """Executes a command; returns mistakes as `error`."""
         try:
-            arguments = _arguments(command, given)
-            return ToolResult(output=await self._with_retry(arguments))
+            arguments = _arguments(command, kwargs)
+            await self.save()
+            output = await self._with_retry(arguments)
+            await self.refresh(arguments.plan_id or self._active)
         except ToolError as error:
-            return ToolResult(error=error.message)
+            if self._raises:
+                raise
+            return PlanningResult(error=error.message)
+        return PlanningResult(output=output)
+
+    async def save(self) -> None:
+        """Stores what a program has written into `plans` since the last command."""
+        if self._views.is_changed:
+            await self._views.write_to(self._book)
+        if self._wanted and self._active in self._views.plans:
+            await self._book.make_active(str(self._active))
+        self._wanted = False
+
+    async def refresh(self, plan_id: str | None) -> Kept | None:
+        """Brings the view of a plan up to date, and returns the plan."""
+        found = await self._book.find(plan_id) if plan_id else None
+        if found is not None:
+            self._views.show(found)
+        elif plan_id:
+            self._views.forget(plan_id)
+        return found
+
+    async def run_of(self, plan_id: str) -> str:
+        """Returns the id of a plan's run; if there is no such plan, the id for a new one."""
+        return await self._book.run_of(plan_id)
+
+    @property
+    def store(self) -> PlanStore:
+        """The store of the plans."""
+        return self._store
+
+    async def hand_over(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
+        """Makes a plan ready for a flow: each step gets an agent that there is."""
+        await self.save()
+        await self._book.resolve(plan_id, agents, first)
+
+    async def hold(self, plan_id: str) -> None:
+        """Pauses a plan that no flow runs now, and makes it the active one."""
+        await self._book.make_active(plan_id)
+        self._activate(plan_id)
+        await self.refresh(plan_id)
+
+    def take_marks(self, plan_id: str, sink: MarkSink | None) -> None:
+        """Passes the marks of a plan to the flow that runs it; None when it runs no more."""
+        if sink is None:
+            self._sinks.pop(plan_id, None)
+        else:
+            self._sinks[plan_id] = sink
 
     async def close(self) -> None:
-        """Closes the store."""
+        """Stores what was written into `plans`, and closes the store."""
+        await self.save()
         await self._store.close()
 
     async def _with_retry(self, arguments: Arguments) -> str:
@@ -190,6 +302,7 @@ class PlanningTool:
 
     async def _list(self) -> str:
         plans = await self._book.all()
+        self._views.show_all(plans)
         if not plans:
             return "No plans available. Create a plan with the 'create' command."
         active = await self._found()
@@ -205,17 +318,22 @@ class PlanningTool:
 
     async def _mark(self, arguments: Arguments) -> str:
         plan_id = arguments.plan_id or await self._current()
-        plan, index = await self._own(plan_id), arguments.step_index
+        run_here = plan_id in self._sinks
+        plan = await (self._plan(plan_id) if run_here else self._own(plan_id))
+        index = arguments.step_index
         if index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
         if index not in range(len(plan.steps)):
             hint = f"Valid indices range from 0 to {len(plan.steps) - 1}."
             raise ToolError(f"Invalid step_index: {index}. {hint}")
-        status = arguments.step_status
+        status, notes = arguments.step_status, arguments.step_notes or None
         if status and status not in STATUSES:
             hint = f"Valid statuses are: {', '.join(STATUSES)}"
             raise ToolError(f"Invalid step_status: {status}. {hint}")
-        await self._book.mark(plan_id, index, status, arguments.step_notes)
+        if run_here:
+            self._sinks[plan_id](index, status, notes)
+        else:
+            await self._book.mark(plan_id, index, status, notes)
         shown = plan_text(await self._plan(plan_id))
         return f"Step {index} updated in plan '{plan_id}'.\n\n{shown}"
 
@@ -278,7 +396,7 @@ def _needed(arguments: Arguments, name: str) -> str:
 def _texts(steps: object) -> list[str] | None:
     if not isinstance(steps, (list, tuple)):
         return None
-    texts = [step for step in cast("list[object]", steps) if isinstance(step, str) and step.strip()]
+    texts = [step for step in cast("list[object]", steps) if isinstance(step, str)]
     return texts if len(texts) == len(cast("list[object]", steps)) else None
 
 
