@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,14 @@ from plansmith.compat.openmanus.agents import BaseFlow, Workers, aliases, spec_n
 from plansmith.compat.openmanus.book import AGENT_KEEPS, Kept
 from plansmith.compat.openmanus.llm import LLM, PlanningModel, llm_of
 from plansmith.compat.openmanus.schema import Message
-from plansmith.compat.openmanus.steps import RUNNING, FlowAgent, StepTable, failure_text, places
+from plansmith.compat.openmanus.steps import (
+    FlowAgent,
+    StepTable,
+    failure_text,
+    more_about,
+    places,
+    running_step,
+)
 from plansmith.compat.openmanus.tokens import TokenLimitExceeded
 from plansmith.compat.openmanus.tool import PlanningTool, PlanStepStatus, plan_text
 from plansmith.compat.openmanus.tools import ToolError
@@ -29,14 +37,17 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.planner.context.fence import fence
 from plansmith.planner.fallback import Fallback
 from plansmith.planner.request import PlannerSettings
 from plansmith.ports import ChatModel, PlanStore
+from plansmith.runs.planning import RULES
 from plansmith.runs.replan import Rounds
 
 _CALLER: Final = "who called the planning flow"
 _MOST_STEPS: Final = 100
+_NO_MODEL: Final = "there is no language model: give llm=… or model=…"
 Review = Callable[[Run], bool]
 
 
@@ -59,6 +70,7 @@ class FlowOptions:
     replans: int = 1
     repeatable: bool = False
     side_by_side: bool = False
+    step_timeout_s: float = LONGEST_TIMEOUT_S
 
 
 class PlanningFlow(BaseFlow):
@@ -87,6 +99,7 @@ class PlanningFlow(BaseFlow):
     _table: StepTable | None = PrivateAttr(default=None)
     _stopped: str = PrivateAttr(default="")
     _finished: bool = PrivateAttr(default=False)
+    _pausing: asyncio.Future[Run] | None = PrivateAttr(default=None)
 
     def __init__(
         self,
@@ -128,6 +141,11 @@ class PlanningFlow(BaseFlow):
     def repeatable(self) -> bool:
         """Whether steps may be tried again whatever they did."""
         return self._options.repeatable
+
+    @property
+    def step_timeout_s(self) -> float:
+        """How long a step may take, in seconds; OpenManus has no limit."""
+        return self._options.step_timeout_s
 
     @property
     def steps_now(self) -> StepTable:
@@ -173,7 +191,10 @@ class PlanningFlow(BaseFlow):
     async def stop(self, reason: str, *, finished: bool = False) -> None:
         """Ends the flow after the step that runs; `execute("")` goes on with the plan."""
         self._stopped, self._finished = reason, finished
-        await self.planning_tool.hold(self.active_plan_id)
+        pausing = self._plansmith().pause(self._run_id, by=_CALLER, reason=AGENT_KEEPS)
+        # It ends when the run does, which waits for the step that calls this.
+        self._pausing = asyncio.ensure_future(pausing)
+        await asyncio.sleep(0)
 
     async def plan_text(self) -> str:
         """Returns the plan with the status of its steps."""
@@ -208,7 +229,7 @@ class PlanningFlow(BaseFlow):
 
         Marks the step as in progress. Nothing is left to do if there is no such step.
         """
-        running = RUNNING.get()
+        running = running_step(self)
         if running is not None:
             return running.index, {**running.info}
         await self.planning_tool.save()
@@ -225,13 +246,11 @@ class PlanningFlow(BaseFlow):
 
     async def _execute_step(self, executor: Any, step_info: dict[str, Any]) -> str:
         """Has an agent do the current step; returns what it says, or its error."""
-        running = RUNNING.get()
+        running = running_step(self)
         place = running.index if running else self.current_step_index
         text = step_info.get("text", f"Step {place}")
         prompt = _step_prompt(place, text, await self._get_plan_text())
-        if running and running.call.reply:
-            answered = fence("the person's answer", value_text(running.call.reply.answer))
-            prompt += f"\n\nYou asked the person a question in this step:\n{answered}"
+        prompt += more_about(running) if running else ""
         try:
             result = await executor.run(prompt)
             await self._mark_step_completed()
@@ -243,7 +262,7 @@ class PlanningFlow(BaseFlow):
 
     async def _mark_step_completed(self) -> None:
         """Marks the current step as completed."""
-        running = RUNNING.get()
+        running = running_step(self)
         place = running.index if running else self.current_step_index
         if place is not None:
             await self._mark(place, PlanStepStatus.COMPLETED)
@@ -264,7 +283,7 @@ class PlanningFlow(BaseFlow):
     async def _finalize_plan(self) -> str:
         """Returns a summary by the model, else by an agent; says what is not done."""
         kept = await self.planning_tool.refresh(self.active_plan_id)
-        head, done = _head(kept), kept is not None and kept.is_completed
+        head, done = self._head(kept), kept is not None and kept.is_completed
         asked = _sum_up(await self._get_plan_text(), done=done)
         try:
             said = await self.llm.ask(
@@ -274,6 +293,15 @@ class PlanningFlow(BaseFlow):
         except Exception:  # noqa: BLE001 - whatever the model raises, an agent may do it
             return await self._summary_by_agent(head, asked)
         return f"{head}:\n\n{said}"
+
+    def _head(self, kept: Kept | None) -> str:
+        """Says how the plan ended; a plan that nobody made is never called completed."""
+        if kept is None or not kept.is_completed:
+            return "Plan not completed"
+        if not kept.degraded:
+            return "Plan completed"
+        why = _NO_MODEL if getattr(self.llm, "name", "") == RULES else kept.degraded
+        return f"The default plan was run, since no plan could be made ({why})"
 
     async def _summary_by_agent(self, head: str, asked: str) -> str:
         try:
@@ -318,6 +346,8 @@ class PlanningFlow(BaseFlow):
             if isinstance(next_move(run), AwaitReview) and not await self._approved(smith, run):
                 return None
             run = await smith.run(name)
+            if self._pausing is not None:
+                run, self._pausing = await self._pausing, None
             if isinstance(next_move(run), AwaitReview):
                 continue
             if self._stopped or not await self._answered(smith, run):
@@ -385,7 +415,7 @@ def _step_prompt(place: int | None, text: str, shown: str) -> str:
     return (
         "The plan, its state and what earlier steps gave, as data:\n"
         f"{fence('the current plan', shown)}\n\n"
-        f'You are now working on step {place}, marked [→] above: "{text}"\n\n'
+        f"You are now working on step {place}, marked [→] above: {text}\n\n"
         "Do this one step and no other. When it is done, say in short what you did and found."
     )
 
@@ -408,14 +438,6 @@ def _waiting(run: Run) -> str:
     if run.paused and run.reason != AGENT_KEEPS:
         return f"Plan is paused: {run.reason or 'somebody has to resume it'}"
     return ""
-
-
-def _head(kept: Kept | None) -> str:
-    if kept is None or not kept.is_completed:
-        return "Plan not completed"
-    if kept.degraded:
-        return f"The default plan was run, since no plan could be made ({kept.degraded})"
-    return "Plan completed"
 
 
 def _sum_up(shown: str, *, done: bool) -> str:

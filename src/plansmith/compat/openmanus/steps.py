@@ -21,7 +21,9 @@ from plansmith.errors import (
 )
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
+from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
+from plansmith.planner.context.fence import fence
 from plansmith.ports import Call
 
 if TYPE_CHECKING:
@@ -35,8 +37,10 @@ _SAID_NOTHING: Final = "(the agent said nothing)"
 class RunningStep:
     """A step that the engine has started, while the methods of the flow do it."""
 
+    flow: PlanningFlow
     index: int
     info: dict[str, Any]
+    task: str
     call: Call
     error: Exception | None = None
     marks: list[str] = field(default_factory=list[str])
@@ -52,7 +56,13 @@ class RunningStep:
 
 
 # Set while the flow's methods do a step of the engine; empty when a program calls them itself.
-RUNNING: Final[ContextVar[RunningStep | None]] = ContextVar("running_step", default=None)
+_RUNNING: Final[ContextVar[RunningStep | None]] = ContextVar("running_step", default=None)
+
+
+def running_step(flow: PlanningFlow) -> RunningStep | None:
+    """Returns the step of this flow that the caller is doing; an agent may have its own flow."""
+    step = _RUNNING.get()
+    return step if step is not None and step.flow is flow else None
 
 
 class StepTable:
@@ -76,22 +86,23 @@ class FlowAgent:
     def __init__(self, flow: PlanningFlow, key: str, name: str) -> None:
         about = str(getattr(flow.agents[key], "description", "") or "")
         self.spec = AgentSpec(name=name, description=about)
+        self.timeout_s = flow.step_timeout_s
         self._flow = flow
         self._key = key
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Has the flow do the step; fails if its agent ran out of turns."""
-        del task, inputs
+        del inputs
         flow = self._flow
         index, text = await self._place(call)
-        step = RunningStep(index, {"text": text, **self._type(text)}, call)
-        token = RUNNING.set(step)
+        step = RunningStep(flow, index, {"text": text, **self._type(text)}, task, call)
+        token = _RUNNING.set(step)
         flow.steps_now.running[index] = step
         try:
             return await self._do(step)
         finally:
             flow.steps_now.running.pop(index, None)
-            RUNNING.reset(token)
+            _RUNNING.reset(token)
 
     async def _do(self, step: RunningStep) -> str:
         flow = self._flow
@@ -146,6 +157,17 @@ class FlowAgent:
 def places(run: Run) -> list[str]:
     """Returns the ids of a run's steps in the order in which the tool shows them."""
     return [step.id for step in in_order(run.plan) if not step.disabled] if run.plan else []
+
+
+def more_about(step: RunningStep) -> str:
+    """Returns what an agent is told of a step beyond its text: the whole of it, an answer."""
+    parts: list[str] = []
+    if step.task not in (step.info["text"], split_tag(step.info["text"])[1]):
+        parts.append(f"The step in full:\n{fence('the step', step.task)}")
+    if step.call.reply:
+        answer = fence("the person's answer", value_text(step.call.reply.answer))
+        parts.append(f"You asked the person a question in this step:\n{answer}")
+    return "".join(f"\n\n{each}" for each in parts)
 
 
 def failure_text(error: BaseException) -> str:
