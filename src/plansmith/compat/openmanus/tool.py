@@ -10,10 +10,11 @@ from typing import Any, Final, cast
 from pydantic import Field, PrivateAttr
 
 from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.urls import open_store
 from plansmith.compat.openmanus.book import AGENT, Kept, PlanBook
 from plansmith.compat.openmanus.tools import BaseTool, ToolError, ToolResult
-from plansmith.compat.openmanus.views import PlanDict, PlanViews, read_beside, without_waiting
+from plansmith.compat.openmanus.views import PlanDict, PlanViews, read_beside, read_memory
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
@@ -157,7 +158,7 @@ class PlanningTool(BaseTool):
     def plans(self) -> dict[str, PlanDict]:
         """The plans by id; what a program writes into them is stored with the next command.
 
-        As of the last command if the store is a file, and as of now if it is memory.
+        As of now if the store is in memory, else as of the last command.
         """
         if not self._views.is_changed:
             self._look()
@@ -176,15 +177,15 @@ class PlanningTool(BaseTool):
 
     def _look(self) -> None:
         """Reads the plans for code that cannot wait for the store."""
-        first = not self._looked and not self._views.plans
-        if self._url and first:
-            plans, active = read_beside(self._url)
-            self._views.show_all(plans)
-            self._activate(active)
-        elif not self._url and (found := without_waiting(self._book.all())) is not None:
-            self._views.show_all(found)
-            if not self._looked:
-                self._activate(without_waiting(self._book.active()))
+        if isinstance(self._store, MemoryStore):
+            found = read_memory(self._book)
+        elif self._url and not self._looked and not self._views.plans:
+            found = read_beside(self._url)
+        else:
+            return
+        self._views.show_all(found.plans)
+        if not self._looked:
+            self._activate(found.active)
 
     async def execute(self, *, command: str = "", **kwargs: Any) -> PlanningResult:
         """Executes a command; returns mistakes as `error`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
@@ -13,7 +13,6 @@ from plansmith.compat.openmanus.book import Kept, PlanBook
 from plansmith.compat.openmanus.tools import ToolError
 from plansmith.dialects.openmanus import STATUSES
 
-_T = TypeVar("_T")
 PlanDict = dict[str, Any]
 
 
@@ -108,29 +107,45 @@ def _need_own(plan: Kept) -> None:
         raise ToolError(f"Plan '{plan.plan_id}' is run by a flow: only its run changes it.")
 
 
-def without_waiting(work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Returns the result of work that needs no event loop, such as reading from memory."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return cast("_T", done.value)
-    except RuntimeError:  # it needs a loop
-        return None
-    work.close()
-    return None
+class Everything(NamedTuple):
+    """All plans of a store, and which is the active one."""
+
+    plans: list[Kept]
+    active: str | None
 
 
-def read_beside(url: str) -> tuple[list[Kept], str | None]:
-    """Reads all plans and the active one in a thread of its own, for code that cannot wait."""
-    found: list[tuple[list[Kept], str | None]] = []
+def read_beside(url: str) -> Everything:
+    """Reads a store in a thread of its own, for code that cannot wait."""
 
-    async def read() -> None:
+    async def read() -> Everything:
         store = open_store(url)
-        book = PlanBook(store, SystemClock())
-        found.append((await book.all(), await book.active()))
-        await store.close()
+        try:
+            return await everything(PlanBook(store, SystemClock()))
+        finally:
+            await store.close()
 
-    thread = threading.Thread(target=lambda: asyncio.run(read()))
-    thread.start()
-    thread.join()
-    return found[0] if found else ([], None)
+    return _in_thread(read())
+
+
+def read_memory(book: PlanBook) -> Everything:
+    """Reads a store in memory, which needs no waiting, save for an event loop with results."""
+    reading = everything(book)
+    try:
+        reading.send(None)
+    except StopIteration as done:
+        return cast("Everything", done.value)
+    except RuntimeError:
+        pass
+    reading.close()
+    # Nobody else uses the store meanwhile: this thread waits.
+    return _in_thread(everything(book))
+
+
+async def everything(book: PlanBook) -> Everything:
+    """Reads all plans and the active one."""
+    return Everything(await book.all(), await book.active())
+
+
+def _in_thread(reading: Coroutine[Any, Any, Everything]) -> Everything:
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, reading).result()
