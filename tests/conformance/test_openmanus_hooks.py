@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from plansmith.compat.openmanus import (
+    LLM,
     AgentState,
     BaseAgent,
     BaseFlow,
     FlowFactory,
     FlowType,
-    LLM,
     PlanningFlow,
     PlanningTool,
     TokenLimitExceeded,
@@ -71,6 +71,10 @@ class PlanningLLM:
         return "summed up"
 
 
+def flow_of(kind: type[PlanningFlow], agents: Any, **options: Any) -> Any:
+    return kind(agents, **options)
+
+
 class Watched(PlanningFlow):
     """A program's flow that looks at each step; `session` is a field of its own."""
 
@@ -111,7 +115,7 @@ async def test_a_subclass_overrides_every_step_of_the_flow(scripted: Script) -> 
     seen: list[str] = []
     agents = {"finder": Worker("finder", "found"), "coder": Worker("coder", "coded")}
     model = scripted(made("look", "[CODER] write"), "fine")
-    flow = Watched(agents, session=seen, model=model)
+    flow = flow_of(Watched, agents, session=seen, model=model)
     assert await flow.execute("go") == "found\ncoded\nPlan completed:\n\nfine"
     assert seen == [
         "plan go",
@@ -141,7 +145,7 @@ class OwnPlan(PlanningFlow):
 
 async def test_a_plan_that_a_hook_wrote_into_plans_is_run_by_the_engine() -> None:
     finder, coder = Worker("finder", "found"), Worker("coder", "coded")
-    flow = OwnPlan({"finder": finder, "coder": coder})
+    flow = flow_of(OwnPlan, {"finder": finder, "coder": coder})
     assert await flow.execute("go") == "found\ncoded\nover"
     plan = flow.planning_tool.plans[flow.active_plan_id]
     assert plan["steps"] == ["[SEARCH] look", "[coder] write"]
@@ -153,7 +157,7 @@ async def test_a_plan_that_a_hook_wrote_into_plans_is_run_by_the_engine() -> Non
 
 async def test_a_plan_of_a_hook_is_reviewed_too() -> None:
     worker = Worker("a")
-    flow = OwnPlan(worker, review=lambda run: False)
+    flow = flow_of(OwnPlan, worker, review=lambda run: False)
     assert await flow.execute("go") == "Plan not approved: nothing was run."
     assert worker.prompts == []
 
@@ -202,7 +206,7 @@ async def test_a_hook_that_raises_in_mid_step_is_asked_about_and_not_repeated(
             raise OSError("no disk")
 
     worker = Worker("a", "sent the letter")
-    told = await Broken(worker, model=scripted(made("send"))).execute("do it")
+    told = await flow_of(Broken, worker, model=scripted(made("send"))).execute("do it")
     assert "no disk" in told
     assert "Plan waits for an answer" in told
     assert len(worker.prompts) == 1
@@ -219,7 +223,7 @@ async def test_a_hook_without_a_step_ends_the_flow_and_the_plan_can_go_on(
             return (index, info) if index is not None and index < self.most else (None, None)
 
     worker = Worker("a", "one", "two")
-    flow = Stops(worker, model=scripted(made("look", "write"), "half", "whole"))
+    flow = flow_of(Stops, worker, model=scripted(made("look", "write"), "half", "whole"))
     assert await flow.execute("do it") == "one\nPlan not completed:\n\nhalf"
     flow.most = 2
     assert await flow.execute("") == "one\ntwo\nPlan completed:\n\nwhole"
@@ -232,7 +236,7 @@ async def test_a_hook_cannot_run_steps_in_another_order(scripted: Script) -> Non
             return 1, info
 
     worker = Worker("a")
-    flow = Jumps(worker, model=scripted(made("look", "write"), "none"), replans=0)
+    flow = flow_of(Jumps, worker, model=scripted(made("look", "write"), "none"), replans=0)
     assert "step 1 was chosen, but step 0 is next" in await flow.execute("do it")
     assert worker.prompts == []
 
@@ -248,7 +252,9 @@ async def test_a_step_that_a_subclass_marks_as_blocked_is_not_completed(scripted
                 step_notes="no evidence",
             )
 
-    flow = Verified(Worker("a", "all fine"), model=scripted(made("check"), "no"), replans=0)
+    flow = flow_of(
+        Verified, Worker("a", "all fine"), model=scripted(made("check"), "no"), replans=0
+    )
     told = await flow.execute("do it")
     assert told == "Error executing step 0: no evidence\nPlan not completed:\n\nno"
 
@@ -271,7 +277,7 @@ async def test_a_programs_own_llm_is_asked_with_the_planning_tool() -> None:
 
 async def test_an_llm_whose_ask_tool_is_replaced_is_asked_by_it(scripted: Script) -> None:
     llm = LLM(model=scripted("summed up"))
-    llm.ask_tool = PlanningLLM("look").ask_tool  # type: ignore[method-assign]
+    vars(llm)["ask_tool"] = PlanningLLM("look").ask_tool
     flow = PlanningFlow(Worker("w", "x"), llm=llm)
     assert await flow.execute("go") == "x\nPlan completed:\n\nsummed up"
 
@@ -293,6 +299,17 @@ async def test_a_call_of_another_function_is_no_plan(scripted: Script) -> None:
         flow = PlanningFlow(worker, **options)
         assert "The default plan was run" in await flow.execute("go")
         assert "steal" not in await flow.plan_text()
+
+
+async def test_a_flow_asks_for_milestones_and_describes_its_agents(scripted: Script) -> None:
+    model = scripted(Answer(made("go").says, tool="planning", expects="milestones"), "fine")
+    agents = {"finder": Worker("finder", "x"), "coder": Worker("coder")}
+    await PlanningFlow(agents, model=model).execute("do it")
+    llm = PlanningLLM("go")
+    await PlanningFlow({**agents, "finder": Worker("finder", "x")}, llm=llm).execute("do it")
+    [system], [user] = llm.asked[0]["system_msgs"], llm.asked[0]["messages"]
+    assert "[agent]" in system.content
+    assert '"name": "coder", "does": "does what coder does"' in user.content
 
 
 def test_one_store_and_one_model_are_all_that_a_flow_takes(scripted: Script) -> None:

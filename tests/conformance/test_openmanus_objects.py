@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,7 +116,9 @@ async def test_plans_and_the_current_plan_show_every_command() -> None:
     await tool(command="create", plan_id="q", title="Q", steps=["c"])
     assert tool._current_plan_id == "q"
     await tool(command="delete", plan_id="q")
-    assert (list(tool.plans), tool._current_plan_id) == (["p"], None)
+    assert list(tool.plans) == ["p"]
+    current: str | None = tool._current_plan_id
+    assert not current
 
 
 async def test_what_a_program_writes_into_plans_is_stored() -> None:
@@ -195,7 +200,8 @@ def test_messages_are_made_added_and_written() -> None:
         asked,
         Message(role=Role.ASSISTANT, content="hello"),
     ]
-    assert asked + [told] == [asked, told]
+    listed = [told]
+    assert asked + listed == [asked, told]
     assert asked.to_dict() == {"role": "user", "content": "hi"}
     call = ToolCall(id="1", function=Function(name="planning", arguments="{}"))
     said = Message.from_tool_calls(tool_calls=[call], content=["a", "b"])
@@ -300,3 +306,24 @@ async def test_an_llm_made_of_openmanus_settings_speaks_to_a_real_server() -> No
         flow = PlanningFlow(Finder(), llm=llm)
         assert await flow.execute("find it") == "found\nPlan completed:\n\nall done"
         assert llm.total_input_tokens > 0
+
+
+async def test_the_program_of_the_migration_page_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "from-openmanus.md").read_text(encoding="utf-8")
+    program = page.rsplit("```python\n", 1)[1].split("```", 1)[0]
+    (tmp_path / "run_flow.py").write_text(program, encoding="utf-8")
+    plan: Any = {"command": "create", "title": "Oslo to Bergen", "steps": ["trains", "buses"]}
+    replies = [Reply(plan), Reply("7 hours"), Reply("9 hours"), Reply("Take the train.")]
+    async with ModelServer(*replies) as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "run_flow.py"),
+            cwd=tmp_path,
+            env={**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.url},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        told, wrong = await process.communicate()
+    assert wrong.decode() == ""
+    head = "7 hours\n9 hours\nPlan completed:\n\nTake the train.\nRequest processed in "
+    assert told.decode().startswith(head)
+    assert (tmp_path / "runs.db").is_file()

@@ -173,8 +173,6 @@ def plan_steps(
         step: dict[str, Json] = {"id": name, "kind": "agent", "agent": agent or PRIMARY}
         known = ids if references else ()
         step |= {"task": data_of(task, known) or _NOTHING, "after": [*ids[-1:]]}
-        # The text as it was written, since a planner may give the step to another agent.
-        step |= {"title": text} if references else {}
         step |= {"why": notes[place]} if place < len(notes) and notes[place] else {}
         made.append(step)
     return made

@@ -28,7 +28,7 @@ class Fallback(StrEnum):
     NONE = "none"
 
 
-def fallback(  # noqa: PLR0913 - all but the first by name
+def fallback(
     kind: Fallback,
     *,
     request: str,

@@ -2,8 +2,11 @@
 
 from plansmith.compat.openmanus.agent import BaseAgent
 from plansmith.compat.openmanus.agents import BaseFlow, Worker
-from plansmith.compat.openmanus.flow import FlowFactory, FlowOptions, FlowType, PlanningFlow
+from plansmith.compat.openmanus.flow import PlanningFlow
+from plansmith.compat.openmanus.flow_factory import FlowFactory, FlowType
+from plansmith.compat.openmanus.flow_options import FlowOptions
 from plansmith.compat.openmanus.llm import LLM
+from plansmith.compat.openmanus.rendering import PlanStepStatus
 from plansmith.compat.openmanus.schema import (
     AgentState,
     Function,
@@ -14,7 +17,7 @@ from plansmith.compat.openmanus.schema import (
     ToolChoice,
 )
 from plansmith.compat.openmanus.tokens import CountingModel, TokenLimitExceeded
-from plansmith.compat.openmanus.tool import PlanningTool, PlanStepStatus
+from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.compat.openmanus.tools import (
     BaseTool,
     CLIResult,

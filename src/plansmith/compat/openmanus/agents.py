@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -61,9 +61,10 @@ class BaseFlow(BaseModel, ABC):
 
 def _by_key(agents: Workers) -> dict[str, Any]:
     if isinstance(agents, Mapping):
-        found = dict(agents)
+        found = dict(cast("Mapping[str, Any]", agents))
     elif isinstance(agents, Sequence) and not isinstance(agents, str):
-        found = {f"agent_{place}": agent for place, agent in enumerate(agents)}
+        listed = cast("Sequence[object]", agents)
+        found = {f"agent_{place}": agent for place, agent in enumerate(listed)}
     else:
         found = {"default": agents}
     if not found:

@@ -125,9 +125,9 @@ class LLM(CountingModel):
 
     async def _answer(
         self, messages: Messages, system_msgs: Messages | None, tools: Sequence[ToolSpec] = ()
-    ) -> _Said:
+    ) -> _ModelOutput:
         formatted = self.format_messages([*(system_msgs or ()), *messages])
-        said = _Said()
+        said = _ModelOutput()
         async for delta in self.stream(Prompt(_spoken(formatted), tools=tools)):
             said.add(delta)
         return said
@@ -137,7 +137,8 @@ def _config(given: Any, name: str) -> dict[str, Any]:
     """Returns the settings of a model: given by themselves, or by the name of a config."""
     if given is None:
         return {}
-    table = dict(given) if isinstance(given, Mapping) else _fields(given)
+    is_table = isinstance(given, Mapping)
+    table = dict(cast("Mapping[str, Any]", given)) if is_table else _fields(given)
     found = table.get(name, table.get("default"))
     if found is not None and not isinstance(found, str):
         return _config(found, name)
@@ -145,7 +146,8 @@ def _config(given: Any, name: str) -> dict[str, Any]:
 
 
 def _fields(given: Any) -> dict[str, Any]:
-    return dict(given.model_dump() if hasattr(given, "model_dump") else vars(given))
+    dumped = getattr(given, "model_dump", None)
+    return dict(cast("Mapping[str, Any]", dumped() if dumped else vars(given)))
 
 
 def _configured(config: Mapping[str, Any]) -> ChatModel:
@@ -214,7 +216,7 @@ def _spec(tool: Mapping[str, Any]) -> ToolSpec:
     return ToolSpec(name=str(function.get("name")), description=about, input_schema=schema)
 
 
-class _Said:
+class _ModelOutput:
     """What a model said: its text, and its calls by tool."""
 
     def __init__(self) -> None:
@@ -294,8 +296,9 @@ class PlanningModel:
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Streams a plan."""
         llm = self._llm
-        own = getattr(type(llm), "ask_tool", None) is LLM.ask_tool and "ask_tool" not in vars(llm)
-        pieces = llm.stream(prompt) if own else self._asked(prompt)
+        # The plain LLM is given the schema of plans; one that a program changed is asked its way.
+        plain = isinstance(llm, LLM) and getattr(llm.ask_tool, "__func__", None) is LLM.ask_tool
+        pieces = llm.stream(prompt) if plain else self._asked(prompt)
         others = set[str]()
         try:
             async for delta in pieces:

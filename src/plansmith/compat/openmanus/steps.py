@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from plansmith.compat.openmanus.schema import AgentState
+from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.compat.openmanus.tools import ToolError
 from plansmith.dialects.dialect import in_order
 from plansmith.dialects.openmanus import split_tag
@@ -26,18 +27,36 @@ from plansmith.plan.run import Run
 from plansmith.planner.context.fence import fence
 from plansmith.ports import Call
 
-if TYPE_CHECKING:
-    from plansmith.compat.openmanus.flow import PlanningFlow
-
 _CUT_OFF: Final = "Terminated: Reached max steps"
 _SAID_NOTHING: Final = "(the agent said nothing)"
+
+
+class StepFlow(Protocol):
+    """The flow that a step belongs to, with the methods that do the step."""
+
+    agents: dict[str, Any]
+    active_plan_id: str
+    current_step_index: int | None
+    planning_tool: PlanningTool
+
+    @property
+    def repeatable(self) -> bool: ...
+    @property
+    def step_timeout_s(self) -> float: ...
+    @property
+    def steps_now(self) -> StepTable: ...
+    def key_of(self, tag: str | None) -> str: ...
+    async def run(self) -> Run: ...
+    async def stop(self, reason: str, *, finished: bool = False) -> None: ...
+    async def choose_step(self) -> tuple[int | None, dict[str, Any] | None, Any]: ...
+    async def do_step(self, executor: Any, step_info: dict[str, Any]) -> Any: ...
 
 
 @dataclass(slots=True)
 class RunningStep:
     """A step that the engine has started, while the methods of the flow do it."""
 
-    flow: PlanningFlow
+    flow: StepFlow
     index: int
     info: dict[str, Any]
     task: str
@@ -59,7 +78,7 @@ class RunningStep:
 _RUNNING: Final[ContextVar[RunningStep | None]] = ContextVar("running_step", default=None)
 
 
-def running_step(flow: PlanningFlow) -> RunningStep | None:
+def running_step(flow: StepFlow) -> RunningStep | None:
     """Returns the step of this flow that the caller is doing; an agent may have its own flow."""
     step = _RUNNING.get()
     return step if step is not None and step.flow is flow else None
@@ -83,7 +102,7 @@ class StepTable:
 class FlowAgent:
     """An agent of a flow as the engine sees it; the flow's methods choose and call it."""
 
-    def __init__(self, flow: PlanningFlow, key: str, name: str) -> None:
+    def __init__(self, flow: StepFlow, key: str, name: str) -> None:
         about = str(getattr(flow.agents[key], "description", "") or "")
         self.spec = AgentSpec(name=name, description=about)
         self.timeout_s = flow.step_timeout_s
@@ -107,8 +126,7 @@ class FlowAgent:
     async def _do(self, step: RunningStep) -> str:
         flow = self._flow
         try:
-            index, info = await flow._get_current_step_info()  # noqa: SLF001 - the flow's own hooks
-            executor = flow.get_executor((info or {}).get("type"))
+            index, info, executor = await flow.choose_step()
         except Exception as error:  # a subclass broke before anything was done
             raise ToolFailed(named(error)) from error
         if index is None or info is None:
@@ -118,7 +136,7 @@ class FlowAgent:
             hint = "steps run in the order of the plan: change the plan with planning_tool first"
             raise ToolFailed(f"step {index} was chosen, but step {step.index} is next", hint=hint)
         flow.current_step_index = index
-        answer: object = await flow._execute_step(executor, info)  # noqa: SLF001
+        answer = await flow.do_step(executor, info)
         if step.error is not None:
             raise self._failure(step, step.error)
         said = str(answer) if answer is not None else ""

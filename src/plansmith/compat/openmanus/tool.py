@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, cast
 
 from pydantic import Field, PrivateAttr
@@ -13,43 +12,21 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.urls import open_store
 from plansmith.compat.openmanus.book import AGENT, Kept, PlanBook
+from plansmith.compat.openmanus.rendering import (
+    COMMANDS,
+    STATUSES,
+    parameters,
+    plan_row,
+    plan_text,
+)
 from plansmith.compat.openmanus.tools import BaseTool, ToolError, ToolResult
 from plansmith.compat.openmanus.views import PlanDict, PlanViews, read_beside, read_memory
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 
-COMMANDS: Final = ("create", "update", "list", "get", "set_active", "mark_step", "delete")
-_TOLD: Final = ("completed", "in_progress", "blocked", "not_started")
 _TRIES: Final = 5
 _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."
-
-
-class PlanStepStatus(StrEnum):
-    """The status of a step."""
-
-    NOT_STARTED = "not_started"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    BLOCKED = "blocked"
-
-    @classmethod
-    def get_all_statuses(cls) -> list[str]:
-        """Returns all statuses as texts."""
-        return [each.value for each in cls]
-
-    @classmethod
-    def get_active_statuses(cls) -> list[str]:
-        """Returns the statuses of steps that are not finished."""
-        return [cls.NOT_STARTED.value, cls.IN_PROGRESS.value]
-
-    @classmethod
-    def get_status_marks(cls) -> dict[str, str]:
-        """Returns the mark of each status in a plan that is shown."""
-        return dict(zip(cls.get_all_statuses(), ("[ ]", "[→]", "[✓]", "[!]"), strict=True))
-
-
-STATUSES: Final = tuple(PlanStepStatus.get_all_statuses())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,45 +40,6 @@ class Arguments:
     step_index: int | None = None
     step_status: str | None = None
     step_notes: str | None = None
-
-
-def _parameters() -> dict[str, Any]:
-    """Returns the JSON Schema of the arguments of `execute`."""
-    texts = {
-        "plan_id": "The plan's id. Needed by create, update, set_active and delete; get and "
-        "mark_step take the active plan without it.",
-        "title": "The plan's title. Needed by create; update changes it.",
-        "step_notes": "Notes on the step, for mark_step.",
-    }
-    properties: dict[str, Any] = {
-        "command": {
-            "description": f"What to do: {', '.join(COMMANDS)}.",
-            "enum": [*COMMANDS],
-            "type": "string",
-        },
-        "steps": {
-            "description": "What is to be done, a text for each step. Needed by create; update "
-            "changes them.",
-            "type": "array",
-            "items": {"type": "string"},
-        },
-        "step_index": {
-            "description": "The place of the step, from 0. Needed by mark_step.",
-            "type": "integer",
-        },
-        "step_status": {
-            "description": "The status that mark_step sets.",
-            "enum": [*STATUSES],
-            "type": "string",
-        },
-    }
-    properties |= {name: {"description": a, "type": "string"} for name, a in texts.items()}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": ["command"],
-        "additionalProperties": False,
-    }
 
 
 class PlanningResult(ToolResult):
@@ -127,7 +65,7 @@ class PlanningTool(BaseTool):
         "Keeps plans with steps in words: creates and changes them, shows them, makes one the "
         "active one, marks the status of their steps with notes, and deletes them."
     )
-    parameters: dict[str, Any] | None = Field(default_factory=_parameters)
+    parameters: dict[str, Any] | None = Field(default_factory=parameters)
 
     _store: PlanStore = PrivateAttr()
     _book: PlanBook = PrivateAttr()
@@ -307,7 +245,7 @@ class PlanningTool(BaseTool):
         if not plans:
             return "No plans available. Create a plan with the 'create' command."
         active = await self._found()
-        return "Available plans:\n" + "".join(_row(plan, active) for plan in plans)
+        return "Available plans:\n" + "".join(plan_row(plan, active) for plan in plans)
 
     async def _set_active(self, arguments: Arguments) -> str:
         plan_id = _needed(arguments, "plan_id")
@@ -399,29 +337,3 @@ def _texts(steps: object) -> list[str] | None:
         return None
     texts = [step for step in cast("list[object]", steps) if isinstance(step, str)]
     return texts if len(texts) == len(cast("list[object]", steps)) else None
-
-
-def _row(plan: Kept, active: str | None) -> str:
-    mark = " (active)" if plan.plan_id == active else ""
-    progress = f"{plan.completed}/{len(plan.steps)} steps completed"
-    return f"• {plan.plan_id}{mark}: {plan.title} - {progress}\n"
-
-
-def plan_text(plan: Kept) -> str:
-    """Returns a plan as text for people and agents."""
-    head = f"Plan: {plan.title} (ID: {plan.plan_id})\n"
-    total = len(plan.steps)
-    share = f"{plan.completed / total * 100:.1f}%" if total else "0%"
-    counts = {status: plan.statuses.count(status) for status in STATUSES}
-    standing = ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in _TOLD)
-    lines = [
-        head + "=" * len(head) + "\n",
-        f"Progress: {plan.completed}/{total} steps completed ({share})",
-        f"Status: {standing}\n",
-        "Steps:",
-    ]
-    marks = PlanStepStatus.get_status_marks()
-    for place, step in enumerate(plan.steps):
-        lines.append(f"{place}. {marks[plan.statuses[place]]} {step}")
-        lines += [f"   Notes: {plan.notes[place]}"] if plan.notes[place] else []
-    return "\n".join(lines) + "\n"
