@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -527,3 +528,55 @@ async def test_an_agent_of_openmanus_base_class_does_the_steps(scripted: Script)
     agent.max_steps = 1
     assert "Terminated: Reached max steps (1)" in await agent.run("more")
     assert agent.state is AgentState.IDLE
+
+
+async def test_a_step_beyond_its_time_limit_is_asked_about(scripted: Script) -> None:
+    class Sleeper(Worker):
+        async def run(self, request: str) -> str:
+            await asyncio.Event().wait()
+            return request
+
+    flow = PlanningFlow(Sleeper("a"), model=scripted(made("wait")), step_timeout_s=0.05)
+    assert PlanningFlow(Sleeper("a"), llm=PlanningLLM()).step_timeout_s > 24 * 3600
+    assert "Plan waits for an answer" in await flow.execute("do it")
+
+
+PROGRAM = """
+import asyncio, sys
+from plansmith.compat.openmanus import PlanningFlow
+from plansmith.testing import ScriptedModel
+
+class Sender:
+    name, description = "sender", "sends letters"
+
+    async def run(self, prompt):
+        with open("sent.txt", "a") as letters:
+            letters.write("a letter\\n")
+        return "sent"
+
+async def go_on():
+    flow = PlanningFlow(Sender(), plan_id="p", store=sys.argv[1], model=ScriptedModel("all sent"))
+    print(await flow.execute(""))
+    await flow.close()
+
+asyncio.run(go_on())
+"""
+
+
+async def test_processes_that_run_one_plan_at_the_same_time_do_each_step_once(
+    scripted: Script, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    model = scripted(made("first letter", "second letter", "third letter"))
+    flow = PlanningFlow(Worker("sender"), plan_id="p", store=url, model=model)
+    await flow._create_initial_plan("send letters")
+    await flow.close()
+    processes = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", PROGRAM, url), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    told = [(await each.communicate())[0].decode() for each in processes]
+    assert (tmp_path / "sent.txt").read_text(encoding="utf-8") == "a letter\n" * 3
+    assert any("Plan completed" in each for each in told)
