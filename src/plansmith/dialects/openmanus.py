@@ -33,7 +33,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
 from plansmith.text import clip
 
+NAME: Final = "openmanus"
 TITLE: Final = "OpenManus"
+FUNCTION: Final = "planning"
 PRIMARY: Final = "primary"  # who runs a step that names no agent
 NOT_STARTED: Final = "not_started"
 STATUSES: Final[Mapping[StepStatus, str]] = {
@@ -52,7 +54,8 @@ _FIELDS: Final = frozenset(
     {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
 )
 _TEXTS: Final = ("step", "text", "title", "description", "content", "name")
-_LONGEST_NOTE: Final = 2000
+_LONGEST_RESULT: Final = 2000
+_NOTHING: Final = '{{""}}'  # a task has a text: this one is empty when it is filled in
 _NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)、:])\s+")
 _LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\S)")
 _CAPITAL_TAG: Final = re.compile(r"\[([A-Z][A-Z_]+)\]")
@@ -82,12 +85,22 @@ def _fields(value: Json) -> dict[str, Json] | None:
         calls = value.get("tool_calls")
         inner = value.get("function", value.get("arguments"))
         if isinstance(calls, list) and calls:
-            value = calls[0]
+            value = next((each for each in calls if not _is_other_call(each)), None)
+        elif _is_other_call(value):
+            return None
         elif "steps" not in value and inner is not None:
             value = value["arguments"] if isinstance(inner, str) and "arguments" in value else inner
         else:
             return value
     return None
+
+
+def _is_other_call(value: Json) -> bool:
+    """Whether a value is a call of another function than the one that makes plans."""
+    call = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(call, dict) or "arguments" not in call:
+        return False
+    return call.get("name") not in (None, "", FUNCTION)
 
 
 def _json(text: str) -> Json:
@@ -171,7 +184,7 @@ def plan_steps(
         ids = [str(each["id"]) for each in made]
         step: dict[str, Json] = {"id": name, "kind": "agent", "agent": agent or PRIMARY}
         known = ids if references else ()
-        step |= {"task": data_of(task, known), "after": [*ids[-1:]]}
+        step |= {"task": data_of(task, known) or _NOTHING, "after": [*ids[-1:]]}
         step |= {"why": notes[place]} if place < len(notes) and notes[place] else {}
         made.append(step)
     return made
@@ -188,17 +201,23 @@ def split_tag(text: str) -> tuple[str, str]:
     return (inside.group(1) if inside else ""), text
 
 
-def step_text(step: AnyStep, *, degraded: bool = False) -> str:
+def step_text(step: AnyStep, *, degraded: bool = False, written: bool = False) -> str:
     """Returns a step as text, with its agent in front if the text does not name it.
 
-    The general steps of a fallback plan are written as their titles only.
+    The general steps of a fallback plan are written as their titles only; with `written`, so are
+    steps whose titles are their texts as somebody wrote them.
     """
-    if degraded and step.title:
+    if step.title and (degraded or (written and _is_as_written(step))):
         return step.title
     words = plain_text(in_words(step))
     if not isinstance(step, AgentStep) or step.agent == PRIMARY:
         return words
     return words if f"[{step.agent}]" in words else f"[{step.agent}] {words}"
+
+
+def _is_as_written(step: AnyStep) -> bool:
+    """Tells whether the title of a step is its text, with or without the agent's tag."""
+    return plain_text(in_words(step)) in (step.title, split_tag(step.title)[1])
 
 
 def in_words(step: AnyStep) -> str:
@@ -241,7 +260,8 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     for step in steps:
         lost += _step_losses(step)
     states = [run.steps.get(step.id, StepState()) if run else StepState() for step in steps]
-    texts: list[Json] = [step_text(step, degraded=bool(plan.degraded)) for step in by_place(steps)]
+    how = {"degraded": bool(plan.degraded), "written": bool(run and run.options.dialect == NAME)}
+    texts: list[Json] = [step_text(step, **how) for step in by_place(steps)]
     statuses: list[Json] = [STATUSES[state.status] for state in states]
     notes: list[Json] = [_note(*each) for each in zip(steps, states, strict=True)]
     value: dict[str, Json] = {
@@ -256,6 +276,8 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 def _step_losses(step: AnyStep) -> Iterator[Problem]:
     held: tuple[str, ...] = ("id", "kind", "after", "agent", "task", "why")
+    if step.title and _is_as_written(step):
+        held = (*held, "title")
     if not isinstance(step, AgentStep):
         yield left_behind(Sentence("shape.words_for_agent", kind=step.kind), step=step.id)
         held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
@@ -264,8 +286,8 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
 
 
 def _note(step: AnyStep, state: StepState) -> str:
-    """Returns the person's note, else the result or error of the step."""
-    return clip(step.why or state.error or text_of(state.result), _LONGEST_NOTE)
+    """Returns the person's note, which is whole, else the result or error of the step."""
+    return step.why or clip(state.error or text_of(state.result), _LONGEST_RESULT)
 
 
 def schema() -> dict[str, Json]:
@@ -278,4 +300,4 @@ def schema() -> dict[str, Json]:
     return plan_schema("OpenManus plan", properties)
 
 
-DIALECT: Final = Dialect("openmanus", TITLE, recognises, read, write, schema, "openmanus")
+DIALECT: Final = Dialect(NAME, TITLE, recognises, read, write, schema, NAME)

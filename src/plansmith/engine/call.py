@@ -180,8 +180,9 @@ class Callees:
         """Returns the time limit of a call in seconds."""
         seconds = unit.step.timeout_s
         if seconds is None:
-            spec = self.specs.get(unit.callee)
-            seconds = DEFAULT_TIMEOUT if spec is None or not spec.timeout_s else spec.timeout_s
+            # An agent may say by itself how long its work may take.
+            callee: object = self.specs.get(unit.callee) or self.agents.get(unit.callee)
+            seconds = getattr(callee, "timeout_s", None) or DEFAULT_TIMEOUT
         if seconds > LONGEST_TIMEOUT_S:
             return LONGEST_TIMEOUT_S
         return seconds

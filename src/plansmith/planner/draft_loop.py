@@ -298,6 +298,8 @@ class DraftLoop:
             reason=in_language(worst[0].message if worst else Sentence("ps.no_plan"), self.locale),
             locale=self.locale,
             agent=self.offer.agents[0].name if self.offer.agents else None,
+            # Programs of OpenManus know these steps by their English texts.
+            language="en" if self.request.dialect == "openmanus" else "",
         )
 
 

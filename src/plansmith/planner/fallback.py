@@ -30,12 +30,23 @@ class Fallback(StrEnum):
 
 
 def fallback(
-    kind: Fallback, *, request: str, text: str, reason: str, locale: str, agent: str | None = None
+    kind: Fallback,
+    *,
+    request: str,
+    text: str,
+    reason: str,
+    locale: str,
+    agent: str | None = None,
+    language: str = "",
 ) -> Plan | None:
-    """Returns the fallback plan; `reason` says why the model's plan is not used."""
+    """Returns the fallback plan; `reason` says why the model's plan is not used.
+
+    The three steps are in `language`, without one in that of the request.
+    """
     if kind is Fallback.NONE:
         return None
-    steps = _three(request, locale, agent) if kind is Fallback.THREE_STEPS else _reply(text, locale)
+    three = kind is Fallback.THREE_STEPS
+    steps = _three(request, language or locale, agent) if three else _reply(text, locale)
     goal = f"Plan for: {request[:50]}{'...' * (len(request) > 50)}"
     return Plan.model_validate({"goal": goal, "locale": locale, "degraded": reason, "steps": steps})
 

@@ -50,11 +50,13 @@ class Rounds:
     """How a run is planned again once all steps of a plan have run.
 
     `join` makes the next plan from the previous and the new one. With `end_at_limit` a run ends
-    after its last round instead of asking a person for more. With `partial_reply` the last reply
-    of a plan is written from what there is when a step failed and no other plan was found.
+    after its last round instead of asking a person for more; with `end_at_replans`, after its last
+    new plan for a failure. With `partial_reply` the last reply of a plan is written from what
+    there is when a step failed and no other plan was found.
     """
 
     end_at_limit: bool = False
+    end_at_replans: bool = False
     partial_reply: bool = False
     join: Callable[[Plan, Plan], Plan] | None = None
 

@@ -134,6 +134,8 @@ class PlanReviser:
             return _end()
         if cause.limit == "iterations" and self.rounds.end_at_limit:
             return _end(Sentence("end.iterations", count=self.limits.max_iterations))
+        if cause.limit == "replans" and self.rounds.end_at_replans:
+            return _end(cause.text)
         if cause.limit and run.phase is not RunStatus.REPLANNING:
             await journal.append(ask_about(run, cause))
             return WAITS

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from plansmith.dialects.openmanus import STATUSES, plan_steps, step_text, write
+from plansmith.dialects.dialect import data_of
+from plansmith.dialects.openmanus import NOT_STARTED, STATUSES, plan_steps, step_text, write
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -16,6 +17,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, PlanStore
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
@@ -23,7 +25,7 @@ from plansmith.runs.noted import NotedRuns
 ORIGIN: Final = Origin(kind="notes")
 _PREFIX: Final = "openmanus"
 _DELETED: Final = Sentence("end.deleted")
-_ACTIVE: Final = Sentence("pause.kept_by_agent")
+AGENT_KEEPS: Final = Sentence("pause.kept_by_agent")
 AGENT: Final = e.Actor(kind="model", name="planning")
 _WANTED: Final = {
     "not_started": StepStatus.WAITING,
@@ -40,7 +42,11 @@ def run_id(plan_id: str, edition: int = 1) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A plan as the planning tool shows it."""
+    """A plan as the planning tool shows it.
+
+    `own`: an agent may mark it, since no flow runs it. `fell_short`: its run ended otherwise than
+    done. `degraded` says why it only stands in for a plan.
+    """
 
     plan_id: str
     title: str
@@ -48,11 +54,34 @@ class Kept:
     statuses: tuple[str, ...]
     notes: tuple[str, ...]
     own: bool
+    degraded: str = ""
+    fell_short: bool = False
+
+    @classmethod
+    def of(cls, plan_id: str, plan: Mapping[str, Any]) -> Kept:
+        """Makes a plan of the dictionary that a program sees; what it lacks is not started."""
+        steps = tuple(str(each) for each in plan.get("steps") or ())
+        statuses = [str(each) for each in plan.get("step_statuses") or ()]
+        notes = [str(each) for each in plan.get("step_notes") or ()]
+        missing = len(steps) - len(statuses)
+        return cls(
+            plan_id=plan_id,
+            title=str(plan.get("title") or "Untitled Plan"),
+            steps=steps,
+            statuses=(*statuses, *[NOT_STARTED] * missing)[: len(steps)],
+            notes=(*notes, *[""] * len(steps))[: len(steps)],
+            own=False,
+        )
 
     @property
     def completed(self) -> int:
         """The number of finished steps."""
         return self.statuses.count("completed")
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether everything is done that was to be done."""
+        return self.completed == len(self.steps) and not self.fell_short
 
 
 class PlanBook:
@@ -83,17 +112,21 @@ class PlanBook:
             return None
         return newest.id.split(":", 2)[2]
 
+    async def run_of(self, plan_id: str) -> str:
+        """Returns the id of a plan's run; if there is no such plan, the id for a new one."""
+        return (await self._journal(plan_id)).id
+
     async def make_active(self, plan_id: str) -> None:
         """Makes this plan the active one."""
         journal = await self._journal(plan_id)
-        await self._runs.pause(journal, _ACTIVE)
+        await self._runs.pause(journal, AGENT_KEEPS)
 
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
         """Creates a plan and makes it the active one."""
         journal = await self._journal(plan_id)
         texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
         plan, options = _plan(plan_id, title, texts, {}), RunOptions(dialect=_PREFIX)
-        await self._runs.create(journal, plan, origin=ORIGIN, options=options, reason=_ACTIVE)
+        await self._runs.create(journal, plan, origin=ORIGIN, options=options, reason=AGENT_KEEPS)
 
     async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
         """Changes title or steps; a step whose text stays keeps its status and notes."""
@@ -110,11 +143,19 @@ class PlanBook:
         journal = await self._journal(plan_id)
         plan = _plan_of(journal)
         step = plan.steps[index]
-        if notes:
+        if notes is not None:
             steps = [s.replace(why=notes) if s.id == step.id else s for s in plan.steps]
             await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
         if status and STATUSES[journal.run.steps[step.id].status] != status:
             await self._runs.note(journal, step.id, _WANTED[status])
+
+    async def resolve(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
+        """Gives each step to an agent that there is: by its tag in any case, else to the first."""
+        journal = await self._journal(plan_id)
+        plan = _plan_of(journal)
+        steps = tuple(_given_to(step, agents, first) for step in plan.steps)
+        if steps != plan.steps:
+            await self._runs.propose(journal, plan.replace(steps=steps))
 
     async def remove(self, plan_id: str) -> None:
         """Deletes a plan; its journal stays."""
@@ -139,13 +180,23 @@ class PlanBook:
             steps=tuple(value["steps"]),
             statuses=tuple(value["step_statuses"]),
             notes=tuple(value["step_notes"]),
-            own=run.origin.kind == ORIGIN.kind,
+            own=run.paused and run.reason == AGENT_KEEPS,
+            degraded=(run.plan.degraded if run.plan else "") or "",
+            fell_short=run.status.over and run.status is not RunStatus.DONE,
         )
+
+
+def _given_to(step: AnyStep, agents: Mapping[str, str], first: str) -> AnyStep:
+    if not isinstance(step, AgentStep) or step.agent in agents.values():
+        return step
+    found = agents.get(step.agent.lower())
+    task = data_of(step_text(step, written=True), ())
+    return step.replace(agent=found or first, title=step_text(step, written=True), task=task)
 
 
 def _made_active(journal: Journal) -> datetime | None:
     """Returns when a plan was last made active."""
-    mark = e.RunPaused(reason=_ACTIVE)
+    mark = e.RunPaused(reason=AGENT_KEEPS)
     return next((each.at for each in reversed(journal.events) if each.body == mark), None)
 
 

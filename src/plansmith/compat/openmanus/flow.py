@@ -1,157 +1,371 @@
-"""OpenManus' planning flow and its factory: plans a request, runs the plan, sums up."""
+"""OpenManus' planning flow: plans a request, runs the plan, sums up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import Any, Final, Protocol, runtime_checkable
+import asyncio
+import inspect
+from typing import Any, Final, cast
 
-from plansmith.adapters.models.wrappers import RefusingModel
-from plansmith.adapters.stores.urls import open_store
+from pydantic import Field, PrivateAttr
+
 from plansmith.app import Plansmith
-from plansmith.compat.openmanus.book import run_id
-from plansmith.compat.openmanus.tokens import CountingModel
+from plansmith.compat.openmanus.agents import BaseFlow, Workers, aliases, spec_names
+from plansmith.compat.openmanus.book import AGENT_KEEPS, Kept
+from plansmith.compat.openmanus.flow_options import Ask, FlowOptions
+from plansmith.compat.openmanus.flow_texts import (
+    SUMMARY,
+    outcomes,
+    step_prompt,
+    sum_up,
+    waiting,
+)
+from plansmith.compat.openmanus.llm import LLM, PlanningModel, llm_of
+from plansmith.compat.openmanus.rendering import PlanStepStatus, plan_text
+from plansmith.compat.openmanus.schema import Message
+from plansmith.compat.openmanus.steps import (
+    FlowAgent,
+    StepTable,
+    failure_text,
+    more_about,
+    running_step,
+)
+from plansmith.compat.openmanus.tokens import TokenLimitExceeded
 from plansmith.compat.openmanus.tool import PlanningTool
+from plansmith.compat.openmanus.tools import ToolError
 from plansmith.config import Settings
-from plansmith.errors import Misconfigured, ModelFailed, PlansmithError, ToolFailed
-from plansmith.plan.capability import AgentSpec
+from plansmith.dialects.openmanus import NAME, split_tag
+from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.refs import value_text
-from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.planner.context.fence import fence
+from plansmith.plan.run import Run
 from plansmith.planner.fallback import Fallback
-from plansmith.planner.model_calls import read_answer, render
 from plansmith.planner.request import PlannerSettings
-from plansmith.ports import Call, ChatModel, Message, PlanStore, Prompt
+from plansmith.ports import ChatModel, PlanStore
+from plansmith.runs.planning import RULES
+from plansmith.runs.replan import Rounds
 
-_CUT_OFF: Final = "Terminated: Reached max steps"
 _CALLER: Final = "who called the planning flow"
 _MOST_STEPS: Final = 100
-Review = Callable[[Run], bool]
+_NO_MODEL: Final = "there is no language model: give llm=… or model=…"
 
 
-@runtime_checkable
-class Worker(Protocol):
-    """An agent of OpenManus; `name` and `description` are used if it has them."""
-
-    async def run(self, request: str) -> str:
-        """Does what is asked, and returns what was done."""
-        ...
-
-
-Workers = Worker | Sequence[Worker] | Mapping[str, Worker]
-
-
-class PlanningFlow:
+class PlanningFlow(BaseFlow):
     """Plans a request and lets its agents do the steps, one after the other.
 
     As in OpenManus, calling `execute` approves the plan; with `review` you decide on it first.
-    Plans are stored: `execute("")` continues the plan of `plan_id`.
+    Plans are stored: `execute("")` continues the plan of `plan_id`. The methods that begin with
+    an underscore are OpenManus' own, for subclasses to override; a program may call them, too.
+
+    A step that fails without having changed anything is tried `tries` times; then the model plans
+    again, `replans` times. `repeatable` says that all steps may be tried again whatever they did.
+    `ask` answers the questions of agents and of the run; `side_by_side` plans with dependencies,
+    so that steps that need nothing of each other run at the same time.
     """
+
+    llm: Any = None
+    planning_tool: PlanningTool = Field(default_factory=PlanningTool)
+    executor_keys: list[str] = Field(default_factory=list[str])
+    active_plan_id: str = Field(default_factory=lambda: f"plan_{Ids()()}")
+    current_step_index: int | None = None
+
+    _options: FlowOptions = PrivateAttr(default_factory=FlowOptions)
+    _smith: tuple[object, Plansmith] | None = PrivateAttr(default=None)
+    _exceeded: TokenLimitExceeded | None = PrivateAttr(default=None)
+    _run_id: str = PrivateAttr(default="")
+    _table: StepTable | None = PrivateAttr(default=None)
+    _stopped: str = PrivateAttr(default="")
+    _finished: bool = PrivateAttr(default=False)
+    _pausing: asyncio.Future[Run] | None = PrivateAttr(default=None)
 
     def __init__(
         self,
         agents: Workers,
         *,
-        executors: Sequence[str] | None = None,
-        plan_id: str | None = None,
-        primary_agent_key: str | None = None,
-        model: ChatModel | None = None,
-        store: str | PlanStore = "memory",
-        review: Review = lambda _: True,
+        model: ChatModel | str | None = None,
+        store: str | PlanStore | None = None,
         max_input_tokens: int | None = None,
+        options: FlowOptions | None = None,
+        **data: Any,
     ) -> None:
-        self.agents = _by_key(agents)
-        self._keys = _keys(self.agents, numbered=not isinstance(agents, Mapping))
-        wanted = [self._keys.get(key.lower()) for key in executors or self.agents]
-        self.executor_keys = [key for key in wanted if key is not None]
-        self.primary_agent_key = self._keys.get(
-            (primary_agent_key or "").lower(), next(iter(self.agents))
-        )
-        self.active_plan_id = plan_id or f"plan_{Ids()()}"
-        missing = RefusingModel("none", why="there is no model to plan with", hint="give model=…")
-        self.llm = CountingModel(model or missing, max_input_tokens=max_input_tokens)
-        self._review = review
-        kept = open_store(store) if isinstance(store, str) else store
-        self.planning_tool = PlanningTool(store=kept)
-        self._smith = self._make_plansmith(kept)
+        for theirs, field in (("executors", "executor_keys"), ("plan_id", "active_plan_id")):
+            if theirs in data:
+                given = data.pop(theirs)
+                data |= {field: given} if given is not None else {}
+        ours = {name: data.pop(name) for name in FlowOptions.__slots__ if name in data}
+        if "planning_tool" in data and store is not None:
+            raise Misconfigured("a flow has one store", hint="give store=… to the planning_tool")
+        if data.get("planning_tool") is None:
+            data["planning_tool"] = PlanningTool(store="memory" if store is None else store)
+        data["llm"] = llm_of(data.get("llm"), model=model, max_input_tokens=max_input_tokens)
+        super().__init__(agents, **data)
+        self._options = options or FlowOptions(**ours)
+        known = aliases(self.agents)
+        self.executor_keys = [known.get(key.lower(), key) for key in self.executor_keys]
+        self.executor_keys = self.executor_keys or [*self.agents]
+
+    def get_executor(self, step_type: str | None = None) -> Any:
+        """Returns who runs a step with this tag; else the first executor or primary agent."""
+        return self.agents[self.key_of(step_type)]
+
+    def key_of(self, tag: str | None) -> str:
+        """Returns the key of the agent for a tag, in any case; else of the first executor."""
+        found = aliases(self.agents).get((tag or "").lower())
+        usual = next((key for key in self.executor_keys if key in self.agents), None)
+        return found or usual or str(self.primary_agent_key)
 
     @property
-    def primary_agent(self) -> Worker:
-        """The agent with `primary_agent_key`, else the first."""
-        return self.agents[self.primary_agent_key]
+    def repeatable(self) -> bool:
+        """Whether steps may be tried again whatever they did."""
+        return self._options.repeatable
 
-    def get_executor(self, step_type: str | None = None) -> Worker:
-        """Returns who runs a step with this tag; else the first executor or primary agent."""
-        return self.agents[self._key(step_type)]
+    @property
+    def step_timeout_s(self) -> float:
+        """How long a step may take, in seconds; OpenManus has no limit."""
+        return self._options.step_timeout_s
 
-    def _key(self, tag: str | None) -> str:
-        usual = next(iter(self.executor_keys), self.primary_agent_key)
-        return self._keys.get((tag or "").lower(), usual)
+    @property
+    def steps_now(self) -> StepTable:
+        """The steps that run now."""
+        if self._table is None:
+            self._table = StepTable(self.active_plan_id)
+        return self._table
 
     async def execute(self, input_text: str) -> str:
         """Plans a request and runs the plan; without text, continues the current plan."""
-        name = run_id(self.active_plan_id)
         try:
+            if self.primary_agent is None:
+                return "Execution failed: No primary agent available"
             if input_text:
-                await self._smith.plan(input_text, dialect="openmanus", by=_CALLER)
-            run = await self._smith.get(name)
-            if isinstance(next_move(run), AwaitReview) and not await self._approved(run):
-                return "Plan not approved: nothing was run."
-            run = await self._smith.run(name)
-            return "\n".join([*_outcomes(run), await self._finalize(run)])
-        except PlansmithError as error:
+                await self._create_initial_plan(input_text)
+            await self.planning_tool.save()
+            kept = await self.planning_tool.refresh(self.active_plan_id)
+            if kept is None:
+                what = input_text or f"no plan has the id {self.active_plan_id}"
+                return f"Failed to create plan for: {what}"
+            return await self._run_plan(kept)
+        except Exception as error:  # noqa: BLE001 - as OpenManus, also what a subclass raises
             return f"Execution failed: {error}"
 
     async def run(self) -> Run:
         """Returns the run of the plan."""
-        return await self._smith.get(run_id(self.active_plan_id))
+        self._run_id = await self.planning_tool.run_of(self.active_plan_id)
+        return await self._plansmith().get(self._run_id)
+
+    async def answer(self, value: Json, *, question: str | None = None) -> Run:
+        """Answers the open question of the run, or the one that is named."""
+        run = await self.run()
+        asked = question or next(iter(run.questions), None)
+        if asked is None:
+            raise Refused("the plan asks nothing", hint='go on with execute("")')
+        return await self._plansmith().answer(run.id, asked, value, by=_CALLER)
 
     async def close(self) -> None:
         """Closes the store; an unfinished run can be continued later."""
-        await self._smith.close()
+        await self.planning_tool.save()
+        await self._plansmith().close()
 
-    async def _approved(self, run: Run) -> bool:
-        approved = self._review(run)
-        decision = {"approve": run.plan.hash} if approved and run.plan else {}
-        await self._smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
-        return approved
-
-    async def _finalize(self, run: Run) -> str:
-        """Returns a summary by the model, else by an agent; says what is not done."""
-        if run.questions:
-            asked = "; ".join(each.text for each in run.questions.values())
-            return f"Plan waits for an answer: {asked}"
-        done = run.status is RunStatus.DONE
-        head = "Plan completed" if done else "Plan not completed"
-        shown = await self.plan_text()
-        try:
-            return f"{head}:\n\n{await self._summary(shown, done=done)}"
-        except ModelFailed:
-            pass
-        try:
-            return f"{head}:\n\n{await self.primary_agent.run(_sum_up(shown, done=done))}"
-        except Exception:  # noqa: BLE001 - a summary that fails must not hide the results
-            return f"{head}. Error generating summary."
-
-    async def _summary(self, shown: str, *, done: bool) -> str:
-        instruction = fence("what to say, and the results", _sum_up(shown, done=done))
-        text = render("reply", locale="the language of the plan", instruction=instruction)
-        answer = await read_answer(self.llm.stream(Prompt([Message("user", text)])))
-        if not answer.text.strip():
-            raise ModelFailed("the model's answer is empty")
-        return answer.text.strip()
+    async def stop(self, reason: str, *, finished: bool = False) -> None:
+        """Ends the flow after the step that runs; `execute("")` goes on with the plan."""
+        self._stopped, self._finished = reason, finished
+        pausing = self._plansmith().pause(self._run_id, by=_CALLER, reason=AGENT_KEEPS)
+        # It ends when the run does, which waits for the step that calls this.
+        self._pausing = asyncio.ensure_future(pausing)
+        await asyncio.sleep(0)
 
     async def plan_text(self) -> str:
         """Returns the plan with the status of its steps."""
-        shown = await self.planning_tool.execute(command="get", plan_id=self.active_plan_id)
-        return str(shown)
+        return await self._get_plan_text()
 
-    def _make_plansmith(self, store: PlanStore) -> Plansmith:
-        first = self._key(None)
+    # OpenManus' own steps, which a subclass may override.
+
+    async def _create_initial_plan(self, request: str) -> None:
+        """Has the model make the plan; without a usable one, the default plan stands in."""
+        tool, smith = self.planning_tool, self._plansmith()
+        await tool.save()
+        if await tool.refresh(self.active_plan_id) is not None:
+            taken = f"A plan with ID '{self.active_plan_id}' already exists."
+            raise ToolError(f"{taken} Use 'update' to modify existing plans.")
+        self._run_id = await tool.run_of(self.active_plan_id)
+        self._exceeded = None
+        dialect = "" if self._options.side_by_side else NAME
+        run = await smith.plan(request, dialect=dialect, by=_CALLER)
+        if run.plan is None:
+            raise ToolError(f"no plan could be made: {run.reason}")
+        await tool.hold(self.active_plan_id)
+        await self._refuse_beyond_limit()
+
+    async def _refuse_beyond_limit(self) -> None:
+        """Raises the error of a token limit that kept the model from planning."""
+        if self._exceeded is not None:
+            await self.planning_tool.execute(command="delete", plan_id=self.active_plan_id)
+            raise self._exceeded
+
+    async def _get_current_step_info(self) -> tuple[int | None, dict[str, Any] | None]:
+        """Returns the place of the first step that is not finished, and its text and type.
+
+        Marks the step as in progress. Nothing is left to do if there is no such step.
+        """
+        running = running_step(self)
+        if running is not None:
+            return running.index, {**running.info}
+        await self.planning_tool.save()
+        kept = await self.planning_tool.refresh(self.active_plan_id)
+        active = PlanStepStatus.get_active_statuses()
+        statuses = kept.statuses if kept and kept.own else ()
+        index = next((n for n, status in enumerate(statuses) if status in active), None)
+        if kept is None or index is None:
+            return None, None
+        await self._mark(index, PlanStepStatus.IN_PROGRESS)
+        text = kept.steps[index]
+        tag = split_tag(text)[0].lower()
+        return index, {"text": text, **({"type": tag} if tag else {})}
+
+    async def _execute_step(self, executor: Any, step_info: dict[str, Any]) -> str:
+        """Has an agent do the current step; returns what it says, or its error."""
+        running = running_step(self)
+        place = running.index if running else self.current_step_index
+        text = step_info.get("text", f"Step {place}")
+        prompt = step_prompt(place, text, await self._get_plan_text())
+        prompt += more_about(running) if running else ""
+        try:
+            result = await executor.run(prompt)
+            await self._mark_step_completed()
+        except Exception as error:  # noqa: BLE001 - whatever an agent raises is its own
+            if running:
+                running.error = error
+            return f"Error executing step {place}: {failure_text(error)}"
+        return cast("str", result)
+
+    async def _mark_step_completed(self) -> None:
+        """Marks the current step as completed."""
+        running = running_step(self)
+        place = running.index if running else self.current_step_index
+        if place is not None:
+            await self._mark(place, PlanStepStatus.COMPLETED)
+
+    async def _get_plan_text(self) -> str:
+        """Returns the plan as text."""
+        tool = self.planning_tool
+        shown = await tool.execute(command="get", plan_id=self.active_plan_id)
+        return self._generate_plan_text_from_storage() if shown.error else str(shown.output)
+
+    def _generate_plan_text_from_storage(self) -> str:
+        """Returns the plan as text, without a command of the planning tool."""
+        plan = self.planning_tool.plans.get(self.active_plan_id)
+        if plan is None:
+            return f"Error: Plan with ID {self.active_plan_id} not found"
+        return plan_text(Kept.of(self.active_plan_id, plan))
+
+    async def _finalize_plan(self) -> str:
+        """Returns a summary by the model, else by an agent; says what is not done."""
+        kept = await self.planning_tool.refresh(self.active_plan_id)
+        head, done = self._head(kept), kept is not None and kept.is_completed
+        asked = sum_up(await self._get_plan_text(), done=done)
+        try:
+            said = await self.llm.ask(
+                messages=[Message.user_message(asked)],
+                system_msgs=[Message.system_message(SUMMARY)],
+            )
+        except Exception:  # noqa: BLE001 - whatever the model raises, an agent may do it
+            return await self._summary_by_agent(head, asked)
+        return f"{head}:\n\n{said}"
+
+    def _head(self, kept: Kept | None) -> str:
+        """Says how the plan ended; a plan that nobody made is never called completed."""
+        if kept is None or not kept.is_completed:
+            return "Plan not completed"
+        if not kept.degraded:
+            return "Plan completed"
+        why = _NO_MODEL if getattr(self.llm, "name", "") == RULES else kept.degraded
+        return f"The default plan was run, since no plan could be made ({why})"
+
+    async def _summary_by_agent(self, head: str, asked: str) -> str:
+        try:
+            return f"{head}:\n\n{await self.primary_agent.run(asked)}"
+        except Exception:  # noqa: BLE001 - a summary that fails must not hide the results
+            return f"{head}. Error generating summary."
+
+    # How the engine runs the plan.
+
+    async def choose_step(self) -> tuple[int | None, dict[str, Any] | None, Any]:
+        """Returns the place of the step to do now, what it is, and who does it."""
+        index, info = await self._get_current_step_info()
+        return index, info, self.get_executor((info or {}).get("type"))
+
+    async def do_step(self, executor: Any, step_info: dict[str, Any]) -> Any:
+        """Has an agent do a step that the engine has started."""
+        return await self._execute_step(executor, step_info)
+
+    async def _mark(self, index: int, status: str) -> None:
+        await self.planning_tool.execute(
+            command="mark_step", plan_id=self.active_plan_id, step_index=index, step_status=status
+        )
+
+    async def _run_plan(self, kept: Kept) -> str:
+        smith, tool = self._plansmith(), self.planning_tool
+        name = self._run_id = await tool.run_of(self.active_plan_id)
+        if kept.own:
+            first = spec_names(self.agents)[self.key_of(None)]
+            known = {tag: spec_names(self.agents)[key] for tag, key in aliases(self.agents).items()}
+            await tool.hand_over(self.active_plan_id, known, first)
+            await smith.resume(name, by=_CALLER)
+        self._table, self._stopped, self._finished = StepTable(self.active_plan_id), "", False
+        tool.take_marks(self.active_plan_id, self.steps_now.mark)
+        try:
+            run = await self._run_and_ask(smith, name)
+        finally:
+            tool.take_marks(self.active_plan_id, None)
+            await tool.refresh(self.active_plan_id)
+        if run is None:
+            return "Plan not approved: nothing was run."
+        said = [*outcomes(run)]
+        if self._finished:
+            return "".join(f"{each}\n" for each in said)
+        self.current_step_index = None
+        return "\n".join([*said, waiting(run) or await self._finalize_plan()])
+
+    async def _run_and_ask(self, smith: Plansmith, name: str) -> Run | None:
+        """Runs the plan until it is over or waits; None if it was not approved."""
+        while True:
+            run = await smith.get(name)
+            if isinstance(next_move(run), AwaitReview) and not await self._approved(smith, run):
+                return None
+            run = await smith.run(name)
+            if self._pausing is not None:
+                run, self._pausing = await self._pausing, None
+            if isinstance(next_move(run), AwaitReview):
+                continue
+            if self._stopped or not await self._answered(smith, run):
+                return run
+
+    async def _approved(self, smith: Plansmith, run: Run) -> bool:
+        approved = self._options.review(run)
+        decision = {"approve": run.plan.hash} if approved and run.plan else {}
+        await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
+        return approved
+
+    async def _answered(self, smith: Plansmith, run: Run) -> bool:
+        """Asks who called for the answers to a run's questions; true if there was one."""
+        answered = False
+        for name, asked in run.questions.items() if self._options.ask else ():
+            answer = cast("Ask", self._options.ask)(asked)
+            answer = await answer if inspect.isawaitable(answer) else answer
+            if answer is not None:
+                await smith.answer(run.id, name, answer, by=_CALLER)
+                answered = True
+        return answered
+
+    def _plansmith(self) -> Plansmith:
+        """Returns what plans and runs; made anew when agents were added."""
+        mark = [id(self.llm), *self.executor_keys, *((k, id(a)) for k, a in self.agents.items())]
+        if self._smith is None or self._smith[0] != mark:
+            self._smith = mark, self._make_plansmith()
+        return self._smith[1]
+
+    def _make_plansmith(self) -> Plansmith:
+        first, names = self.key_of(None), spec_names(self.agents)
         keys = [first, *(key for key in self.agents if key != first)]
         planner = PlannerSettings(
             fallback=Fallback.THREE_STEPS,
@@ -159,93 +373,20 @@ class PlanningFlow:
             top_k=max(6, len(keys)),
             max_steps=_MOST_STEPS,
         )
+        options = self._options
+        self.llm = self.llm or LLM()
+
+        def stopped(error: TokenLimitExceeded) -> None:
+            self._exceeded = error
+
         return Plansmith(
-            model=self.llm,
-            agents=[FlowAgent(self, key) for key in keys],
-            store=store,
+            model=PlanningModel(self.llm, self.planning_tool.to_param(), stopped=stopped),
+            agents=[FlowAgent(self, key, names[key]) for key in keys],
+            store=self.planning_tool.store,
             settings=Settings(planner=planner),
-            limits=Limits(max_replans=0, data="show"),
-            ids=lambda: run_id(self.active_plan_id),
+            limits=Limits(
+                max_replans=options.replans, tries=options.tries, first_wait_s=0, data="show"
+            ),
+            rounds=Rounds(end_at_replans=True),
+            ids=lambda: self._run_id,
         )
-
-
-class FlowAgent:
-    """Adapts an agent of OpenManus: it gets the whole plan and its one step."""
-
-    def __init__(self, flow: PlanningFlow, key: str) -> None:
-        worker = flow.agents[key]
-        about = str(getattr(worker, "description", "") or "")
-        self.spec = AgentSpec(name=key, description=about)
-        self._flow = flow
-        self._worker = worker
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Returns the agent's answer; fails if the agent ran out of turns."""
-        del inputs, call
-        answer = str(await self._worker.run(await self._prompt(task)))
-        last = answer.strip().rsplit("\n", 1)[-1]
-        if last.startswith(_CUT_OFF):
-            raise ToolFailed(f"the agent was cut off: {last}", hint="give it more turns")
-        return answer
-
-    async def _prompt(self, task: str) -> str:
-        shown = await self._flow.plan_text()
-        return (
-            f"The plan so far:\n{shown}\n"
-            f"Your step, marked [→] above: {task}\n\n"
-            "Do this one step and no other. When it is done, say in short what you did and found."
-        )
-
-
-def _by_key(agents: Workers) -> dict[str, Worker]:
-    if isinstance(agents, Mapping):
-        found = dict(agents)
-    elif isinstance(agents, Worker):
-        found = {"default": agents}
-    else:
-        names = [str(getattr(each, "name", "") or f"agent_{n}") for n, each in enumerate(agents)]
-        unique = len({name.lower() for name in names}) == len(names)
-        keys = names if unique else [f"agent_{place}" for place in range(len(names))]
-        found = dict(zip(keys, agents, strict=True))
-    if not found:
-        raise Misconfigured("a planning flow needs an agent", hint="give one, a list or a table")
-    return found
-
-
-def _keys(agents: Mapping[str, Worker], *, numbered: bool) -> dict[str, str]:
-    """Returns the agents by their keys in lower case; in a list also by number."""
-    numbers = {f"agent_{place}": key for place, key in enumerate(agents)} if numbered else {}
-    return numbers | {key.lower(): key for key in agents}
-
-
-def _outcomes(run: Run) -> Iterator[str]:
-    """Yields the result or error of each step that was tried, in the plan's order."""
-    for place, step in enumerate(run.plan.steps if run.plan else ()):
-        state = run.steps[step.id]
-        if state.status is StepStatus.DONE:
-            yield value_text(state.result)
-        elif state.status in (StepStatus.FAILED, StepStatus.UNKNOWN):
-            yield f"Error executing step {place}: {state.error}"
-
-
-def _sum_up(shown: str, *, done: bool) -> str:
-    how = "has been completed" if done else "has NOT been completed; say plainly what is missing"
-    return f"The plan {how}. Sum up what was accomplished.\n\n{shown}"
-
-
-class FlowType(StrEnum):
-    """The types of flows."""
-
-    PLANNING = "planning"
-
-
-class FlowFactory:
-    """Makes flows; passes other options on to the flow."""
-
-    @staticmethod
-    def create_flow(flow_type: FlowType | str, agents: Workers, **options: Any) -> PlanningFlow:
-        """Makes a flow with one agent, a list or a table of agents."""
-        if flow_type != FlowType.PLANNING:
-            hint = f"known: {', '.join(FlowType)}"
-            raise Misconfigured(f"there is no flow of the type {flow_type!r}", hint=hint)
-        return PlanningFlow(agents, **options)

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 
 from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
 from plansmith.adapters.models.wrappers import closing
+from plansmith.compat.openmanus.tools import OpenManusError
 from plansmith.errors import ModelFailed
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
 
 
-class TokenLimitExceeded(ModelFailed):
+class TokenLimitExceeded(OpenManusError, ModelFailed):
     """The call would exceed the token limit of all calls together."""
 
 
@@ -32,7 +33,8 @@ class CountingModel:
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Streams the wrapped model's answer; raises `TokenLimitExceeded` beyond the limit."""
         needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
-        self._check(needed)
+        if not self.check_token_limit(needed):
+            raise self._exceeded(needed)
         said: list[str] = []
         pieces = self._model.stream(prompt)
         async with closing(pieces):
@@ -41,15 +43,29 @@ class CountingModel:
                     said.append(delta.text)
                 if isinstance(delta, ModelDone):
                     # If the provider reports no usage, our own count is used.
-                    self.total_input_tokens += delta.usage.input_tokens or needed
+                    read = delta.usage.input_tokens or needed
                     written = delta.usage.output_tokens or count_tokens("".join(said))
-                    self.total_completion_tokens += written
+                    self.update_token_count(read, written)
                 yield delta
 
-    def _check(self, needed: int) -> None:
-        most, so_far = self.max_input_tokens, self.total_input_tokens
-        if most is not None and so_far + needed > most:
-            raise TokenLimitExceeded(
-                f"the call needs {needed} tokens, {so_far} of {most} are used up",
-                hint="raise max_input_tokens, or give the model less",
-            )
+    def update_token_count(self, input_tokens: int, completion_tokens: int = 0) -> None:
+        """Adds the tokens of a call."""
+        self.total_input_tokens += input_tokens
+        self.total_completion_tokens += completion_tokens
+
+    def check_token_limit(self, input_tokens: int) -> bool:
+        """Tells whether a call with so many tokens is within the limit."""
+        most = self.max_input_tokens
+        return most is None or self.total_input_tokens + input_tokens <= most
+
+    def get_limit_error_message(self, input_tokens: int) -> str:
+        """Says that a call with so many tokens is beyond the limit."""
+        if self.check_token_limit(input_tokens):
+            return "Token limit exceeded"
+        numbers = f"Current: {self.total_input_tokens}, Needed: {input_tokens}"
+        return f"Request may exceed input token limit ({numbers}, Max: {self.max_input_tokens})"
+
+    def _exceeded(self, needed: int) -> TokenLimitExceeded:
+        used = f"{self.total_input_tokens} of {self.max_input_tokens} are used up"
+        hint = f"{used}: raise max_input_tokens, or give the model less"
+        return TokenLimitExceeded(self.get_limit_error_message(needed), hint=hint)

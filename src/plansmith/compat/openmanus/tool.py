@@ -2,65 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, cast
 
+from pydantic import Field, PrivateAttr
+
 from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.urls import open_store
 from plansmith.compat.openmanus.book import AGENT, Kept, PlanBook
-from plansmith.errors import PlansmithError, StaleWriter
-from plansmith.plan.data import Json
+from plansmith.compat.openmanus.rendering import (
+    COMMANDS,
+    STATUSES,
+    parameters,
+    plan_row,
+    plan_text,
+)
+from plansmith.compat.openmanus.tools import BaseTool, ToolError, ToolResult
+from plansmith.compat.openmanus.views import PlanDict, PlanViews, read_beside, read_memory
+from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 
-COMMANDS: Final = ("create", "update", "list", "get", "set_active", "mark_step", "delete")
-_TOLD: Final = ("completed", "in_progress", "blocked", "not_started")
 _TRIES: Final = 5
 _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."
-
-
-class PlanStepStatus(StrEnum):
-    """The status of a step."""
-
-    NOT_STARTED = "not_started"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    BLOCKED = "blocked"
-
-    @classmethod
-    def get_all_statuses(cls) -> list[str]:
-        """Returns all statuses as texts."""
-        return [each.value for each in cls]
-
-    @classmethod
-    def get_active_statuses(cls) -> list[str]:
-        """Returns the statuses of steps that are not finished."""
-        return [cls.NOT_STARTED.value, cls.IN_PROGRESS.value]
-
-    @classmethod
-    def get_status_marks(cls) -> dict[str, str]:
-        """Returns the mark of each status in a plan that is shown."""
-        return dict(zip(cls.get_all_statuses(), ("[ ]", "[→]", "[✓]", "[!]"), strict=True))
-
-
-STATUSES: Final = tuple(PlanStepStatus.get_all_statuses())
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """The result of a command: `output`, or `error` if it failed."""
-
-    output: str = ""
-    error: str | None = None
-
-    def __str__(self) -> str:
-        return f"Error: {self.error}" if self.error else self.output
-
-
-class ToolError(PlansmithError):
-    """A command failed; the text is for the agent that gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,64 +42,149 @@ class Arguments:
     step_notes: str | None = None
 
 
-class PlanningTool:
+class PlanningResult(ToolResult):
+    """The text that a command gives."""
+
+    output: str = ""
+
+
+# Takes the marks of a plan while a flow runs it.
+MarkSink = Callable[[int, str | None, str | None], None]
+
+
+class PlanningTool(BaseTool):
     """Stores plans for an agent that marks their steps by itself.
 
     Without a store, plans exist only as long as the tool. Each tool has its own active plan; a new
-    tool starts with the plan that was activated last.
+    tool starts with the plan that was activated last. Mistakes come back in `.error`; with
+    `raises` they are raised as `ToolError`.
     """
 
-    name: Final = "planning"
-    description: Final = "Creates plans with steps in words, changes them, and marks their steps."
+    name: str = "planning"
+    description: str = (
+        "Keeps plans with steps in words: creates and changes them, shows them, makes one the "
+        "active one, marks the status of their steps with notes, and deletes them."
+    )
+    parameters: dict[str, Any] | None = Field(default_factory=parameters)
+
+    _store: PlanStore = PrivateAttr()
+    _book: PlanBook = PrivateAttr()
+    _raises: bool = PrivateAttr(default=False)
+    _url: str = PrivateAttr(default="")
+    _active: str | None = PrivateAttr(default=None)
+    _looked: bool = PrivateAttr(default=False)
+    _wanted: bool = PrivateAttr(default=False)
+    _views: PlanViews = PrivateAttr(default_factory=PlanViews)
+    _sinks: dict[str, MarkSink] = PrivateAttr(default_factory=dict[str, MarkSink])
 
     def __init__(
-        self, *, store: str | PlanStore = "memory", clock: Clock | None = None, by: Actor = AGENT
+        self,
+        *,
+        store: str | PlanStore = "memory",
+        clock: Clock | None = None,
+        by: Actor = AGENT,
+        raises: bool = False,
+        **fields: Any,
     ) -> None:
-        kept = open_store(store) if isinstance(store, str) else store
-        self._store = kept
-        self._book = PlanBook(kept, clock or SystemClock(), by=by)
-        self._active: str | None = None
-        self._looked = False
+        super().__init__(**fields)
+        self._store = open_store(store) if isinstance(store, str) else store
+        self._book = PlanBook(self._store, clock or SystemClock(), by=by)
+        self._raises = raises
+        self._url = store if isinstance(store, str) and store != "memory" else ""
 
     @property
-    def parameters(self) -> dict[str, Json]:
-        """The JSON Schema of the arguments of `execute`."""
-        texts = {name: {"type": "string"} for name in ("plan_id", "title", "step_notes")}
-        return cast(
-            "dict[str, Json]",
-            {
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string", "enum": list(COMMANDS)},
-                    "steps": {"type": "array", "items": {"type": "string"}},
-                    "step_index": {"type": "integer"},
-                    "step_status": {"type": "string", "enum": list(STATUSES)},
-                    **texts,
-                },
-                "required": ["command"],
-                "additionalProperties": False,
-            },
-        )
+    def plans(self) -> dict[str, PlanDict]:
+        """The plans by id; what a program writes into them is stored with the next command.
 
-    def to_param(self) -> dict[str, Any]:
-        """Returns the tool in the form of function calling."""
-        function = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-        }
-        return {"type": "function", "function": function}
+        As of now if the store is in memory, else as of the last command.
+        """
+        if not self._views.is_changed:
+            self._look()
+        return self._views.plans
 
-    async def execute(self, *, command: str, **given: Any) -> ToolResult:
+    @property
+    def _current_plan_id(self) -> str | None:
+        if not self._looked:
+            self._look()
+        return self._active
+
+    @_current_plan_id.setter
+    def _current_plan_id(self, plan_id: str | None) -> None:
+        self._activate(plan_id)
+        self._wanted = plan_id is not None
+
+    def _look(self) -> None:
+        """Reads the plans for code that cannot wait for the store."""
+        if isinstance(self._store, MemoryStore):
+            found = read_memory(self._book)
+        elif self._url and not self._looked and not self._views.plans:
+            found = read_beside(self._url)
+        else:
+            return
+        self._views.show_all(found.plans)
+        if not self._looked:
+            self._activate(found.active)
+
+    async def execute(self, *, command: str = "", **kwargs: Any) -> PlanningResult:
         """Executes a command; returns mistakes as `error`."""
         try:
-            arguments = _arguments(command, given)
-            return ToolResult(output=await self._with_retry(arguments))
+            arguments = _arguments(command, kwargs)
+            await self.save()
+            output = await self._with_retry(arguments)
+            await self.refresh(arguments.plan_id or self._active)
         except ToolError as error:
-            return ToolResult(error=error.message)
+            if self._raises:
+                raise
+            return PlanningResult(error=error.message)
+        return PlanningResult(output=output)
+
+    async def save(self) -> None:
+        """Stores what a program has written into `plans` since the last command."""
+        if self._views.is_changed:
+            await self._views.write_to(self._book)
+        if self._wanted and self._active in self._views.plans:
+            await self._book.make_active(str(self._active))
+        self._wanted = False
+
+    async def refresh(self, plan_id: str | None) -> Kept | None:
+        """Brings the view of a plan up to date, and returns the plan."""
+        found = await self._book.find(plan_id) if plan_id else None
+        if found is not None:
+            self._views.show(found)
+        elif plan_id:
+            self._views.forget(plan_id)
+        return found
+
+    async def run_of(self, plan_id: str) -> str:
+        """Returns the id of a plan's run; if there is no such plan, the id for a new one."""
+        return await self._book.run_of(plan_id)
+
+    @property
+    def store(self) -> PlanStore:
+        """The store of the plans."""
+        return self._store
+
+    async def hand_over(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
+        """Makes a plan ready for a flow: each step gets an agent that there is."""
+        await self.save()
+        await self._book.resolve(plan_id, agents, first)
+
+    async def hold(self, plan_id: str) -> None:
+        """Pauses a plan that no flow runs now, and makes it the active one."""
+        await self._book.make_active(plan_id)
+        self._activate(plan_id)
+        await self.refresh(plan_id)
+
+    def take_marks(self, plan_id: str, sink: MarkSink | None) -> None:
+        """Passes the marks of a plan to the flow that runs it; None when it runs no more."""
+        if sink is None:
+            self._sinks.pop(plan_id, None)
+        else:
+            self._sinks[plan_id] = sink
 
     async def close(self) -> None:
-        """Closes the store."""
+        """Stores what was written into `plans`, and closes the store."""
+        await self.save()
         await self._store.close()
 
     async def _with_retry(self, arguments: Arguments) -> str:
@@ -190,10 +241,11 @@ class PlanningTool:
 
     async def _list(self) -> str:
         plans = await self._book.all()
+        self._views.show_all(plans)
         if not plans:
             return "No plans available. Create a plan with the 'create' command."
         active = await self._found()
-        return "Available plans:\n" + "".join(_row(plan, active) for plan in plans)
+        return "Available plans:\n" + "".join(plan_row(plan, active) for plan in plans)
 
     async def _set_active(self, arguments: Arguments) -> str:
         plan_id = _needed(arguments, "plan_id")
@@ -205,17 +257,22 @@ class PlanningTool:
 
     async def _mark(self, arguments: Arguments) -> str:
         plan_id = arguments.plan_id or await self._current()
-        plan, index = await self._own(plan_id), arguments.step_index
+        run_here = plan_id in self._sinks
+        plan = await (self._plan(plan_id) if run_here else self._own(plan_id))
+        index = arguments.step_index
         if index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
         if index not in range(len(plan.steps)):
             hint = f"Valid indices range from 0 to {len(plan.steps) - 1}."
             raise ToolError(f"Invalid step_index: {index}. {hint}")
-        status = arguments.step_status
+        status, notes = arguments.step_status, arguments.step_notes or None
         if status and status not in STATUSES:
             hint = f"Valid statuses are: {', '.join(STATUSES)}"
             raise ToolError(f"Invalid step_status: {status}. {hint}")
-        await self._book.mark(plan_id, index, status, arguments.step_notes)
+        if run_here:
+            self._sinks[plan_id](index, status, notes)
+        else:
+            await self._book.mark(plan_id, index, status, notes)
         shown = plan_text(await self._plan(plan_id))
         return f"Step {index} updated in plan '{plan_id}'.\n\n{shown}"
 
@@ -278,31 +335,5 @@ def _needed(arguments: Arguments, name: str) -> str:
 def _texts(steps: object) -> list[str] | None:
     if not isinstance(steps, (list, tuple)):
         return None
-    texts = [step for step in cast("list[object]", steps) if isinstance(step, str) and step.strip()]
+    texts = [step for step in cast("list[object]", steps) if isinstance(step, str)]
     return texts if len(texts) == len(cast("list[object]", steps)) else None
-
-
-def _row(plan: Kept, active: str | None) -> str:
-    mark = " (active)" if plan.plan_id == active else ""
-    progress = f"{plan.completed}/{len(plan.steps)} steps completed"
-    return f"• {plan.plan_id}{mark}: {plan.title} - {progress}\n"
-
-
-def plan_text(plan: Kept) -> str:
-    """Returns a plan as text for people and agents."""
-    head = f"Plan: {plan.title} (ID: {plan.plan_id})\n"
-    total = len(plan.steps)
-    share = f"{plan.completed / total * 100:.1f}%" if total else "0%"
-    counts = {status: plan.statuses.count(status) for status in STATUSES}
-    standing = ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in _TOLD)
-    lines = [
-        head + "=" * len(head) + "\n",
-        f"Progress: {plan.completed}/{total} steps completed ({share})",
-        f"Status: {standing}\n",
-        "Steps:",
-    ]
-    marks = PlanStepStatus.get_status_marks()
-    for place, step in enumerate(plan.steps):
-        lines.append(f"{place}. {marks[plan.statuses[place]]} {step}")
-        lines += [f"   Notes: {plan.notes[place]}"] if plan.notes[place] else []
-    return "\n".join(lines) + "\n"

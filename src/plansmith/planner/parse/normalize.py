@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, get_args
 
 from plansmith.dialects.habits import decides
-from plansmith.dialects.openmanus import PRIMARY
+from plansmith.dialects.openmanus import PRIMARY, step_text
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
@@ -231,7 +231,8 @@ class Assigned(NamedTuple):
 def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> Assigned:
     """Gives steps without an agent to the first agent.
 
-    With `tags`, a name that belongs to no agent is the kind of step, and stays in the task's text.
+    With `tags`, a name that belongs to no agent is the kind of step, and stays in the task's text;
+    a step that gets an agent, or its agent's name in another spelling, keeps its text as title.
     """
     usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
     notes: list[Problem] = []
@@ -240,14 +241,17 @@ def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> 
         given = step.agent if isinstance(step, AgentStep) else ""
         nobody = given == PRIMARY or (tags and bool(given))
         if not isinstance(step, AgentStep) or not nobody or given.lower() in usable:
-            steps.append(step)
+            other = tags and isinstance(step, AgentStep) and usable.get(given.lower()) != given
+            steps.append(step.replace(title=step_text(step)) if other else step)
             continue
         first = next(iter(usable.values()))
         tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
-        steps.append(step.replace(agent=first, task=f"{tag}{step.task}"))
+        title = {"title": step_text(step)} if tags else {}
+        steps.append(step.replace(agent=first, task=f"{tag}{step.task}", **title))
         message, hint = Sentence("ps.no_agent_named", name=first), Sentence("hint.other_agent")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
-    return Assigned(plan.replace(steps=tuple(steps)) if notes else plan, notes)
+    changed = bool(steps) and tuple(steps) != plan.steps
+    return Assigned(plan.replace(steps=tuple(steps)) if changed else plan, notes)
 
 
 def _is_other_style(name: str, value: Json, kind: str | None) -> bool:
