@@ -405,8 +405,8 @@ async def test_a_question_is_planned_and_answered_by_a_model_over_a_real_socket(
         shop.execute("CREATE TABLE orders (city TEXT)")
         shop.execute("INSERT INTO orders VALUES ('Oslo')")
     shop.close()
-    step: dict[str, Json] = {"step": 1, "tool_to_use": "SQL_GENERATE_NODE"}
-    plan: Json = {
+    step: dict[str, Any] = {"step": 1, "tool_to_use": "SQL_GENERATE_NODE"}
+    plan: Any = {
         "thought_process": "",
         "execution_plan": [step | {"tool_parameters": {"instruction": "all"}}],
     }

@@ -10,7 +10,7 @@ from typing import Any, cast
 from plansmith.app import Plansmith
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import Updates
-from plansmith.compat.spring.nodes import REJECTED
+from plansmith.compat.spring.nodes import REJECTED, feedback_data
 from plansmith.compat.spring.planner import error_text, only_nl2sql
 from plansmith.config import Settings
 from plansmith.dialects.spring import write_as
@@ -76,7 +76,8 @@ class DataAgent:
         run = await self.smith.get(run_id)
         limits = {each.limit_asked: name for name, each in run.questions.items()}
         limit_question = limits.get("rejections", "")
-        decision, verdict = data.get("decision"), data.get("feedback")
+        given = feedback_data(data)
+        decision, verdict = given.get("decision"), given.get(keys.FEEDBACK)
         if limit_question and (decision or verdict is True):
             # An approval also answers the question whether to make another plan.
             run = await self.smith.answer(run_id, limit_question, decision or GO_ON, by=by)
@@ -87,7 +88,7 @@ class DataAgent:
             await self.smith.decide(run_id, approve=move.hash, by=by)
             return await self.resume(run_id)
         if verdict is False:
-            words = str(data.get("feedback_content") or REJECTED)
+            words = str(given.get(keys.FEEDBACK_CONTENT) or REJECTED)
             return await self._execute(await self.smith.request_changes(run_id, words, by=by))
         return self.state(run)
 
