@@ -53,6 +53,8 @@ from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
 
 _DEERFLOW: Final = Actor(kind="program", name="deerflow")
+# Whole journals are read to judge plans, so not those of all runs.
+_RUNS_JUDGED: Final = 200
 # The targets of DeerFlow's authors: the lowest and the highest good value.
 TARGETS: Final[Mapping[str, tuple[float, float]]] = {
     "parse_success": (0.95, 1.0),
@@ -269,8 +271,9 @@ class DeerFlow:
         return {**found, "targets_met": met, "quality": shares(await self._plans())}
 
     async def _plans(self) -> list[Plan]:
-        """Returns the plans of all runs that have one in DeerFlow's format."""
-        runs = [await self.smith.get(name) for name in await self.smith.runs.store.runs()]
+        """Returns the plans of the newest runs that have one in DeerFlow's format."""
+        newest = await self.smith.runs.lists.newest(limit=_RUNS_JUDGED)
+        runs = [await self.smith.get(each.run) for each in newest if not each.damage]
         return [
             Plan.from_core(run.plan)
             for run in runs
