@@ -580,3 +580,11 @@ async def test_processes_that_run_one_plan_at_the_same_time_do_each_step_once(
     told = [(await each.communicate())[0].decode() for each in processes]
     assert (tmp_path / "sent.txt").read_text(encoding="utf-8") == "a letter\n" * 3
     assert any("Plan completed" in each for each in told)
+
+
+async def test_a_flow_that_fails_after_its_last_new_plan_ends(scripted: Script) -> None:
+    worker = Worker("a", *[ToolFailed("gone")] * 6)
+    model = scripted(made("look here"), made("look elsewhere"), "nothing found")
+    told = await PlanningFlow(worker, model=model).execute("do it")
+    assert told == "Error executing step 0: gone\nPlan not completed:\n\nnothing found"
+    assert worker.answers == []
