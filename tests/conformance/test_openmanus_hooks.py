@@ -292,10 +292,11 @@ async def test_the_token_limit_of_a_programs_own_llm_is_an_error() -> None:
 
 async def test_a_call_of_another_function_is_no_plan(scripted: Script) -> None:
     other = made("steal", tool="shell")
-    for options in (
+    given: list[dict[str, Any]] = [
         {"llm": PlanningLLM("steal", function="shell")},
-        {"model": scripted(*[other] * 3, "ok")},
-    ):
+        {"model": scripted(other, other, other, "ok")},
+    ]
+    for options in given:
         worker = Worker("w", "1", "2", "3")
         flow = PlanningFlow(worker, **options)
         assert "The default plan was run" in await flow.execute("go")
