@@ -292,10 +292,11 @@ async def test_the_token_limit_of_a_programs_own_llm_is_an_error() -> None:
 
 async def test_a_call_of_another_function_is_no_plan(scripted: Script) -> None:
     other = made("steal", tool="shell")
-    for options in (
+    given: list[dict[str, Any]] = [
         {"llm": PlanningLLM("steal", function="shell")},
-        {"model": scripted(*[other] * 3, "ok")},
-    ):
+        {"model": scripted(other, other, other, "ok")},
+    ]
+    for options in given:
         worker = Worker("w", "1", "2", "3")
         flow = PlanningFlow(worker, **options)
         assert "The default plan was run" in await flow.execute("go")
@@ -580,3 +581,11 @@ async def test_processes_that_run_one_plan_at_the_same_time_do_each_step_once(
     told = [(await each.communicate())[0].decode() for each in processes]
     assert (tmp_path / "sent.txt").read_text(encoding="utf-8") == "a letter\n" * 3
     assert any("Plan completed" in each for each in told)
+
+
+async def test_a_flow_that_fails_after_its_last_new_plan_ends(scripted: Script) -> None:
+    worker = Worker("a", *[ToolFailed("gone")] * 6)
+    model = scripted(made("look here"), made("look elsewhere"), "nothing found")
+    told = await PlanningFlow(worker, model=model).execute("do it")
+    assert told == "Error executing step 0: gone\nPlan not completed:\n\nnothing found"
+    assert worker.answers == []

@@ -187,7 +187,7 @@ async def test_tools_and_results_are_used_as_in_openmanus() -> None:
     assert (both.output, both.error, str(both)) == ("ab", "x", "Error: x")
     assert both.replace(error=None).output == "ab"
     with pytest.raises(ValueError, match="combine"):
-        ToolResult(base64_image="a") + ToolResult(base64_image="b")
+        _ = ToolResult(base64_image="a") + ToolResult(base64_image="b")
 
 
 # Messages
