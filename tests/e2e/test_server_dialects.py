@@ -205,6 +205,49 @@ async def test_a_team_that_lacks_something_is_told_before_anything_is_made(tmp_p
         assert (await house.get("/v1/runs"))["items"] == []
 
 
+NL2SQL = {
+    "thought_process": "Count, then say it.",
+    "execution_plan": [
+        {
+            "step": 1,
+            "tool_to_use": "SQL_GENERATE_NODE",
+            "tool_parameters": {"instruction": "customers by city"},
+        },
+        {
+            "step": 2,
+            "tool_to_use": "REPORT_GENERATOR_NODE",
+            "tool_parameters": {"summary_and_recommendations": "say it"},
+        },
+    ],
+}
+
+
+async def test_a_question_to_a_database_is_planned_and_run_in_the_format_of_nl2sql(
+    tmp_path: Path,
+) -> None:
+    shop = sqlite3.connect(tmp_path / "shop.db")
+    shop.executescript("CREATE TABLE customers (city TEXT); INSERT INTO customers VALUES ('Oslo');")
+    shop.close()
+    sql = json.dumps(
+        {"sql": "SELECT city, COUNT(*) AS n FROM customers GROUP BY city", "reason": ""}
+    )
+    model = Cast(NL2SQL, sql, "One, in Oslo.")
+    databases = {"shop": f"sqlite:///{tmp_path / 'shop.db'}"}
+    settings = {"builtin": {"databases": databases}}
+    async with serving(tmp_path, model=model, settings=settings) as house:
+        body = {"request": "Customers by city?", "dialect": "spring", "team": "data"}
+        run = await house.post("/v1/runs", body | {"database": "shop"}, 202)
+        seen = await house.until(run["id"], "reviewing", "failed")
+        assert seen["status"] == "reviewing", seen["reason"]
+        where = f"/v1/runs/{run['id']}/plan"
+        assert (await house.get(where, params={"dialect": "spring"}))["plan"] == NL2SQL
+        await house.approve(seen)
+        await house.until(run["id"], "done")
+        shown = await house.get(where, params={"dialect": "spring", "results": True})
+        rows = shown["plan"]["SQL_EXECUTE_NODE_OUTPUT"]["step_1"]["rows"]
+        assert "Oslo" in json.dumps(rows)
+
+
 async def test_a_client_cannot_name_a_database_that_the_settings_do_not(tmp_path: Path) -> None:
     file = tmp_path / "secret.db"
     sqlite3.connect(file).close()

@@ -224,10 +224,12 @@ def twice(value: Any) -> str:
 
 def apart(value: Any) -> str:
     """The refusal stands in an object of its own."""
-    if not isinstance(value, dict) or value.get("adequate") is not False:
+    flags = ("adequate", "has_enough_context", "enough_context")
+    name = next((each for each in flags if isinstance(value, dict) and each in value), "")
+    if not isinstance(value, dict) or value.get(name) is not False:
         return json.dumps(value)
-    rest = {name: each for name, each in value.items() if name != "adequate"}
-    return f'First: {{"adequate": false}}\n\nAnd the plan is: {json.dumps(rest)}'
+    rest = {each: inner for each, inner in value.items() if each != name}
+    return f'First: {{"{name}": false}}\n\nAnd the plan is: {json.dumps(rest)}'
 
 
 TEXTS: list[Callable[[Any], str]] = [

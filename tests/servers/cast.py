@@ -20,7 +20,7 @@ PLAN: dict[str, Any] = {
     "title": "The bridge",
     "steps": [STEP],
 }
-FOUND = {
+FOUND: dict[str, Any] = {
     "text": "In 1932.",
     "citations": [{"path": "bridge.md", "quote": "opened in 1932"}],
 }

@@ -147,8 +147,7 @@ class RunService:
     ) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results to reuse; `reviewed` replaces the review that would be asked for;
-        `notes` are about how the plan was read.
+        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -157,8 +156,7 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        if checked:
-            plan = await self.intake.pinned(plan)
+        plan = await self.intake.pinned(plan) if checked else plan
         await self.intake.propose(
             journal,
             plan,

@@ -124,19 +124,26 @@ def _configure_check(parser: argparse.ArgumentParser) -> None:
     what = "the tools, as JSON or Python (default: those of this folder)"
     parser.add_argument("--tools", metavar="FILE", help=what)
     parser.add_argument("--json", action="store_true", help="print the problems as JSON")
+    add_dialect(parser)
+
+
+def add_dialect(parser: argparse.ArgumentParser) -> None:
+    """Adds the flag for the format of a plan file."""
+    what = "the format of the plan, if it is another system's"
+    parser.add_argument("--dialect", choices=DIALECTS, help=what)
 
 
 def _check(args: argparse.Namespace) -> int:
-    plan = read_plan(read_file(args.plan))
+    plan, notes = _read(args)
     known = known_tools(args.tools)
-    problems = _problems(plan, known) if isinstance(plan, Plan) else plan
+    problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
     bad = has_errors(problems)
     unchecked = f"tools were not checked: {known.flaw}; give --tools FILE" if known.flaw else ""
     if args.json:
         print_json(
             {
                 "ok": not bad,
-                "hash": plan.hash if isinstance(plan, Plan) else None,
+                "hash": plan.hash if plan is not None else None,
                 "checked_against": known.source,
                 "not_checked": unchecked,
                 "problems": [each.shown_json() | {"name": each.name} for each in problems],
@@ -152,6 +159,15 @@ def _check(args: argparse.Namespace) -> int:
     if bad:
         return Exit.INVALID
     return Exit.FAILED if unchecked else Exit.OK
+
+
+def _read(args: argparse.Namespace) -> Parsed:
+    """Reads a plan file, in the plan language or in the format that is named."""
+    data = read_file(args.plan)
+    if args.dialect:
+        return read_foreign(data, args.dialect)
+    found = read_plan(data)
+    return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
 
 
 def _problems(plan: Plan, known: Known) -> list[Problem]:
@@ -289,6 +305,15 @@ def _export(args: argparse.Namespace) -> int:
         return Exit.OK
 
     return in_session(args, work)
+
+
+def load_foreign(name: str, form: str) -> Plan:
+    """Reads a plan file in another format; prints what was read differently on stderr."""
+    parsed = read_foreign(read_file(name), form)
+    if parsed.plan is None or has_errors(parsed.problems):
+        raise InvalidPlan(parsed.problems)
+    _print_problems(parsed.problems)
+    return parsed.plan
 
 
 def print_foreign(

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from plansmith.cli.command import FileCommand
-from plansmith.cli.commands.plans import names_run
+from plansmith.cli.commands.plans import add_dialect, load_foreign, names_run
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import Watcher, finish, interrupts, run_interactively
@@ -22,20 +22,21 @@ from plansmith.text import safe
 
 def _configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="PLAN|RUN", help="a plan file (JSON or YAML), or a run")
+    add_dialect(parser)
     add_parts(parser)
     add_running(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        if names_run(args.what):
+        if args.dialect is None and names_run(args.what):
             run = await session.run(args.what)
             _refuse_over(run, session)
             if next_move(run) == Paused():
                 hint = session.command("resume", run.id)
                 raise Refused(f"run {run.id} is paused", hint=hint)
             return await run_interactively(session, run.id, fresh=False)
-        plan = load_plan(args.what)
+        plan = load_foreign(args.what, args.dialect) if args.dialect else load_plan(args.what)
         await session.refuse_what_cannot_run(plan)
         run = await session.smith.submit(plan, by=session.by)
         return await run_interactively(session, run.id)

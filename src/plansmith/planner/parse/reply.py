@@ -23,8 +23,9 @@ _EXCERPT: Final = 200
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>.*?</\1>", re.IGNORECASE | re.DOTALL
 )
+# As a field of an object: the same words inside a text, such as a thought, say nothing.
 _REFUSAL: Final = re.compile(
-    r"(?:(?<!\\)[\"'“]|[{,]\s*)(adequate|has_?enough_?context)[\"'”]?\s*[:：]\s*[\"'“]?(?:false|no)\b",
+    r"[{,]\s*[\"'“]?(adequate|has_?enough_?context)[\"'”]?\s*[:：]\s*[\"'“]?(?:false|no)\b",
     re.IGNORECASE,
 )
 
@@ -152,10 +153,17 @@ def plan_fit(value: Json) -> float:
     """Rates how much a value looks like a plan: share and number of steps."""
     steps, head = _unwrap(value)
     if not steps or not any(isinstance(step, dict) for step in steps):
-        return 1.0 if recognise(value) else 0.0
-    good = sum(_looks_like_step(step) for step in steps)
+        return 1.0 * (recognise(value) is not None) + 1.5 * _has_text_of_steps(value)
+    known = recognise(value) is not None
+    good = sum(known or _looks_like_step(step) for step in steps)
     wrapped = value is not steps and isinstance(value, dict) and steps[0] is not value
     return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
+
+
+def _has_text_of_steps(value: Json) -> bool:
+    """Whether an object has its steps as JSON text."""
+    texts = [value.get(name) for name in _WRAPPERS] if isinstance(value, dict) else []
+    return any(isinstance(each, str) and each.lstrip().startswith("[") for each in texts)
 
 
 def _is_plan_language(steps: Sequence[Json] | None) -> bool:

@@ -69,7 +69,8 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     known = await run_origins(smith, journal.events, specs)
     view, plan = await _checked(smith, given, goal=journal.run.request)
     marks = plan_origins(plan, journal.run.plan, known)
-    return view | {"origins": {step: dict(places) for step, places in marks.items()}}
+    origins: dict[str, Json] = {step: dict(places) for step, places in marks.items()}
+    return view | {"origins": origins}
 
 
 async def check_new(ask: Ask, given: b.NewPlanBody) -> Answer:

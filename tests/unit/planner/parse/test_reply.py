@@ -182,3 +182,43 @@ def test_a_style_that_is_none_of_a_reply_costs_no_step() -> None:
     parsed = parse(json.dumps({"goal": "g", "steps": [PLAN["steps"][0], exact]}))
     assert steps(parsed)[1] == exact
     assert not parsed.problems
+
+
+def test_a_refusal_in_words_of_a_thought_is_none_and_one_in_another_object_is() -> None:
+    work = {"title": "t", "description": "d", "step_type": "research", "need_web_search": True}
+    plan = {"has_enough_context": True, "thought": "", "title": "g", "steps": [work]}
+    said = plan | {"thought": "first 'has_enough_context': false, then \"adequate\": false"}
+    assert codes(parse(json.dumps(said), shape="deerflow")) == set()
+    apart = f'{{"has_enough_context": false}}\n\nOr rather: {json.dumps(plan)}'
+    told = [each for each in parse(apart, shape="deerflow").problems if each.code == "PS005"]
+    assert [each.path for each in told] == [("has_enough_context",)]
+
+
+def test_a_plan_that_its_dialect_recognises_and_cannot_read_is_read_by_no_other() -> None:
+    said = {"has_enough_context": False, "title": "g", "steps": {"first": {"tool": "pay"}}}
+    parsed = parse(json.dumps(said), shape="deerflow")
+    assert parsed.plan is None
+    assert codes(parsed) == {"PS001"}
+
+
+def test_a_wrapped_plan_keeps_the_refusal_around_it() -> None:
+    task = {"title": "t", "query": "pay", "agent_name": "desk"}
+    for said in (
+        {"plan": {"tasks": [task], "adequate": False, "reason": "r"}},
+        {"adequate": False, "reason": "r", "plan": {"tasks": [task], "adequate": True}},
+        [{"tasks": [task], "adequate": False, "reason": "r"}],
+        {"PlannerResponse": {"tasks": [task], "adequate": False, "reason": "r"}},
+    ):
+        parsed = parse(json.dumps(said), shape="valuecell")
+        assert [each["kind"] for each in steps(parsed)] == ["agent", "ask"]
+        assert steps(parsed)[0]["after"] == ["guidance"]
+
+
+@pytest.mark.parametrize(
+    "field", [{"adequate": False}, {"guidance_message": "Which?"}, {"schedule": {"daily_at": "9"}}]
+)
+def test_a_field_that_decides_is_not_left_out_of_a_plan_with_a_note_alone(
+    field: dict[str, Any],
+) -> None:
+    parsed = parse(json.dumps(PLAN | field))
+    assert [each.severity for each in parsed.problems] == ["error"]
