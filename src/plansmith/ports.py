@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from plansmith.plan.asking import answer_to, answers_in
 from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Call:
     """What a tool or agent gets with a call, and its ways to report back.
 
     `advise` reports that the plan should change, or that its goal is met already. The reason is
-    shown to the person and never given to a planner.
+    shown to the person and never given to a planner. `reply` is the answer to an `InputNeeded`;
+    `ask` raises one and returns its answer.
     """
 
     key: str
@@ -123,6 +125,16 @@ class Call:
     spend: Callable[[Usage], None] = lambda _: None
     advise: Callable[[Advice, str], None] = lambda _, __: None
     reply: Reply | None = None
+
+    def ask(
+        self, question: str, *, options: Sequence[str] = (), schema: dict[str, Any] | None = None
+    ) -> Json:
+        """Returns the person's answer; without one the call ends here, and is made again with it.
+
+        What stands before a question is done again then: ask first, act afterwards.
+        """
+        known = answers_in(self.reply.state, self.reply.answer) if self.reply else {}
+        return answer_to(question, known, options=options, schema=schema)
 
 
 class ToolSource(Protocol):

@@ -39,6 +39,7 @@ from plansmith.ports import (
     PlanStore,
     ToolSource,
 )
+from plansmith.runs.replan import Rounds
 from plansmith.wiring import (
     Parts,
     known_agents,
@@ -53,6 +54,8 @@ CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
 _SHORTLIST_LENGTH: Final = 12
 # A chart only draws the rows of a step in the approved plan.
 _MAY_GET_DATA: Final = ("charts.draw",)
+# Databases in files, which have no passwords.
+_FILES: Final = ("sqlite", "duckdb")
 Tell = Callable[[str], None]
 
 
@@ -77,8 +80,8 @@ def research(
         raise Misconfigured("there are no sources to research", hint=hint)
     prompts = base.settings.planner.prompts
     team: list[Agent] = [
-        researcher(model=base.worker, sources=readers, prompts=prompts),
-        coder(model=base.worker, folder=documents or base.folder, prompts=prompts),
+        researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
+        coder(model=base.worker, folder=documents or base.folder, prompts=prompts, asks=True),
     ]
     context = make_sources(base.settings.documents, tell=tell)
     if base.settings.planner.background_search:
@@ -91,7 +94,7 @@ def research(
 def data(
     settings: Settings | None = None,
     *,
-    database: str,
+    database: str | Mapping[str, str],
     model: ChatModel | None = None,
     folder: Path | None = None,
     sql_only: bool = False,
@@ -100,11 +103,13 @@ def data(
 ) -> Plansmith:
     """Makes a team of a SQL writer and a coder; with `sql_only`, SQL is written but not run.
 
-    The documents of the settings describe the data. With `sql_only`, ask with
-    `plan(question, target="sql_writer")`.
+    `database` is an address, or several by name. The documents of the settings describe the data.
+    With `sql_only`, ask with `plan(question, target="sql_writer")`.
     """
     base = _Base.of(settings, model=model, folder=folder, tell=tell)
-    _check_exists(database)
+    named = {"": database} if isinstance(database, str) else dict(database)
+    for each in named.values():
+        _check_exists(each)
     prompts = base.settings.planner.prompts
     knowledge = make_sources(base.settings.documents, tell=tell)
     writer = sql_writer(
@@ -116,18 +121,24 @@ def data(
     )
     agents: list[Agent] = [writer]
     if not sql_only:
-        agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts))
-    address = without_password(database)
-    record = Team(
+        agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts, asks=True))
+    record = _record(base, named, sql_only=sql_only)
+    context = [writer.sql, *knowledge]
+    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
+
+
+def _record(base: _Base, databases: Mapping[str, str], *, sql_only: bool) -> Team:
+    """Returns what a run records of a data team: the addresses without their passwords."""
+    addresses = {name: without_password(each) for name, each in databases.items()}
+    return Team(
         name="data",
         documents=base.documents,
         folder=base.other_folder,
-        database=address,
-        password_needed=address != database,
+        database=addresses.get("", ""),
+        databases={name: each for name, each in addresses.items() if name},
+        password_needed=addresses != databases,
         sql_only=sql_only,
     )
-    context = [writer.sql, *knowledge]
-    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
 
 
 def rebuild(
@@ -145,7 +156,9 @@ def rebuild(
         return research(settings, model=model, folder=folder, tell=tell, store=store)
     return data(
         settings,
-        database=_with_password(team, settings),
+        database={name: _with_password(team, each, settings) for name, each in named.items()}
+        if (named := team.databases)
+        else _with_password(team, team.database, settings),
         sql_only=team.sql_only,
         model=model,
         folder=folder,
@@ -171,16 +184,16 @@ def _is_password(setting: str) -> bool:
     return unquote(setting).lower() in ("password", "sslpassword")
 
 
-def _with_password(team: Team, settings: Settings) -> str:
-    """Returns the address with its password, which only the settings have."""
+def _with_password(team: Team, address: str, settings: Settings) -> str:
+    """Returns an address with its password, which only the settings have."""
     if not team.password_needed:
-        return team.database
+        return address
     known = settings.builtin.databases.values()
-    found = [each for each in known if without_password(each) == team.database]
-    if not found:
+    found = [each for each in known if without_password(each) == address]
+    if not found and urlsplit(address).scheme not in _FILES:
         hint = "add it with its password to [builtin.databases] of your settings"
-        raise Misconfigured(f"the password of {team.database} is not stored in runs", hint=hint)
-    return found[0]
+        raise Misconfigured(f"the password of {address} is not stored in runs", hint=hint)
+    return found[0] if found else address
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,6 +273,7 @@ class _Base:
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),
+            rounds=Rounds(partial_reply=True),
         )
         if (model := self.model) is not None:
             parts |= {"model": model, "triage_model": model, "report_model": model}
@@ -341,5 +355,5 @@ def _readers(base: _Base, documents: Path | None) -> list[ToolSource]:
 def _check_exists(database: str) -> None:
     """Refuses a missing database file now, not in the middle of a plan."""
     scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
-    if scheme in ("sqlite", "duckdb") and not path.expanduser().is_file():
+    if scheme in _FILES and not path.expanduser().is_file():
         raise Misconfigured(f"there is no database {path}", hint="check the path")

@@ -478,7 +478,7 @@ async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: S
 
 
 async def test_an_unreadable_later_plan_is_reported_with_what_is_known(scripted: Script) -> None:
-    model = scripted(PLAN_DECISION, drafted(FIND), "It is large.", *["I sing"] * 3)
+    model = scripted(PLAN_DECISION, drafted(FIND), *["I sing"] * 3, "It is large.")
     state = await accepted(flow_of(model, max_plan_iterations=2))
     assert state.goto is Goto.END
     assert state.plan.steps[0].execution_res == f"researcher on {FIND['description']}"

@@ -12,6 +12,7 @@ from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
+from plansmith.engine.pacing import Pacing
 from plansmith.engine.plain import own_inputs
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
 from plansmith.engine.provenance import Consent
@@ -47,9 +48,9 @@ class Executor:
         most_items: int = MOST_ITEMS,
         durations: Mapping[str, float] | None = None,
         budget: Budget | None = None,
+        pacing: Pacing | None = None,
     ) -> None:
-        self._journal = journal
-        self._callees = callees
+        self._journal, self._callees, self._pacing = journal, callees, pacing
         self._templates = templates or {}
         self._limits = limits or Limits()
         self._consent = Consent(
@@ -103,6 +104,8 @@ class Executor:
             run = self._journal.run
             if run.plan is not None:
                 self._state.enter(run, self._callees.forms.of(run.plan, self._journal.plan_hash))
+            if self._pacing is not None:
+                self._pacing.enter(self._state)
             for digest in self._state.made_results():
                 self._state.made_values[digest] = await self._journal.value(digest)
             self._progress.advice = run.advice.advice if run.advice else None
@@ -202,7 +205,8 @@ class Executor:
         """Starts the steps that may start, and opens map and plan steps."""
         started: list[Ready] = []
         state, schedule, width = self._state, self._state.schedule, self._limits.width
-        is_blocked = self._is_blocked if self._limits.per_tool or self._progress.advice else None
+        may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
+        is_blocked = self._is_blocked if may_block else None
         while schedule.ready and self._busy < width and not self._paused:
             name = schedule.take(is_blocked)
             if name is None:
@@ -229,6 +233,8 @@ class Executor:
     def _is_blocked(self, name: str) -> bool:
         unit = self._state.units[name]
         if self._progress.advice and not self._may_start_after_advice(unit):
+            return True
+        if self._pacing is not None and self._pacing.holds(unit, self._state):
             return True
         limit = self._limits.per_tool.get(unit.callee)
         return limit is not None and self._busy_by_callee.get(unit.callee, 0) >= limit

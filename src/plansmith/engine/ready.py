@@ -127,6 +127,12 @@ class ReadyQueue:
             heappush(self.ready, entry)
         return found
 
+    def release(self, node: str) -> None:
+        """Makes a node ready whatever it still needs."""
+        self._missing[node] = 0
+        if node not in self._done:
+            self._push(node)
+
     def put_back(self, node: str) -> None:
         """Makes a taken node ready again, unless it still needs something."""
         if not self._missing.get(node) and node not in self._done:

@@ -23,6 +23,7 @@ from plansmith.plan.steps import MAX_NESTING, PlanStep
 from plansmith.ports import Reply
 
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+_AWAITED: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 
 
@@ -60,6 +61,7 @@ class State:
         self.made_values: dict[str, Json] = {}
         self.made: dict[str, tuple[Made, ...]] = {}
         self._items: dict[str, dict[str, str]] = {}
+        self.has_new_end = False
 
     def enter(self, run: Run, form: PlanForm) -> None:
         """Loads the plan, in the form to execute, and the state of its steps."""
@@ -200,6 +202,19 @@ class State:
             unit = self.units[name]
             if unit.parent is not None:
                 self._leave(unit, batch)
+            elif unit.step.kind not in ("ask", "reply"):
+                self.has_new_end = True
+
+    def release(self, replies: Mapping[str, Unit]) -> None:
+        """Makes replies ready although steps they need did not finish."""
+        for name, unit in replies.items():
+            self.units[name] = unit
+            self.schedule.release(name)
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether a step waits for an answer."""
+        return any(each in _AWAITED for each in self.ended.values())
 
     def made_results(self) -> set[str]:
         """Returns the hashes of the results of steps that a changed plan reset."""

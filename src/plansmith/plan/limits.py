@@ -17,9 +17,12 @@ class Limits(Record):
 
     `max_replans` counts new plans after a failure or an agent's advice, `max_iterations` plans
     after all steps have run (1 plans once, as most do), `max_rejections` those that a person sent
-    back; beyond each the person is asked. `data` is about values that came out of tools and reach
-    a call that changes something: they are shown at review, need consent before the call, or are
-    denied; tools matching `data_free` (patterns) are exempt.
+    back; beyond each the person is asked. `replan` is when: after a failure or advice, or also
+    after each step. `tool_texts` is about errors and results of tools when a plan is made again:
+    the planner reads them where a person sees every plan, or always, and then a person reviews
+    the new plan (`ask`), or only what goes beyond the approval (`trust`). `data` is about values
+    that came out of tools and reach a call that changes something: they are shown at review, need
+    consent before the call, or are denied; tools matching `data_free` (patterns) are exempt.
     """
 
     width: Whole = Field(default=16, ge=1)
@@ -27,9 +30,11 @@ class Limits(Record):
     tries: Whole = Field(default=3, ge=1)
     first_wait_s: Number = Field(default=0.5, ge=0)
     grace_s: Number = Field(default=5.0, ge=0)
+    replan: Literal["never", "on_failure", "after_each"] = "on_failure"
     max_replans: Whole = Field(default=2, ge=0)
     max_iterations: Whole = Field(default=1, ge=1)
     max_rejections: Whole = Field(default=3, ge=0)
+    tool_texts: Literal["reviewed", "ask", "trust"] = "reviewed"
     data: Literal["show", "ask", "deny"] = "ask"
     data_free: tuple[str, ...] = ()
     early_start: Flag = True

@@ -208,7 +208,7 @@ class ReplanStarted(EventBody, frozen=True, kw_only=True):
     """A new plan is being made while the run is under way."""
 
     cause: ShownField
-    kind: Literal["failure", "advice", "person", "iteration"] = "failure"
+    kind: Literal["failure", "advice", "person", "iteration", "rethink"] = "failure"
 
 
 class ReportStarted(EventBody, frozen=True, kw_only=True):

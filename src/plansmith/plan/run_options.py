@@ -15,6 +15,8 @@ from plansmith.plan.steps import Text
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]
+# When the run gets a new plan; empty is what the settings say.
+Replan = Literal["", "never", "on_failure", "after_each"]
 
 
 class EarlierMessage(NamedTuple):
@@ -75,14 +77,15 @@ TeamName = Literal["research", "data"]
 class Team(Record):
     """The team whose agents a run uses, with everything needed to build it again.
 
-    `folder` is where its files go, if not into the run's folder. `database` never holds a
-    password: `password_needed` says that the address had one.
+    `folder` is where its files go, if not into the run's folder. `database` (or several by name)
+    never holds a password: `password_needed` says that an address had one.
     """
 
     name: TeamName
     documents: tuple[Text, ...] = ()
     folder: Text = ""
     database: Text = ""
+    databases: dict[str, Text] = {}
     password_needed: Flag = False
     sql_only: Flag = False
 
@@ -99,6 +102,7 @@ class RunOptions(Record):
     budget: RunBudget | None = None
     mode: Mode = ""
     dialect: Text = ""
+    replan: Replan = ""
     team: Team | None = None
 
 

@@ -114,6 +114,7 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
             history=request.history,
             previous=request.previous,
             feedback=request.feedback,
+            findings=request.findings,
         ),
         sources=deps.sources,
         search=deps.search if deps.settings.background_search else None,

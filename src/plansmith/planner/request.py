@@ -13,10 +13,17 @@ from pydantic import Field
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Flag, Json, Number, Record, Whole
-from plansmith.plan.run_options import EarlierMessage, Mode, RunBudget, RunOptions, read_options
+from plansmith.plan.run_options import (
+    EarlierMessage,
+    Mode,
+    Replan,
+    RunBudget,
+    RunOptions,
+    read_options,
+)
 from plansmith.planner.context.token_budget import Count, rough_count
 from plansmith.planner.fallback import Fallback
-from plansmith.ports import ChatModel, Clock, ContextSource, Message, Usage
+from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Message, Usage
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -142,7 +149,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What a person wants, with the options given for it."""
+    """What a person wants, with the options given for it.
+
+    `findings` is what tools said so far, for a plan that is made again; no journal stores it here.
+    """
 
     text: str
     locale: str = ""
@@ -156,6 +166,8 @@ class PlanRequest:
     budget: RunBudget | Mapping[str, Json] | None = None
     mode: Mode = ""
     dialect: str = ""
+    replan: Replan = ""
+    findings: Sequence[ContextBlock] = ()
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""
@@ -169,6 +181,7 @@ class PlanRequest:
             "budget": self.budget,
             "mode": self.mode,
             "dialect": self.dialect,
+            "replan": self.replan,
         }
         return read_options({name: value for name, value in given.items() if value})
 
@@ -187,6 +200,7 @@ class PlanRequest:
             budget=options.budget,
             mode=options.mode,
             dialect=options.dialect,
+            replan=options.replan,
         )
 
 

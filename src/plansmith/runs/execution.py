@@ -22,6 +22,7 @@ from plansmith.runs.conclude import conclude
 from plansmith.templates.book import runs_templates
 
 if TYPE_CHECKING:
+    from plansmith.engine.pacing import Pacing
     from plansmith.runs.budgets import RunBudgets
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
@@ -110,7 +111,7 @@ class RunExecution:
             await journal.append(*asked)
         return bool(asked)
 
-    async def _executor_for(self, journal: Journal) -> Executor:
+    async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
         """Records how early reads ended, and returns the executor of a run."""
         await self._planner.settle_early(journal)
         run, store = journal.run, self._journals.store
@@ -130,6 +131,7 @@ class RunExecution:
             most_items=self._intake.policy.most_items,
             durations={name: each.seconds for name, each in measured.items()},
             budget=self._budgets.of(run),
+            pacing=pacing or self._reviser.pacing(journal),
         )
 
     async def _execute_and_conclude(self, journal: Journal, executor: Executor) -> Run:
@@ -156,7 +158,8 @@ class RunExecution:
             return await self._journals.whole(journal)
         finally:
             await self._journals.owners.let_go(journal.id)
-        whole = partial(self._journals.whole, journal, executor.results)
+        last = self._active[journal.id][0]  # another one may have written the last replies
+        whole = partial(self._journals.whole, journal, last.results)
         return await self._journals.patience.until_done(whole)
 
     async def _ended(self, journal: Journal) -> bool:
@@ -175,10 +178,22 @@ class RunExecution:
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on
+        if not await self._write_replies(journal):
+            return False
         past = await self._intake.past()
         await self._conclude(journal, reason=outcome.reason)
         past.learn((await journal.summary()).calls)
         return False
+
+    async def _write_replies(self, journal: Journal) -> bool:
+        """Writes the replies that were held back; false if the run waits for a person instead."""
+        pacing = self._reviser.last_replies(journal.run)
+        if pacing is None or journal.id not in self._active:
+            return True
+        executor = await self._executor_for(journal, pacing)
+        self._active[journal.id] = executor, self._active[journal.id][1]
+        await executor.execute()
+        return not journal.run.paused
 
     async def _conclude(self, journal: Journal, *, reason: str) -> None:
         run, intake = journal.run, self._intake

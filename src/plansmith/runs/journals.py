@@ -175,7 +175,9 @@ class Journals:
         team = run.options.team
         if team is None or (self.team is not None and self.team.name == team.name):
             return
-        hint = f"plansmith {team.name} --resume {run.id}{' --db URL' if team.database else ''}"
+        hint = (
+            f"plansmith {team.name} --resume {run.id}{' --db URL' if team.name == 'data' else ''}"
+        )
         raise OtherTeam(f"run {run.id} needs the agents of the {team.name} team", hint=hint)
 
 

@@ -40,7 +40,7 @@ SKIPPED_BY_PERSON = (StepStatus.SKIPPED, "person")
 class Cause(NamedTuple):
     """Why a run gets a new plan; `limit` is set if a person must be asked first."""
 
-    kind: Literal["failure", "advice", "person", "iteration"]
+    kind: Literal["failure", "advice", "person", "iteration", "rethink"]
     text: str
     limit: LimitName | None = None
 
@@ -50,10 +50,12 @@ class Rounds:
     """How a run is planned again once all steps of a plan have run.
 
     `join` makes the next plan from the previous and the new one. With `end_at_limit` a run ends
-    after its last round instead of asking a person for more.
+    after its last round instead of asking a person for more. With `partial_reply` the last reply
+    of a plan is written from what there is when a step failed and no other plan was found.
     """
 
     end_at_limit: bool = False
+    partial_reply: bool = False
     join: Callable[[Plan, Plan], Plan] | None = None
 
 
@@ -73,7 +75,8 @@ def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
     failed = failed_steps(run)
-    if (advised or failed) and limits.max_replans:
+    is_off = (run.options.replan or limits.replan) == "never"
+    if (advised or failed) and limits.max_replans and not is_off:
         full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
         text = Sentence("cause.failed", steps=failed) if failed else Sentence("cause.advice")
         return Cause("failure" if failed else "advice", text, "replans" if full else None)
@@ -81,6 +84,15 @@ def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
         return None
     full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
     return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else None)
+
+
+def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
+    """Tells whether another plan may follow when all steps of the present one have run."""
+    if run.plan is None or run.plan.enough_context or run.closing or run.origin.kind == "schedule":
+        return False
+    most = limits.max_iterations + run.grants.get("iterations", 0)
+    is_last = run.iterations + 1 >= most and rounds.end_at_limit
+    return limits.max_iterations > 1 and not is_last
 
 
 def ask_about(run: Run, cause: Cause) -> QuestionAsked:

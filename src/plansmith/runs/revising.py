@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations
 from plansmith.engine.journal import Entry, Journal, load_results
+from plansmith.engine.pacing import Pacing, last_replies, open_replies
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
-from plansmith.plan.problem import has_errors
+from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
@@ -26,16 +27,21 @@ from plansmith.runs.replan import (
     failed_steps,
     keep_finished,
     loop_in,
+    may_iterate,
     resets,
 )
 from plansmith.runs.rerun import carried_over, done_again
+from plansmith.runs.rethink import is_same, rethinking
+from plansmith.runs.tool_texts import may_read_texts, texts_of
 
 if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
+    from plansmith.ports import ContextBlock
     from plansmith.runs.budgets import RunBudgets
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 
+_RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
 _NO_BUDGET: Final = Sentence("pause.replan_budget")
 
 
@@ -121,6 +127,9 @@ class PlanReviser:
         if failed and not run.cancel_asked:
             return _end(Sentence("end.only_approved", steps=failed[:5]))
         cause = cause_to_revise(run, self.limits)
+        thought = rethinking(run, self.limits, journal.events)
+        if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
+            cause = Cause("rethink", Sentence("cause.rethink", steps=thought.ended))
         if cause is None:
             return _end()
         if cause.limit == "iterations" and self.rounds.end_at_limit:
@@ -129,6 +138,28 @@ class PlanReviser:
             await journal.append(ask_about(run, cause))
             return WAITS
         return await self._revise(journal, cause._replace(limit=None))
+
+    def pacing(self, journal: Journal) -> Pacing | None:
+        """Returns what an executor waits with: later steps, the last replies; None if nothing."""
+        run = journal.run
+        if self.planner.model is None:
+            return None
+        thought = rethinking(run, self.limits, journal.events)
+        held = last_replies(run) if may_iterate(run, self.limits, self.rounds) else {}
+        if not thought.left and not held:
+            return None
+        return Pacing(after_step=thought.left, due=thought.is_due, held=frozenset(held))
+
+    def last_replies(self, run: Run) -> Pacing | None:
+        """Returns how the last replies of a run that ends are still written, if any are open.
+
+        Where a step failed, they are written from what there is, if `Rounds.partial_reply` says so.
+        """
+        if run.cancel_asked:
+            return None
+        ready, partial = open_replies(run)
+        written = {**ready, **(partial if self.rounds.partial_reply else {})}
+        return Pacing(replies=written) if written else None
 
     async def _revise(self, journal: Journal, cause: Cause) -> Outcome:
         """Makes a plan that continues from the present state; the run ends if there is none."""
@@ -142,16 +173,44 @@ class PlanReviser:
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
         feedback = describe_outcomes(run, (await self.intake.callees()).specs)
+        if cause.kind == "rethink":
+            feedback = f"{_RETHINK}\n{feedback}"
         asked = PlanRequest.of(run.request, run.options)
-        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=feedback))
+        texts = await self._tool_texts(run, results=cause.kind == "rethink")
+        again = replace(asked, previous=run.plan, feedback=feedback, findings=texts)
+        planned = await self.planner.make(again)
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:
+            if cause.kind == "rethink":
+                return await self._keep_plan(journal, planned)
             await journal.append(failure(planned), values=recorded_exchanges(planned))
             return _end(joined([cause.text, Sentence("end.no_other_plan")]))
-        return await self._go_on(journal, planned, cause)
+        return await self._go_on(journal, planned, cause, read_texts=bool(texts))
 
-    async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> Outcome:
+    async def _tool_texts(self, run: Run, *, results: bool) -> tuple[ContextBlock, ...]:
+        """Returns what tools said, where the planner may read it."""
+        if not may_read_texts(run, self.limits, self.intake.policy):
+            return ()
+        templates = {**self.intake.templates, **run.templates}
+        found = await load_results(self.journals.store, run) if results else {}
+        return texts_of(run, templates, found)
+
+    async def _keep_plan(self, journal: Journal, planned: Planned, why: str = "") -> Outcome:
+        """Goes on with the present plan, which thinking it over did not change."""
+        run = journal.run
+        assert run.plan is not None  # noqa: S101
+        answer = failure(planned)
+        if why:
+            # As text, like every other reason why a model gave no plan.
+            answer = answer.replace(reason=in_language(why, run.locale), problems=())
+        start = e.RunStarted(hash=run.plan.hash, reason=Sentence("start.plan_stands"))
+        await journal.append(answer, start, values=recorded_exchanges(planned))
+        return GOES_ON
+
+    async def _go_on(
+        self, journal: Journal, planned: Planned, cause: Cause, *, read_texts: bool
+    ) -> Outcome:
         """Continues with a new plan, unless it is unusable or only repeats what was tried."""
         run = journal.run
         made = planned.plan
@@ -160,33 +219,43 @@ class PlanReviser:
             made = self.rounds.join(run.plan, made)
         kept = keep_finished(run, made, iterating=cause.kind == "iteration")
         problems = [*await self.intake.check(kept.plan), *kept.problems]
-        circle = loop_in(
-            journal.events,
-            kept.plan,
-            results=await load_results(self.journals.store, run),
-            statuses={name: state.status for name, state in run.steps.items()},
-            templates={**self.intake.templates, **run.templates},
-        )
-        if kept.plan.hash == run.plan.hash:
-            circle = Sentence("end.same_plan")
-        flaw = circle or (Sentence("end.unusable_plan") if has_errors(problems) else "")
-        if not flaw and _is_done(run, kept.plan.by_id):
-            flaw = "" if cause.kind == "iteration" else Sentence("end.nothing_new")
-            return _end(flaw and joined([cause.text, flaw]))
-        if flaw:
-            return _end(joined([cause.text, flaw]))
+        flaw = await self._flaw(journal, kept.plan, problems)
+        same = is_same(run.plan, kept.plan)
+        if cause.kind == "rethink" and (same or flaw):
+            why = Sentence("replan.unchanged") if same else flaw
+            return await self._keep_plan(journal, planned, why)
+        if flaw or (cause.kind != "rethink" and _is_done(run, kept.plan.by_id)):
+            why = flaw or ("" if cause.kind == "iteration" else Sentence("end.nothing_new"))
+            return _end(why and joined([cause.text, why]))
         # The goal is the person's; a new plan does not change it.
         before = run.plan
         own = {name: each for name, each in before.schedules.items() if name in kept.plan.by_id}
         plan = kept.plan.replace(goal=before.goal, schedule=before.schedule, schedules=own)
         planned = replace(planned, plan=plan, problems=tuple(problems))
         found = await self._uncovered(journal, plan)
+        if read_texts and self.limits.tool_texts != "trust":
+            found = found._replace(reasons=(Sentence("review.read_texts"), *found.reasons))
         next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("start.nothing_new"))
         if found.reasons:
             next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
         again = list(resets(run, plan))
         await self.planner.propose(journal, planned, then=again, reviewed=[next_], cause=cause.text)
         return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
+
+    async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:
+        """Says why a run cannot go on with a new plan; empty if it can."""
+        run = journal.run
+        assert run.plan is not None  # noqa: S101
+        if plan.hash == run.plan.hash:
+            return Sentence("end.same_plan")
+        circle = loop_in(
+            journal.events,
+            plan,
+            results=await load_results(self.journals.store, run),
+            statuses={name: state.status for name, state in run.steps.items()},
+            templates={**self.intake.templates, **run.templates},
+        )
+        return circle or (Sentence("end.unusable_plan") if has_errors(problems) else "")
 
     async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
         """Returns what a revision does that no person has approved.

@@ -194,6 +194,7 @@ def coder(
     folder: Path | None = None,
     limits: LocalLimits | None = None,
     prompts: Path | None = None,
+    asks: bool = False,
 ) -> Coder:
     """Makes a coder. If it accepts a weak sandbox, its card declares the effect write."""
     box = sandbox or Sandbox()
@@ -206,6 +207,7 @@ def coder(
         tools=tools or Choice(),
         limits=limits or LocalLimits(),
         prompts=prompts,
+        asks=asks,
     )
     return Coder(agent=agent, sandbox=box, folder=None if folder is None else Folder(folder))
 

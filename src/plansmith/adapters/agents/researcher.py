@@ -39,6 +39,7 @@ def researcher(
     tools: Choice | None = None,
     limits: LocalLimits | None = None,
     prompts: Path | None = None,
+    asks: bool = False,
 ) -> LocalAgent:
     """Makes a researcher that uses the searching and reading tools of some sources."""
     return LocalAgent(
@@ -50,4 +51,5 @@ def researcher(
         limits=limits or LocalLimits(),
         prompts=prompts,
         advises=True,
+        asks=asks,
     )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic import ValidationError
 
@@ -26,6 +26,15 @@ from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prom
 
 PROMPT: Final = "sql_writer"
 SCHEMA_TOKENS: Final = 4_000
+_FORM: Final = '{"sql": "…", "reason": "…"}'
+_ONE_OF_THEM: Final = (
+    "One statement reads one of them, by its own tables alone: name it in the further field "
+    '"database". When the question needs another one too, answer the part that this one can.'
+)
+_SEVERAL: Final = (
+    "The databases are {known}; one step reads one of them: name it in the task. For a question "
+    "that needs two, make a step for each, side by side, and bring their rows together afterwards."
+)
 HINT: Final = "ask more precisely, or name the tables it is about"
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -55,16 +64,16 @@ CARD: Final = AgentSpec(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlWriter:
-    """An agent that reads one database.
+    """An agent that reads one database, or chooses one of several for each statement.
 
-    `knowledge` is what it should know beside the schema. With `run` off, a statement is checked
-    by the database and not run.
+    `kinds` are the kinds of the databases by name, such as sqlite. `knowledge` is what it should
+    know beside the schema. With `run` off, a statement is checked by the database and not run.
     """
 
     spec: AgentSpec
     model: ChatModel
     sql: SqlTools
-    kind: str
+    kinds: Mapping[str, str]
     rows: int
     knowledge: Sequence[ContextSource] = ()
     most_tries: int = 4
@@ -83,34 +92,45 @@ class SqlWriter:
         error = ""
         for tries in range(1, self.most_tries + 1):
             answer = await self._ask(messages, call)
-            sql = _statement(answer)
-            if sql is None:
-                error = 'the answer is not one JSON object {"sql": "…", "reason": "…"}'
-            elif _plain(sql) in refused:
-                error = refused[_plain(sql)]
+            written = _statement(answer)
+            if written is None:
+                error = f"the answer is not one JSON object {_FORM}"
+            elif written.database not in ("", *self.kinds) or (
+                self._has_many and not written.database
+            ):
+                error = f'"database" must be one of {", ".join(self.kinds)}'
+            elif (plain := _plain(written)) in refused:
+                error = refused[plain]
                 raise ToolFailed(
                     f"the same statement came back after it failed: {error}", hint=HINT
                 )
             else:
                 try:
-                    return {"sql": sql, **await self._try(sql, call), "tries": tries}
+                    return {**await self._try(written, call), "tries": tries}
                 except ToolBusy:
                     raise
                 except ToolFailed as failure:
-                    error = refused[_plain(sql)] = str(failure)
+                    error = refused[plain] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
             messages += [Message("assistant", answer), Message("user", _retry_message(error))]
         raise ToolFailed(f"no statement worked in {self.most_tries} tries: {error}", hint=HINT)
+
+    @property
+    def _has_many(self) -> bool:
+        return len(self.kinds) > 1
 
     async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
         """Returns the rules, the tables that fit the question, the knowledge and the question."""
         system = render_prompt(
             PROMPT,
             folder=self.prompts,
-            kind=self.kind,
+            kind=" or ".join(dict.fromkeys(self.kinds.values())),
             rows=str(self.rows),
             today=self.clock.now().date().isoformat(),
         )
+        if self._has_many:
+            known = ", ".join(f"{name} ({kind})" for name, kind in self.kinds.items())
+            system += f"\n\nThere are several databases: {known}. {_ONE_OF_THEM}"
         blocks = [
             fence(block.title, block.text, block.source)
             for source in (self.sql, *self.knowledge)
@@ -128,7 +148,7 @@ class SqlWriter:
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
             answer = await read_answer(
-                takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
+                takes_prompt(self.model).stream(Prompt(messages, schema=self._form()))
             )
         except ModelBusy as busy:
             raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
@@ -137,37 +157,53 @@ class SqlWriter:
         call.spend(answer.usage)
         return answer.text
 
-    async def _try(self, sql: str, call: Call) -> dict[str, Json]:
+    def _form(self) -> dict[str, Any]:
+        """Returns the schema of an answer; with several databases it names one."""
+        if not self._has_many:
+            return _SCHEMA
+        names: dict[str, Any] = {"type": "string", "enum": list(self.kinds)}
+        properties = {**_SCHEMA["properties"], "database": names}
+        return {**_SCHEMA, "properties": properties, "required": list(properties)}
+
+    async def _try(self, written: Statement, call: Call) -> dict[str, Json]:
         """Runs or checks a statement; returns its rows, or only that it is accepted."""
+        name = written.database or next(iter(self.kinds))
+        where: dict[str, Json] = {"database": name} if self._has_many else {}
         if not self.run:
-            checked: dict[str, Json] = {"query": _explaining(sql, self.kind), "limit": 1}
-            await self.sql.call("sql.query", checked, call)
-            return {"columns": [], "rows": [], "notes": ["checked by the database, not run"]}
-        given: dict[str, Json] = {"query": sql, "limit": self.rows}
+            checked = _explaining(written.sql, self.kinds[name])
+            await self.sql.call("sql.query", {"query": checked, "limit": 1, **where}, call)
+            notes: list[Json] = ["checked by the database, not run"]
+            return {"sql": written.sql, **where, "columns": [], "rows": [], "notes": notes}
+        given: dict[str, Json] = {"query": written.sql, "limit": self.rows, **where}
         found = cast("dict[str, Json]", await self.sql.call("sql.query", given, call))
         if found["more"]:
             cut = f"only the first {found['count']} rows are given: there are more"
             found["notes"] = [*cast("list[Json]", found.get("notes", [])), cut]
-        return found
+        return {"sql": written.sql, **where, **found}
 
 
 def sql_writer(
     *,
     model: ChatModel,
-    database: str,
+    database: str | Mapping[str, str],
     knowledge: Sequence[ContextSource] = (),
     limits: RowLimits | None = None,
     run: bool = True,
     prompts: Path | None = None,
 ) -> SqlWriter:
-    """Makes an SQL writer for the database at a URL."""
+    """Makes an SQL writer for the database at a URL, or for several by name."""
     bounds = limits or RowLimits()
-    scheme = database.partition(":")[0]
+    urls = {"data": database} if isinstance(database, str) else dict(database)
+    kinds = {name: _kind(url) for name, url in urls.items()}
+    card = CARD if run else CARD.replace(passthrough=True)
+    if len(kinds) > 1:
+        known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        card = card.replace(description=f"{CARD.description} {_SEVERAL.format(known=known)}")
     return SqlWriter(
-        spec=CARD if run else CARD.replace(passthrough=True),
+        spec=card,
         model=model,
-        sql=SqlTools({"data": database}, limits=bounds),
-        kind="postgresql" if scheme == "postgres" else scheme,
+        sql=SqlTools(urls, limits=bounds),
+        kinds=kinds,
         rows=bounds.most_rows,
         knowledge=knowledge,
         run=run,
@@ -175,14 +211,27 @@ def sql_writer(
     )
 
 
+def _kind(url: str) -> str:
+    scheme = url.partition(":")[0]
+    return "postgresql" if scheme == "postgres" else scheme
+
+
 class _Written(Record):
     """What a model answers."""
 
     sql: str
     reason: str = ""
+    database: str = ""
 
 
-def _statement(answer: str) -> str | None:
+class Statement(NamedTuple):
+    """A statement, and the database that it is for; empty if there is only one."""
+
+    sql: str
+    database: str
+
+
+def _statement(answer: str) -> Statement | None:
     """Returns the statement in an answer; None if there is no readable one."""
     try:
         written = _Written.model_validate(read_json(answer))
@@ -192,12 +241,12 @@ def _statement(answer: str) -> str | None:
     if not sql:
         why = " ".join(written.reason.split())[:500] or "the model gave no statement and no reason"
         raise ToolFailed(f"the database cannot answer this: {why}", hint=HINT)
-    return sql
+    return Statement(sql, written.database)
 
 
-def _plain(sql: str) -> str:
+def _plain(written: Statement) -> str:
     """Normalizes a statement for comparison: spaces and line ends make no difference."""
-    return " ".join(sql.split())
+    return " ".join((written.database, *written.sql.split()))
 
 
 def _explaining(sql: str, kind: str) -> str:

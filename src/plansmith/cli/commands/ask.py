@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from typing import Any
+from typing import Any, get_args
 
 from plansmith.adapters.models.demo import NOTICE
 from plansmith.cli.command import FileCommand
@@ -26,6 +26,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import Replan
 from plansmith.plan.sentence import in_language
 from plansmith.planner.context.profile import read_profile
 from plansmith.review.draw import tree
@@ -37,6 +38,11 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
     parser.add_argument("--top-k", type=positive, help="how many tools the model may choose from")
     parser.add_argument("--max-steps", type=positive, help="the most steps a plan may have")
+    parser.add_argument(
+        "--replan",
+        choices=get_args(Replan)[1:],
+        help="when to plan again: never, on_failure (the default), after_each step",
+    )
     parser.add_argument(
         "--yes", action="store_true", help="download the embedded model if there is no other"
     )
@@ -114,6 +120,7 @@ async def _planned(session: Session) -> Run:
         "target": args.agent,
         "top_k": args.top_k,
         "dialect": vars(args).get("dialect") or "",
+        "replan": args.replan or "",
     }
     if settings.profile:
         options["profile"] = read_profile(settings.profile)

@@ -53,7 +53,14 @@ def _configure_research(parser: argparse.ArgumentParser) -> None:
 def _configure_data(parser: argparse.ArgumentParser) -> None:
     _configure(parser, "data")
     urls = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
-    parser.add_argument("--db", metavar="URL", required=True, help=f"the database: {urls}")
+    several = "repeatable as NAME=URL, or a name of [builtin.databases]"
+    parser.add_argument(
+        "--db",
+        metavar="URL",
+        action="append",
+        required=True,
+        help=f"the database: {urls}; {several}",
+    )
     parser.add_argument("--sql-only", action="store_true", help="write the SQL and do not run it")
 
 
@@ -66,9 +73,27 @@ def _research(args: argparse.Namespace) -> int:
 
 def _data(args: argparse.Namespace) -> int:
     def make(settings: Settings, tell: Tell) -> Plansmith:
-        return data(settings, database=args.db, sql_only=args.sql_only, tell=tell)
+        database = _databases(args.db, settings)
+        return data(settings, database=database, sql_only=args.sql_only, tell=tell)
 
     return _in_team(args, make, _sql if args.sql_only else _run_request)
+
+
+def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
+    """Reads `--db`: one address, or several with their names."""
+    known = settings.builtin.databases
+    if len(given) == 1 and given[0] not in known:
+        return given[0]
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, url = (text, "=", known[text]) if text in known else text.partition("=")
+        if not url or not name.isidentifier():
+            hint = "--db shop=sqlite:///shop.db --db crm=postgresql://…"
+            raise Misconfigured(f"{text!r} does not name a database", hint=hint)
+        if name in found:
+            raise Misconfigured(f"two databases are called {name!r}", hint="name them apart")
+        found[name] = url
+    return found
 
 
 def _in_team(

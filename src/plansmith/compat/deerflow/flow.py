@@ -140,7 +140,7 @@ class DeerFlow:
         }
         most = self.configuration.max_plan_iterations
         # At the limit of plan iterations it writes the report instead of asking for more plans.
-        rounds = Rounds(end_at_limit=True, join=_next_round)
+        rounds = Rounds(end_at_limit=True, partial_reply=True, join=_next_round)
         given: dict[str, Any] = {"rounds": rounds} | dict(more)
         given["limits"] = given.get("limits", Limits()).replace(max_iterations=most)
         if not self.configuration.auto_accepted_plan:

@@ -35,7 +35,7 @@ _MUST, _SHOULD, _MAY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known before any source is asked; the last three are set for a revision."""
+    """What is known before any source is asked; the last four are set for a revision."""
 
     profile: Profile | None = None
     timezone: str | None = None
@@ -43,6 +43,7 @@ class Known:
     previous: Plan | None = None
     feedback: str = ""
     problems: Sequence[Problem] = ()
+    findings: Sequence[ContextBlock] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,7 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
         *_parts(_PREVIOUS, plan, _MUST),
         *_parts(_PROBLEMS, problems, _MUST),
         *_parts(_CHANGES, known.feedback, _MUST),
+        *(Part((block,), _SHOULD) for block in known.findings),
         *_parts(TIME, time_text(clock, known.timezone), _SHOULD),
     ]
 

@@ -34,6 +34,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         locale=given.locale,
         profile=given.profile,
         max_steps=given.max_steps,
+        replan=given.replan,
         budget=given.budget.to_json() if given.budget else None,
         mode=given.mode,
     )

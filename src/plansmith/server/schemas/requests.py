@@ -50,6 +50,7 @@ class NewRun(ForTeam):
     mode: Literal["review", "read_only"] = "review"
     budget: BudgetLimits | None = None
     max_steps: Whole | None = Field(default=None, ge=1, le=10_000)
+    replan: Literal["", "never", "on_failure", "after_each"] = ""
     profile: Profile | None = None
 
     @model_validator(mode="after")

@@ -52,6 +52,7 @@ def prompt_of(name: str, folder: Path | None = None) -> str:
 
 
 _ALL: Final = Choice(("*",))
+ASK_PERSON: Final = "ask_person"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +60,8 @@ class LocalAgent:
     """An agent in this process. Its tools only read, unless its card declares an effect.
 
     `prompt` is the name of a file in `prompts`, or of one of ours. With `advises` the agent may
-    advise to change the plan, or to finish because its goal is met.
+    advise to change the plan, or to finish because its goal is met; with `asks` it may ask the
+    person, and begins its task again with the answer.
     """
 
     spec: AgentSpec
@@ -70,6 +72,7 @@ class LocalAgent:
     limits: LocalLimits = field(default_factory=LocalLimits)
     prompts: Path | None = None
     advises: bool = False
+    asks: bool = False
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
@@ -87,7 +90,9 @@ class LocalAgent:
         toolbox = Toolbox(self.spec.name, effect=self.spec.effect, limits=self.limits, call=call)
         for source in self.sources:
             await toolbox.add_source(source, self.tools)
-        for source in (*own, *([AdviceTool()] if self.advises else [])):
+        advice: list[ToolSource] = [AdviceTool()] if self.advises else []
+        questions: list[ToolSource] = [AskTool()] if self.asks else []
+        for source in (*own, *advice, *questions):
             await toolbox.add_source(source, _ALL)
         loop = await asyncio.to_thread(_loop)
         prompt = render_prompt(
@@ -144,6 +149,42 @@ class AdviceTool:
             raise ToolFailed("the advice is either replan or finish")
         call.advise(advice, str(arguments.get("reason")))
         return "It was handed on."
+
+
+class AskTool:
+    """A tool with which an agent asks the person."""
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Returns the one tool."""
+        text = {"type": "string", "minLength": 1, "maxLength": 1000}
+        options = {"type": "array", "items": text, "maxItems": 20}
+        schema = {
+            "type": "object",
+            "properties": {"question": text, "options": options},
+            "required": ["question"],
+            "additionalProperties": False,
+        }
+        about = (
+            "Ask the person something that only they can know or decide, and that your task cannot "
+            "do without. Your task begins again with the answer."
+        )
+        return [
+            ToolSpec(
+                name=ASK_PERSON,
+                description=about,
+                input_schema=schema,
+                effect=Effect.READ,
+                open_world=False,
+            )
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Ends the task with a question, or returns the answer to it."""
+        if tool != ASK_PERSON:
+            raise ToolFailed(f"there is no tool {tool!r}")
+        options = arguments.get("options")
+        texts = [str(each) for each in options] if isinstance(options, list) else []
+        return call.ask(str(arguments.get("question")), options=texts)
 
 
 _ADVICE: Final[Mapping[str, Advice]] = {"replan": "replan", "finish": "finish"}

@@ -334,21 +334,13 @@ def _task_text(assignment: Assignment) -> str:
         shown = cut_with_note(text, assignment.limits.result_chars)
         parts.append(fence("inputs of the task", shown))
     parts += [
-        fence(f"answer of the person to: {asked}", answer)
-        for asked, answer in _earlier_answers(assignment)
+        fence(f"answer of the person to: {asked}", json.dumps(answer, ensure_ascii=False))
+        for asked, answer in assignment.toolbox.answers
     ]
     if assignment.toolbox.set_aside:
         names = ", ".join(assignment.toolbox.set_aside)
         parts.append(f"You may not use these, since they change things: {names}")
     return "\n\n".join(parts)
-
-
-def _earlier_answers(assignment: Assignment) -> Sequence[tuple[str, str]]:
-    reply = assignment.call.reply
-    if reply is None:
-        return ()
-    asked = reply.state.get("question", "") if isinstance(reply.state, dict) else ""
-    return ((str(asked), json.dumps(reply.answer, ensure_ascii=False)),)
 
 
 def _failure(assignment: Assignment, error: Exception) -> ToolFailed:

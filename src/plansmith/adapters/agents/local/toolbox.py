@@ -20,6 +20,7 @@ from plansmith.errors import (
     PlansmithError,
     ToolFailed,
 )
+from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.planner.check.schemas import BadSchema, validator
@@ -140,6 +141,7 @@ class Toolbox:
         self._tools: dict[str, tuple[ToolSpec, ToolSource]] = {}
         self._refused: set[str] = set()
         self._reply, self._done = _from_reply(call.reply)
+        self.answers = _earlier_answers(call.reply)
         self.evidence = Evidence()
 
     async def add_source(self, source: ToolSource, choice: Choice) -> None:
@@ -223,6 +225,8 @@ class Toolbox:
 
     def _question(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
         """Makes the tool's question, with what is needed to continue the call later."""
+        if len(self.answers) >= MOST_QUESTIONS:
+            raise Stop(f"{self._agent} asks more than {MOST_QUESTIONS} questions")
         state: Json = {
             "kind": _ASKED,
             "tool": name,
@@ -230,6 +234,7 @@ class Toolbox:
             "state": cast("Json", need.state),
             "question": need.message,
             "done": list(self._done.values()),
+            "answers": [[asked, answer] for asked, answer in self.answers],
         }
         return InputNeeded(
             f"{self._agent}: {need.message}",
@@ -256,6 +261,15 @@ def _from_reply(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[s
     done = {content_hash([each["tool"], each["arguments"]]): each for each in asked["done"]}
     key = content_hash([asked["tool"], asked["arguments"]])
     return {key: Reply(reply.answer, asked["state"])}, done
+
+
+def _earlier_answers(reply: Reply | None) -> list[tuple[str, Json]]:
+    """Returns what the person was asked in this task and answered, the newest last."""
+    if reply is None or not isinstance(reply.state, dict):
+        return []
+    state = cast("dict[str, Any]", reply.state)
+    known = [(str(asked), answer) for asked, answer in state.get("answers", [])]
+    return [*known, (str(state.get("question", "")), reply.answer)]
 
 
 def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:

@@ -1,0 +1,99 @@
+"""What an executor waits with: steps until a plan is thought over, replies until the last plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from plansmith.engine.units import Unit
+from plansmith.plan.graph import dependents, needs
+from plansmith.plan.refs import Ref, escape_text, pieces
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import ReplyStep
+
+if TYPE_CHECKING:
+    from plansmith.engine.state import State
+
+_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """Holds steps back: all new ones once a step has ended (`after_step`), or some replies.
+
+    `due`: a step has ended already. With `replies` nothing but these is run, whether or not the
+    steps they need have finished.
+    """
+
+    after_step: bool = False
+    due: bool = False
+    held: frozenset[str] = frozenset()
+    replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
+
+    def enter(self, state: State) -> None:
+        """Prepares the state of an executor."""
+        state.has_new_end = self.due
+        state.release(self.replies)
+
+    def holds(self, unit: Unit, state: State) -> bool:
+        """Tells whether a unit must not start now; parts of open steps always may."""
+        if unit.parent is not None:
+            return False
+        if self.replies:
+            return unit.name not in self.replies
+        # While somebody is asked, other steps go on, and the plan is thought over afterwards.
+        stopped = self.after_step and state.has_new_end and not state.waits_for_person
+        return stopped or unit.name in self.held
+
+
+def last_replies(run: Run) -> dict[str, ReplyStep]:
+    """Returns the replies of a plan that no other step uses and that are not written yet."""
+    if run.plan is None:
+        return {}
+    users = dependents(needs(run.plan))
+    return {
+        step.id: step
+        for step in run.plan.steps
+        if isinstance(step, ReplyStep)
+        and not step.disabled
+        and not users.get(step.id)
+        and run.steps[step.id].status in _OPEN
+    }
+
+
+def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
+    """Returns the last replies that can be written as they are, and those only from a part.
+
+    Without any finished step there is nothing to write from.
+    """
+    done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+    off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+    ready: dict[str, Unit] = {}
+    partial: dict[str, Unit] = {}
+    for name, step in last_replies(run).items():
+        missing = sorted(step.needs() - done - off)
+        if not missing:
+            ready[name] = Unit(name, step)
+        elif done:
+            partial[name] = Unit(name, _from_part(step, missing, run.locale))
+    return ready, partial
+
+
+def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
+    """Returns a reply that says which steps did not finish, in place of what they would give."""
+    texts = [
+        _missing(piece, locale)
+        if isinstance(piece, Ref) and piece.step in missing
+        else str(piece)
+        if isinstance(piece, Ref)
+        else escape_text(piece)
+        for piece in pieces(step.instruction)
+    ]
+    said = in_language(Sentence("reply.from_part", steps=missing), locale)
+    return step.replace(instruction=f"{''.join(texts)}\n\n{escape_text(said)}", after=())
+
+
+def _missing(piece: Ref, locale: str) -> str:
+    return escape_text(in_language(Sentence("reply.unfinished", step=piece.step), locale))
