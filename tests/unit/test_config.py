@@ -184,6 +184,7 @@ DANGEROUS = {
     "planner.repairs": "3",
     "planner.fallback": "'none'",
     "planner.ask_for_missing": "false",
+    "planner.strict_shortlist": "false",
     "planner.semantic": "true",
     "planner.triage": "false",
     "planner.background_search": "true",
@@ -201,6 +202,8 @@ DANGEROUS = {
     "run.tries": "4",
     "run.first_wait_s": "0.0",
     "run.grace_s": "0.0",
+    "run.replan": "'after_each'",
+    "run.tool_texts": "'trust'",
     "run.max_replans": "3",
     "run.max_iterations": "2",
     "run.max_rejections": "4",
@@ -225,6 +228,8 @@ DANGEROUS = {
     "store": "'sqlite:///runs.db'",
 }
 OWN = """
+[planner]
+strict_shortlist = true
 [budget]
 money = 1.0
 tokens = 1000

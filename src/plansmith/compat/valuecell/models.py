@@ -90,8 +90,9 @@ def calculate_next_execution_delay(
     """Returns the seconds until a task runs next; None if it never does."""
     if schedule_config is None:
         return None
-    if schedule_config.interval_minutes:  # before a daily time, if there are both
-        schedule_config = schedule_config.model_copy(update={"daily_time": None})
+    # An interval counts before a daily time, and none of zero minutes.
+    unused = "daily_time" if schedule_config.interval_minutes else "interval_minutes"
+    schedule_config = schedule_config.model_copy(update={unused: None})
     if not schedule_config.is_valid():
         return None
     after = now or datetime.now().astimezone()
