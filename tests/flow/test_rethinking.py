@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from plansmith import Effect, Plansmith, RunStatus
 from plansmith.adapters.secrets import SecretBox
 from plansmith.config import Settings
-from plansmith.errors import ModelFailed, ToolFailed
+from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PlanningFailed
@@ -284,3 +286,9 @@ async def test_a_long_error_text_is_cut_in_the_prompt(scripted: Script) -> None:
     await app.run((await app.plan("go")).id)
     assert "x" * 1_000 in told(model, 1)
     assert "x" * 2_001 not in told(model, 1)
+
+
+async def test_a_word_that_is_no_time_to_replan_is_refused(scripted: Script) -> None:
+    app = smith(model=scripted())
+    with pytest.raises(Misconfigured, match="replan must be"):
+        await app.plan("go", replan="sometimes")

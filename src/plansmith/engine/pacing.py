@@ -52,15 +52,14 @@ def last_replies(run: Run) -> dict[str, ReplyStep]:
     """Returns the replies of a plan that no other step uses and that are not written yet."""
     if run.plan is None:
         return {}
-    users = dependents(needs(run.plan))
-    return {
+    found = {
         step.id: step
         for step in run.plan.steps
-        if isinstance(step, ReplyStep)
-        and not step.disabled
-        and not users.get(step.id)
-        and run.steps[step.id].status in _OPEN
+        if isinstance(step, ReplyStep) and not step.disabled and run.steps[step.id].status in _OPEN
     }
+    # Most runs have none at their end, so that what uses them is looked for only now.
+    users = dependents(needs(run.plan)) if found else {}
+    return {name: step for name, step in found.items() if not users.get(name)}
 
 
 def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
@@ -68,11 +67,14 @@ def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
 
     Without any finished step there is nothing to write from.
     """
+    left = last_replies(run)
+    if not left:
+        return {}, {}
     done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
     off = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
     ready: dict[str, Unit] = {}
     partial: dict[str, Unit] = {}
-    for name, step in last_replies(run).items():
+    for name, step in left.items():
         missing = sorted(step.needs() - done - off)
         if not missing:
             ready[name] = Unit(name, step)

@@ -90,11 +90,11 @@ def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
 
 def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
     """Tells whether another plan may follow when all steps of the present one have run."""
-    if run.plan is None or run.plan.enough_context or run.closing or run.origin.kind == "schedule":
+    if limits.max_iterations < 2 or run.plan is None or run.plan.enough_context:
         return False
     most = limits.max_iterations + run.grants.get("iterations", 0)
     is_last = run.iterations + 1 >= most and rounds.end_at_limit
-    return limits.max_iterations > 1 and not is_last
+    return not is_last and not run.closing and run.origin.kind != "schedule"
 
 
 def ask_about(run: Run, cause: Cause) -> QuestionAsked:
