@@ -430,11 +430,11 @@ async def test_defect_a_step_whose_agent_raises_is_not_retried_for_ever(scripted
     assert len(worker.prompts) == 4
 
 
-async def test_a_step_whose_agent_breaks_half_way_is_asked_about_and_not_repeated(
+async def test_a_step_that_may_not_be_repeated_is_asked_about_when_its_agent_breaks_half_way(
     scripted: Script,
 ) -> None:
     worker = Worker("a", ValueError("boom"))
-    flow = PlanningFlow(worker, model=scripted(made("look", "write")))
+    flow = PlanningFlow(worker, model=scripted(made("look", "write")), repeatable=False)
     told = await flow.execute("do it")
     assert "Error executing step 0: ValueError: boom\nPlan waits for an answer" in told
     assert len(worker.prompts) == 1

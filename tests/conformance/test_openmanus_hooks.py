@@ -404,10 +404,16 @@ async def test_a_new_plan_that_is_not_approved_runs_nothing_more(scripted: Scrip
     assert len(worker.prompts) == 3
 
 
-async def test_steps_that_may_be_repeated_are_repeated_after_any_error(scripted: Script) -> None:
+async def test_a_step_is_tried_again_after_any_error_and_its_agent_is_told_of_it(
+    scripted: Script,
+) -> None:
     worker = Worker("a", ValueError("boom"), "fine at last")
-    flow = PlanningFlow(worker, model=scripted(made("look"), "ok"), repeatable=True)
+    flow = PlanningFlow(worker, model=scripted(made("look"), "ok"))
     assert await flow.execute("do it") == "fine at last\nPlan completed:\n\nok"
+    first, second = worker.prompts
+    assert "boom" not in first
+    assert "Do not repeat what it already did" in second
+    assert "boom" in second
 
 
 async def test_a_step_cut_off_by_a_restart_is_asked_about_and_not_repeated(

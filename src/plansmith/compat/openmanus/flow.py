@@ -58,8 +58,9 @@ class PlanningFlow(BaseFlow):
     Plans are stored: `execute("")` continues the plan of `plan_id`. The methods that begin with
     an underscore are OpenManus' own, for subclasses to override; a program may call them, too.
 
-    A step that fails without having changed anything is tried `tries` times; then the model plans
-    again, `replans` times. `repeatable` says that all steps may be tried again whatever they did.
+    A step whose agent fails is tried `tries` times, and the agent is told of the error; then the
+    model plans again, `replans` times. With `repeatable=False` a step that may have changed
+    something is not tried again: you are asked.
     `ask` answers the questions of agents and of the run; `side_by_side` plans with dependencies,
     so that steps that need nothing of each other run at the same time.
     """
@@ -231,6 +232,8 @@ class PlanningFlow(BaseFlow):
         prompt += more_about(running) if running else ""
         try:
             result = await executor.run(prompt)
+            if running:
+                running.agent_ended = True
             await self._mark_step_completed()
         except Exception as error:  # noqa: BLE001 - whatever an agent raises is its own
             if running:

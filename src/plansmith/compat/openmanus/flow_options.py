@@ -29,6 +29,6 @@ class FlowOptions:
     ask: Ask | None = None
     tries: int = 3
     replans: int = 1
-    repeatable: bool = False
+    repeatable: bool = True
     side_by_side: bool = False
     step_timeout_s: float = LONGEST_TIMEOUT_S

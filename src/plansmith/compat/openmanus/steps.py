@@ -61,6 +61,7 @@ class RunningStep:
     info: dict[str, Any]
     task: str
     call: Call
+    agent_ended: bool = False
     error: Exception | None = None
     marks: list[str] = field(default_factory=list[str])
 
@@ -90,6 +91,7 @@ class StepTable:
     def __init__(self, plan_id: str) -> None:
         self._plan_id = plan_id
         self.running: dict[int, RunningStep] = {}
+        self.failures: dict[int, str] = {}
 
     def mark(self, index: int, status: str | None, notes: str | None) -> None:
         """Takes the mark of a step that runs; others are for the engine to mark."""
@@ -138,6 +140,7 @@ class FlowAgent:
         flow.current_step_index = index
         answer = await flow.do_step(executor, info)
         if step.error is not None:
+            flow.steps_now.failures[index] = failure_text(step.error)
             raise self._failure(step, step.error)
         said = str(answer) if answer is not None else ""
         last = said.strip().rsplit("\n", 1)[-1]
@@ -148,13 +151,14 @@ class FlowAgent:
         return said if said.strip() else _SAID_NOTHING
 
     def _failure(self, step: RunningStep, error: Exception) -> Exception:
-        """Returns the error for the engine; one that says nothing was changed is tried again."""
+        """Returns the error for the engine; what may be tried again goes by `ToolBusy`."""
         known = isinstance(error, (InputNeeded, OutcomeUnknown, ToolBusy))
         if known or "blocked" in step.marks:
             return error
         if isinstance(error, ToolFailed):
             return ToolBusy(error.message, hint=error.hint)
-        return ToolBusy(named(error)) if self._flow.repeatable else error
+        again = self._flow.repeatable and not step.agent_ended
+        return ToolBusy(named(error)) if again else error
 
     async def _place(self, call: Call) -> tuple[int, str]:
         """Returns the place of the step that is called, and its text."""
@@ -182,6 +186,9 @@ def more_about(step: RunningStep) -> str:
     parts: list[str] = []
     if step.task not in (step.info["text"], split_tag(step.info["text"])[1]):
         parts.append(f"The step in full:\n{fence('the step', step.task)}")
+    if failure := step.flow.steps_now.failures.get(step.index):
+        told = "This step was tried before and failed. Do not repeat what it already did:"
+        parts.append(f"{told}\n{fence('the error', failure)}")
     if step.call.reply:
         answer = fence("the person's answer", value_text(step.call.reply.answer))
         parts.append(f"You asked the person a question in this step:\n{answer}")

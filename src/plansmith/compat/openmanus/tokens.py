@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
 from plansmith.adapters.models.wrappers import closing
 from plansmith.compat.openmanus.tools import OpenManusError
-from plansmith.errors import ModelFailed
+from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
+from plansmith.runs.planning import RULES
 
 
 class TokenLimitExceeded(OpenManusError, ModelFailed):
@@ -39,6 +40,10 @@ class CountingModel:
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
+                if self._model.name == RULES:
+                    # They match words with tools, and the steps here are for agents.
+                    hint = "give llm=… or model=…"
+                    raise ModelRefused("there is no language model", hint=hint)
                 if isinstance(delta, (TextDelta, ArgumentsDelta)):
                     said.append(delta.text)
                 if isinstance(delta, ModelDone):
