@@ -51,7 +51,7 @@ def runnable(
     """
     # A planner of another make may put anything into its list; place by place, as data.
     plain: list[Any] = from_json(to_json([*steps], fallback=str, inf_nan_mode="strings"))
-    listed = _cut([each if isinstance(each, dict) else {"type": each} for each in plain], most)
+    listed = _cut([_step(each) for each in plain], most)
     whole = getattr(steps, "plan", None) if len(listed) == len(steps) else None
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
@@ -69,6 +69,10 @@ def runnable(
     if sums and not any(isinstance(step, ReplyStep) for step in said):
         said.append(_summary(said, locale))
     return Runnable(usable.replace(steps=tuple(said)), unusable)
+
+
+def _step(entry: Any) -> PlanStep:
+    return cast("PlanStep", entry) if isinstance(entry, dict) else {"type": entry}
 
 
 def _cut(steps: Sequence[PlanStep], most: int) -> list[PlanStep]:
