@@ -183,6 +183,24 @@ def test_planning_that_fails_is_told_and_nothing_runs() -> None:
     assert (result.status, tool.calls) == ("failed", [])
 
 
+@pytest.mark.parametrize("made", [None, "a plan", {"steps": []}])
+def test_a_planner_that_returns_no_list_has_failed(made: Any) -> None:
+    planner = Mock(spec=["plan"])
+    planner.plan.return_value = made
+    result = AgentRuntime(EN, planner, registry(Weather())).step("weather in Oslo")
+    assert "not a list of steps" in result.error
+    assert result.status == "failed"
+
+
+def test_junk_in_the_list_of_a_planner_runs_nothing_and_breaks_nothing() -> None:
+    planner = Mock(spec=["plan"])
+    planner.plan.return_value = ["junk", None, object(), *[3] * 9]
+    assert AgentRuntime(EN, planner, registry(Weather())).step("hello")["observations"] == []
+    planner.plan.return_value = ["junk", CALL]
+    [seen] = AgentRuntime(EN, planner, registry(Weather())).step("hello")["observations"]
+    assert (seen["step"], seen["ok"]) == (0, True)
+
+
 def test_a_model_that_is_not_there_is_told_in_the_reply() -> None:
     class Down:
         def execute(self, data: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from pydantic_core import from_json, to_json
+
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.dialects.dialect import place_id
 from plansmith.dialects.sage import read, reply_text, write
@@ -47,7 +49,9 @@ def runnable(
     With `words` a model words the replies from the results, else they are said as they are
     written. With `sums` a list without a reply gets one that sums the results up.
     """
-    listed = _cut(steps, most)
+    # A planner of another make may put anything into its list; place by place, as data.
+    plain: list[Any] = from_json(to_json([*steps], fallback=str, inf_nan_mode="strings"))
+    listed = _cut([_step(each) for each in plain], most)
     whole = getattr(steps, "plan", None) if len(listed) == len(steps) else None
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
@@ -65,6 +69,10 @@ def runnable(
     if sums and not any(isinstance(step, ReplyStep) for step in said):
         said.append(_summary(said, locale))
     return Runnable(usable.replace(steps=tuple(said)), unusable)
+
+
+def _step(entry: Any) -> PlanStep:
+    return cast("PlanStep", entry) if isinstance(entry, dict) else {"type": entry}
 
 
 def _cut(steps: Sequence[PlanStep], most: int) -> list[PlanStep]:

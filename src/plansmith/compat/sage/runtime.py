@@ -296,6 +296,9 @@ class AgentRuntime(MapFunction):
                     steps = event["steps"]
                 else:
                     tell({"type": "planning_thought", "content": event["content"]})
+        given_back: object = steps
+        if not isinstance(given_back, list):
+            raise TypeError(f"the planner returned {type(steps).__name__}, not a list of steps")
         if tell is not None:
             tell({"type": "plan_generated", "plan": steps})
         return steps
