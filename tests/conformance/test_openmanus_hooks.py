@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -394,6 +395,29 @@ async def test_a_failed_step_is_tried_again_and_then_planned_again(scripted: Scr
     flow = PlanningFlow(other, model=model, review=review)
     assert await flow.execute("do it") == "found elsewhere\nPlan completed:\n\nfine"
     assert reviewed == ["look here", "look elsewhere"]
+
+
+async def test_a_new_plan_is_made_with_the_error_of_the_failed_step_as_data(
+    scripted: Script,
+) -> None:
+    worker = Worker("a", *[ValueError("the shop is shut")] * 3, "found elsewhere")
+    again = replace(made("look elsewhere"), expects="the shop is shut")
+    flow = PlanningFlow(worker, model=scripted(made("look here"), again, "fine"))
+    assert await flow.execute("do it") == "found elsewhere\nPlan completed:\n\nfine"
+
+
+async def test_a_plan_may_be_thought_over_after_each_step(scripted: Script) -> None:
+    reviewed: list[list[str]] = []
+
+    def review(run: Any) -> bool:
+        reviewed.append([step.task for step in run.plan.steps])
+        return True
+
+    worker = Worker("a", "one", "two")
+    model = scripted(made("look", "write"), made("look", "print"), "fine")
+    flow = PlanningFlow(worker, model=model, review=review, replan="after_each")
+    assert await flow.execute("do it") == "one\ntwo\nPlan completed:\n\nfine"
+    assert reviewed == [["look", "write"], ["look", "print"]]
 
 
 async def test_a_new_plan_that_is_not_approved_runs_nothing_more(scripted: Script) -> None:

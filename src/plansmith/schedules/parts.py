@@ -41,7 +41,7 @@ class Schedules(Protocol):
 def refuse_parts(plan: Plan | None) -> None:
     """Refuses one schedule for a plan whose steps run at different times."""
     if plan is not None and plan.schedules:
-        hint = "use create_each, which makes a schedule for each"
+        hint = "submit the plan and schedule its run, which makes a schedule for each time"
         raise Refused("the steps of this plan run at different times", hint=hint)
 
 

@@ -101,6 +101,30 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli, write: Writ
     assert json.loads(cli("schedule", "list", "--json")[1]) == []
 
 
+def test_a_plan_with_several_times_becomes_a_schedule_for_each_under_one_approval(
+    cli: Cli, write: Write
+) -> None:
+    times = {"n": {"daily_at": "09:00"}, "m": {"every_minutes": 60}}
+    other = {**NOTE, "id": "m", "inputs": {"text": "again"}}
+    file = write(NOTE, other, schedules=times)
+    code, out, _ = cli("run", file, *PY, "--json")
+    waiting = json.loads(out)
+    assert (code, waiting["status"]) == (5, "reviewing")
+    words = ("schedule", "add", "--run", waiting["id"], *PY)
+    code, out, err = cli(*words, "--json")
+    told = json.loads(out)
+    assert (code, [len(each["next"]) for each in told["times"]]) == (5, [3, 3])
+    assert "n: It would run unattended, daily at 09:00 UTC" in err
+    assert "m: It would run unattended, every hour" in err
+    approval = ("--approve-plan", told["hash"])
+    code, _, err = cli(*words, *approval, "--name", "both")
+    assert (code, "several times takes no name" in err) == (2, True)
+    code, out, err = cli(*words, *approval, "--json")
+    assert code == 0, err
+    assert [each["state"] for each in json.loads(out)] == ["active", "active"]
+    assert len(json.loads(cli("schedule", "list", "--json")[1])) == 2
+
+
 def test_a_schedule_runs_now_and_tells_its_history(cli: Cli, write: Write, intake: Path) -> None:
     add(cli, write, NOTE)
     code, _, err = cli("schedule", "run-now", "mine", *PY)

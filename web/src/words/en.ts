@@ -460,7 +460,7 @@ export const en = {
   "event.triaged": "Request read: {decision}",
   "event.prefetch_started": "{tool} is read early, while the plan is written",
   "event.prefetch_ended": "Early read ended {error}",
-  "event.planning_failed": "No plan could be made: {reason}",
+  "event.planning_failed": "No new plan: {reason}",
   "event.plan_proposed": "Plan proposed",
   "event.review_asked": "Approval asked",
   "event.plan_approved": "Plan approved",

@@ -462,7 +462,7 @@ export const zh: Words = {
   "event.triaged": "已读请求：{decision}",
   "event.prefetch_started": "在编写计划时提前读取 {tool}",
   "event.prefetch_ended": "提前读取结束 {error}",
-  "event.planning_failed": "没有得到计划：{reason}",
+  "event.planning_failed": "没有新计划：{reason}",
   "event.plan_proposed": "提出计划",
   "event.review_asked": "请求批准",
   "event.plan_approved": "计划已批准",

@@ -28,6 +28,7 @@ from plansmith.cli.commands.schedule_view import (
     print_waiting,
     schedule_json,
     schedule_lines,
+    schedules_json,
 )
 from plansmith.cli.commands.templates import pairs, typed_value
 from plansmith.cli.exit_codes import Exit
@@ -108,9 +109,11 @@ async def _add(session: Session) -> int:
         )
     if not await confirmed(session, offer):
         return print_waiting(session, offer)
-    return _print_change(
-        session, await create_approved(session, offer, **behaviour_of(args)), "kept"
-    )
+    made = await create_approved(session, offer, **behaviour_of(args))
+    if args.json:
+        print_json(schedules_json(made))
+        return Exit.OK
+    return [_print_change(session, each, "kept") for each in made][-1]
 
 
 def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:

@@ -18,6 +18,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
 from plansmith.review.render import plan_lines
 from plansmith.text import clip, safe
@@ -128,6 +129,11 @@ def fire_lines(fires: Sequence[Fire], zone: str) -> Iterator[str]:
         yield f"{local(fire.due, zone)}  {fire.state.value}{kind}{run}{note}"
 
 
+def schedules_json(made: Sequence[Schedule]) -> Json:
+    """Returns one schedule as an object, several as a list."""
+    return schedule_json(made[0]) if len(made) == 1 else [schedule_json(each) for each in made]
+
+
 class Offer(NamedTuple):
     """A schedule to be approved: its plan and its fields."""
 
@@ -142,12 +148,28 @@ class Offer(NamedTuple):
             raise Misconfigured("no times are given", hint="--cron, --daily, --every or --at")
         return timing
 
+    @property
+    def is_several(self) -> bool:
+        """Whether the steps of the plan have times of their own."""
+        return bool(self.plan.schedules) and self.fields.get("timing") is None
+
+    @property
+    def parts(self) -> list[Part]:
+        """What would be a schedule each, without what runs once."""
+        if not self.is_several:
+            return [Part(self.timing, self.plan)]
+        return [part for part in parts(self.plan) if part.timing is not None]
+
+    @property
+    def timings(self) -> list[Timing]:
+        """When it would fire, each time once."""
+        return [part.timing for part in self.parts if part.timing is not None]
+
 
 async def confirmed(session: Session, offer: Offer) -> bool:
     """Shows what would run when, and asks for approval; returns False without it."""
-    check_timing(offer.timing)
+    await _refuse_unusable(session, offer)
     await session.refuse_what_cannot_run(offer.plan)
-    await session.smith.schedules.require_unattended(offer.plan)
     session.say(*_lines(session, offer))
     given = vars(session.args).get("approve_plan")
     if given == offer.plan.hash:
@@ -163,14 +185,16 @@ def print_waiting(session: Session, offer: Offer) -> int:
     """Says that the schedule needs approval, and how to give it."""
     session.say(session.words["schedule_waits"], f"  {safe(_approve_command(session, offer))}")
     if vars(session.args).get("json"):
-        times = next_fires(offer.timing, after=session.smith.runs.journals.clock.now(), count=3)
-        offered: dict[str, Json] = {
-            "hash": offer.plan.hash,
-            "timing": offer.timing.to_json() | {"timezone": offer.timing.timezone},
-            "next": [instant(at) for at in times],
-            "plan": offer.plan.to_json(),
-        }
-        print_json(offered)
+        now = session.smith.runs.journals.clock.now()
+        shown: list[dict[str, Json]] = [
+            {
+                "timing": timing.to_json() | {"timezone": timing.timezone},
+                "next": [instant(at) for at in next_fires(timing, after=now, count=3)],
+            }
+            for timing in offer.timings
+        ]
+        times: dict[str, Json] = {"times": [*shown]} if offer.is_several else shown[0]
+        print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})
     return Exit.WAITING
 
 
@@ -178,17 +202,21 @@ def _approve_command(session: Session, offer: Offer) -> str:
     approval = ("--approve-plan", offer.plan.hash)
     if "run" not in offer.fields:
         return f"… {' '.join(approval)}"
-    source = ("--run", str(offer.fields["run"]), *_flags(offer.timing))
+    flags = [] if offer.is_several else _flags(offer.timing)
+    source = ("--run", str(offer.fields["run"]), *flags)
     return session.command("schedule", "add", *source, *approval)
 
 
 def _lines(session: Session, offer: Offer) -> Iterator[str]:
     yield from plan_lines(offer.plan)
     yield ""
-    yield session.words["schedule_is"].format(timing=safe(str(offer.timing)))
     now = session.smith.runs.journals.clock.now()
-    for at in next_fires(offer.timing, after=now, count=3):
-        yield f"  {local(at, offer.timing.timezone)}"
+    for timing, plan in offer.parts:
+        assert timing is not None  # noqa: S101
+        steps = f"{', '.join(safe(step.id) for step in plan.steps)}: " if offer.is_several else ""
+        yield steps + session.words["schedule_is"].format(timing=safe(str(timing)))
+        for at in next_fires(timing, after=now, count=3):
+            yield f"  {local(at, timing.timezone)}"
     yield f"  {session.words['hash'].format(hash=offer.plan.hash)}"
 
 
@@ -204,21 +232,35 @@ def _flags(timing: Timing) -> list[str]:
     return [*given, "--tz", timing.timezone]
 
 
-async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> Schedule:
-    """Creates the schedule with the approval of its plan."""
-    fields = offer.fields | behaviour
-    return await session.smith.schedules.create(**fields, approve=offer.plan.hash, by=session.by)
+async def _refuse_unusable(session: Session, offer: Offer) -> None:
+    """Refuses times that cannot be computed, and plans that need a person."""
+    for timing, plan in offer.parts:
+        if timing is not None:
+            check_timing(timing)
+        await session.smith.schedules.require_unattended(plan)
+
+
+async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> list[Schedule]:
+    """Creates the schedule with the approval of its plan; one for each time if it has several."""
+    schedules, approval = session.smith.schedules, offer.plan.hash
+    if not offer.is_several or "run" not in offer.fields:
+        fields = offer.fields | behaviour
+        return [await schedules.create(**fields, approve=approval, by=session.by)]
+    if behaviour or offer.fields.get("name"):
+        hint = "leave it out, and change each schedule afterwards: plansmith schedule change"
+        raise Misconfigured("a plan with several times takes no name and no settings", hint=hint)
+    return await schedules.create_each(offer.fields["run"], approve=approval, by=session.by)
 
 
 async def offer_schedule(session: Session, run: Run) -> int | None:
     """Asks whether a planned request becomes a schedule; None to run it once, now."""
-    if run.plan is None or run.plan.schedule is None:
+    if run.plan is None or not (run.plan.schedule or run.plan.schedules):
         return None
-    offer = Offer(run.plan, {"run": run.id, "timing": run.plan.schedule})
+    timing = None if run.plan.schedules else run.plan.schedule
+    offer = Offer(run.plan, {"run": run.id, "timing": timing})
     try:
         refuse_missing(run.problems)
-        check_timing(offer.timing)
-        await session.smith.schedules.require_unattended(offer.plan)
+        await _refuse_unusable(session, offer)
     except (Misconfigured, Refused) as error:
         once = f"to do it once: {session.command('resume', run.id)}"
         raise Refused(f"this cannot be a schedule: {error}", hint=once) from None
@@ -234,9 +276,10 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if read_choice(typed).kind != "yes":
         session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
         return Exit.WAITING
-    schedule = await create_approved(session, offer)
+    made = await create_approved(session, offer)
     if vars(session.args).get("json"):
-        print_json(schedule_json(schedule))
-    session.say(session.words["schedule_kept"].format(name=safe(schedule.name)))
+        print_json(schedules_json(made))
+    for each in made:
+        session.say(session.words["schedule_kept"].format(name=safe(each.name)))
     session.say(f"  {session.command('schedule', 'keep')}")
     return Exit.OK

@@ -59,8 +59,8 @@ class PlanningFlow(BaseFlow):
     an underscore are OpenManus' own, for subclasses to override; a program may call them, too.
 
     A step whose agent fails is tried `tries` times, and the agent is told of the error; then the
-    model plans again, `replans` times. With `repeatable=False` a step that may have changed
-    something is not tried again: you are asked.
+    model plans again, `replans` times; with `replan="after_each"` also after each step. With
+    `repeatable=False` a step that may have changed something is not tried again: you are asked.
     `ask` answers the questions of agents and of the run; `side_by_side` plans with dependencies,
     so that steps that need nothing of each other run at the same time.
     """
@@ -388,7 +388,13 @@ class PlanningFlow(BaseFlow):
             store=self.planning_tool.store,
             settings=Settings(planner=planner),
             limits=Limits(
-                max_replans=options.replans, tries=options.tries, first_wait_s=0, data="show"
+                max_replans=options.replans,
+                replan=options.replan,
+                tries=options.tries,
+                first_wait_s=0,
+                data="show",
+                # The model reads what went wrong; `review` then decides on what it plans.
+                tool_texts="ask",
             ),
             rounds=Rounds(end_at_replans=True),
             ids=lambda: self._run_id,

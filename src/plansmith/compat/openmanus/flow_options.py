@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
@@ -29,6 +29,7 @@ class FlowOptions:
     ask: Ask | None = None
     tries: int = 3
     replans: int = 1
+    replan: Literal["never", "on_failure", "after_each"] = "on_failure"
     repeatable: bool = True
     side_by_side: bool = False
     step_timeout_s: float = LONGEST_TIMEOUT_S

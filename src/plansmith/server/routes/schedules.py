@@ -31,10 +31,17 @@ async def listing(ask: Ask, _: Nothing) -> Answer:
 
 
 async def create(ask: Ask, given: s.NewSchedule) -> Answer:
-    """Creates a schedule; `approve` is the hash of the plan that may run unattended."""
+    """Creates a schedule; `approve` is the hash of the plan that may run unattended.
+
+    A run whose steps have times of their own becomes a schedule for each, listed as `items`.
+    """
     plan = await _plan_of(ask, given)
     try:
-        made = await ask.server_state.smith.schedules.create(
+        if given.run and given.timing is None and plan is not None and plan.schedules:
+            each = ask.server_state.smith.schedules.create_each
+            made = await each(given.run, approve=given.approve, by=ask.by)
+            return {"items": [await _view(ask, one) for one in made]}
+        schedule = await ask.server_state.smith.schedules.create(
             timing=given.timing,
             plan=plan_of(given.plan) if given.plan is not None else None,
             run=given.run,
@@ -51,7 +58,7 @@ async def create(ask: Ask, given: s.NewSchedule) -> Answer:
         problem = of_error(error)
         problem.digest = plan.hash if plan is not None else ""
         raise problem from None
-    return await _view(ask, made)
+    return await _view(ask, schedule)
 
 
 async def _plan_of(ask: Ask, given: s.NewSchedule) -> Plan | None:
