@@ -69,6 +69,22 @@ async def test_a_run_has_limits_of_its_own(tmp_path: Path) -> None:
         await house.until(limited["id"], "done")
 
 
+async def test_a_run_is_thought_over_after_each_step_if_the_request_says_so(
+    tmp_path: Path,
+) -> None:
+    two = plan(tool_step("a"), tool_step("b", after=["a"]))
+    model = ScriptedModel(DECIDED, two, two)
+    async with serving(tmp_path, model=model) as house:
+        body = {"request": "the weather in Oslo", "replan": "after_each"}
+        run = await house.until((await house.post("/v1/runs", body, 202))["id"], "reviewing")
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        assert len(house.tools.calls) == 2
+        unknown = await house.post("/v1/runs", {**body, "replan": "often"}, 422)
+        assert "after_each" in str(unknown)
+    model.finish()
+
+
 async def test_nothing_acts_before_the_approval_of_exactly_this_plan(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         run = await house.begin(tool_step("a", "mail"))
