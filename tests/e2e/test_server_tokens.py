@@ -52,7 +52,8 @@ async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
 
 def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -> None:
     assert {each.scope for each in EVERY} <= PERSON_SCOPES
-    harmless = {"/v1/runs/{id}/plan/check", "/v1/schedules/preview", "/v1/logout"}
+    checks = {"/v1/runs/{id}/plan/check", "/v1/plans/check"}
+    harmless = {*checks, "/v1/schedules/preview", "/v1/logout"}
     for each in EVERY:
         assert (each.scope == "look") == (each.method == "GET" or each.path in harmless), each.path
 

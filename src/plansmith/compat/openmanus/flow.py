@@ -393,8 +393,7 @@ class PlanningFlow(BaseFlow):
                 tries=options.tries,
                 first_wait_s=0,
                 data="show",
-                # The model reads what went wrong; `review` then decides on what it plans.
-                tool_texts="ask",
+                tool_texts="ask",  # the model reads what went wrong, `review` decides on its plan
             ),
             rounds=Rounds(end_at_replans=True),
             ids=lambda: self._run_id,

@@ -110,7 +110,7 @@ def read(value: Json) -> Reading:
         notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
     document: dict[str, Json] = {
-        "goal": raw_text(head.get("title") or head.get("user_request")),
+        "goal": raw_text(head["title"] if "title" in head else head.get("user_request")),
         "thought": raw_text(head.get("thought")),
         "steps": [*steps],
     }
