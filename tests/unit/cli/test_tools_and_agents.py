@@ -40,7 +40,7 @@ CARD = {
 class _Quiet(SimpleHTTPRequestHandler):
     """Serves a folder and says nothing of it."""
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
         pass
 
 
