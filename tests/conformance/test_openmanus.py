@@ -369,6 +369,18 @@ async def test_without_a_model_there_is_the_default_plan_too() -> None:
     assert told == f"1\n2\n3\n{head}:\n\nall in all"
 
 
+async def test_a_default_plan_that_fails_says_too_that_no_plan_could_be_made(
+    scripted: Script,
+) -> None:
+    model = scripted(ModelRefused("no key", hint="set KEY"), "nothing was done")
+    told = await PlanningFlow(Worker("manus", ToolFailed("boom")), model=model, tries=1).execute(
+        "hello"
+    )
+    was = "The default plan was not completed, since no plan could be made ("
+    assert told.startswith(f"Error executing step 0: boom\n{was}")
+    assert "no key" in told
+
+
 async def test_each_agent_is_told_the_whole_plan_and_its_own_step(scripted: Script) -> None:
     worker = Worker("manus", "seen", "written")
     flow = PlanningFlow(worker, model=scripted(made("look", "write"), "fine"))

@@ -15,6 +15,7 @@ import pytest
 
 from plansmith.compat.openmanus import (
     LLM,
+    TOOL_CHOICE_TYPE,
     AgentState,
     BaseAgent,
     BaseFlow,
@@ -23,6 +24,8 @@ from plansmith.compat.openmanus import (
     PlanningFlow,
     PlanningTool,
     TokenLimitExceeded,
+    ToolChoice,
+    ToolCollection,
 )
 from plansmith.errors import InputNeeded, Misconfigured, ToolFailed
 from plansmith.testing import Answer, ScriptedModel
@@ -559,6 +562,34 @@ async def test_an_agent_of_openmanus_base_class_does_the_steps(scripted: Script)
     agent.max_steps = 1
     assert "Terminated: Reached max steps (1)" in await agent.run("more")
     assert agent.state is AgentState.IDLE
+
+
+async def test_an_agent_of_the_base_class_asks_its_own_model_with_its_tools(
+    scripted: Script,
+) -> None:
+    class Planner(BaseAgent):
+        available_tools: ToolCollection = ToolCollection(PlanningTool())
+        tool_choices: TOOL_CHOICE_TYPE = ToolChoice.AUTO
+
+        async def step(self) -> str:
+            said = await self.llm.ask_tool(
+                messages=self.messages,
+                tools=self.available_tools.to_params(),
+                tool_choice=self.tool_choices,
+            )
+            [call] = said.tool_calls
+            given = json.loads(call.function.arguments)
+            self.state = AgentState.FINISHED
+            return str(
+                await self.available_tools.execute(name=call.function.name, tool_input=given)
+            )
+
+    assert isinstance(Planner().llm, LLM)  # the automatic choice, looked for at the first call
+    call = {"command": "create", "plan_id": "theirs", "title": "Do it", "steps": ["a", "b"]}
+    told = await Planner(llm=scripted(Answer(call, tool="planning"))).run("make a plan")
+    assert "Plan created successfully with ID: theirs" in told
+    own = LLM(model=scripted())
+    assert Planner(llm=own).llm is own
 
 
 async def test_a_step_beyond_its_time_limit_is_asked_about(scripted: Script) -> None:

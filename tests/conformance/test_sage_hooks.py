@@ -16,8 +16,11 @@ from tests.conformance.test_sage import CALL, GOOD, REPLY, TOOLS, UNKNOWN, Gener
 
 import plansmith
 from plansmith.compat.sage import (
+    AgentRuntime,
+    BaseProfile,
     LLMPlanner,
     MapFunction,
+    MCPRegistry,
     SimpleLLMPlanner,
     _coerce_json_array,
     _validate_steps,
@@ -73,6 +76,17 @@ def test_a_planner_takes_a_model_by_name_or_chooses_one() -> None:
     assert LLMPlanner().generator is not None
     with pytest.raises(TypeError, match="not both"):
         LLMPlanner(Generator(GOOD), model="rules")
+
+
+def test_a_model_that_is_not_set_up_is_told_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    made = LLMPlanner("openai:gpt-5-mini")
+    assert made.plan("p", "weather in Oslo", TOOLS) == NO_PLAN
+    assert "set OPENAI_API_KEY" in made.failure
+    result = AgentRuntime(BaseProfile(), made, MCPRegistry()).step("weather in Oslo")
+    assert "set OPENAI_API_KEY" in result["reply"]
 
 
 def test_execute_goes_through_plan() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.servers.a2a_desk import Desk
@@ -346,6 +346,20 @@ async def test_agents_over_a2a_are_known_by_their_cards_and_take_tasks(scripted:
             run = await smith.run(plan.plan_id)
             assert run.status is RunStatus.DONE
             assert intake.executor.deeds == ["begin echo hello"]
+
+
+async def test_an_agent_over_a2a_is_named_as_in_valuecell_unless_another_has_the_name(
+    scripted: Script,
+) -> None:
+    async with Desk().serving() as intake:
+        remote = await connect("desk", intake.url, effect="read")
+        plan = await planned(smith_of(scripted(), cast("Any", remote)), asked(target="Desk"))
+        assert [each.agent_name for each in plan.tasks] == ["a2a.desk"]
+        own = Worker("Desk", enabled=False)
+        plan = await planned(smith_of(scripted(), own, cast("Any", remote)), asked(target="Desk"))
+        assert plan.guidance_message is not None
+        assert "'Desk' is not available" in plan.guidance_message
+        assert intake.executor.deeds == []
 
 
 # Plans and tasks

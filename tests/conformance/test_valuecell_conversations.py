@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from tests.conformance.test_valuecell import (
     Script,
     Worker,
@@ -384,6 +385,35 @@ async def test_a_super_agent_without_a_model_takes_that_of_the_orchestrator(
         smith_of(scripted(answer(task()))), SuperAgent(scripted(ModelRefused("x")))
     )
     assert ("task_completed", "") in await said(broken, asked())
+
+
+async def test_a_request_that_the_super_agent_hands_over_is_triaged_once(
+    scripted: Script,
+) -> None:
+    model = scripted(HAND, Answer(answer(task()), expects="look at AAPL"))
+    desk = orchestrator(smith_of(model, settings=Settings()), SuperAgent())
+    assert ("task_completed", "") in await said(desk, asked())
+    assert len(model.prompts) == 2
+
+
+@pytest.mark.parametrize("decision", ["answer", "refuse"])
+async def test_what_triage_says_without_a_super_agent_is_a_message_and_no_failed_plan(
+    scripted: Script, decision: str
+) -> None:
+    model = scripted({**HELLO, "decision": decision}, HAND, answer(adequate=False, reason="closed"))
+    desk = orchestrator(smith_of(model, settings=Settings()))
+    told = await said(desk, asked("who are you?"))
+    assert told[-2:] == [("message", "I am a broker."), ("done", "")]
+    assert ("plan_failed", "closed") in await said(desk, asked())
+
+
+def test_user_input_without_a_conversation_begins_one_and_an_unknown_name_is_refused() -> None:
+    given = {"query": "hi", "meta": {"conversation_id": None, "user_id": "ada"}}
+    first, second = (UserInput.model_validate(given).meta.conversation_id for _ in range(2))
+    assert first
+    assert first != second
+    with pytest.raises(ValidationError, match="desired_agent_name"):
+        UserInput.model_validate(given | {"desired_agent_name": "Research"})
 
 
 async def test_the_super_agent_service_passes_on_what_its_agent_says(scripted: Script) -> None:

@@ -81,8 +81,8 @@ def _with_schedule(planned: Planned, decided: Triage, request: PlanRequest) -> P
 
 
 async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triage:
-    revising = request.previous is not None or bool(request.feedback)
-    model = deps.triage_model if deps.settings.triage and not revising else None
+    decided = request.triaged or request.previous is not None or bool(request.feedback)
+    model = deps.triage_model if deps.settings.triage and not decided else None
     return await triage(
         request.text,
         model=model,

@@ -151,7 +151,8 @@ Tell = Callable[[str], None]
 class PlanRequest:
     """What a person wants, with the options given for it.
 
-    `findings` is what tools said so far, for a plan that is made again; no journal stores it here.
+    `findings` is what tools said so far, for a plan that is made again; `triaged` says that it is
+    decided already that a plan is needed. No journal stores these two here.
     """
 
     text: str
@@ -168,6 +169,7 @@ class PlanRequest:
     dialect: str = ""
     replan: Replan = ""
     findings: Sequence[ContextBlock] = ()
+    triaged: bool = False
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""

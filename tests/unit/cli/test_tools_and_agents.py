@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.unit.cli.conftest import Cli
@@ -22,6 +25,23 @@ def twice(word: str) -> str:
 
 server.run()
 """
+OFFERED = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+CARD = {
+    "name": "The desk",
+    "description": "Books things",
+    "version": "1",
+    "capabilities": {},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [{"id": "book", "name": "Book", "description": "books", "tags": ["desk"]}],
+}
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder and says nothing of it."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        pass
 
 
 def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
@@ -97,3 +117,21 @@ def test_an_agent_is_not_added_under_what_is_no_address(cli: Cli) -> None:
     for url in ("somewhere", "http://ann:pass@example.com/"):
         code, _, err = cli("agents", "add", url)
         assert (code, "is not the address of an agent" in err) == (2, True), err
+
+
+def test_an_agent_that_nobody_was_asked_about_is_approved_by_its_hash(
+    cli: Cli, tmp_path: Path
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=tmp_path)) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        (tmp_path / ".well-known").mkdir()
+        card = tmp_path / ".well-known" / "agent-card.json"
+        card.write_text(json.dumps(CARD | {"supportedInterfaces": [OFFERED | {"url": address}]}))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        code, out, _ = cli("agents", "add", address, "--name", "desk", "--json")
+        assert code == 0
+        hint = f"plansmith agents approve desk --hash {json.loads(out)['hash']}"
+        code, _, err = cli("agents", "approve", "desk")
+        assert (code != 0, hint in err) == (True, True), err
+        assert cli(*hint.split()[1:])[0] == 0
+        server.shutdown()

@@ -96,7 +96,10 @@ async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
     elif args.action != "approve" or standing.status == "approved":
         _print(standing)
     if standing.status in ("new", "changed"):
-        sys.stderr.write(f"To approve it: plansmith agents approve {safe(standing.name)}\n")
+        # Whoever was not asked, since there is no terminal, approves by the hash.
+        by_hash = f" --hash {safe(standing.hash)}" if args.action == "approve" else ""
+        command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
+        sys.stderr.write(f"To approve it: {command}\n")
     return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
 
 

@@ -8,6 +8,10 @@ from plansmith.compat.openmanus.flow_options import FlowOptions
 from plansmith.compat.openmanus.llm import LLM
 from plansmith.compat.openmanus.rendering import PlanStepStatus
 from plansmith.compat.openmanus.schema import (
+    ROLE_TYPE,
+    ROLE_VALUES,
+    TOOL_CHOICE_TYPE,
+    TOOL_CHOICE_VALUES,
     AgentState,
     Function,
     Memory,
@@ -30,6 +34,10 @@ from plansmith.compat.openmanus.tools import (
 
 __all__ = [
     "LLM",
+    "ROLE_TYPE",
+    "ROLE_VALUES",
+    "TOOL_CHOICE_TYPE",
+    "TOOL_CHOICE_VALUES",
     "AgentState",
     "BaseAgent",
     "BaseFlow",

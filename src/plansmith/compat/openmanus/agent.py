@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from plansmith.compat.openmanus.llm import llm_of
 from plansmith.compat.openmanus.schema import AgentState, Memory, Message, Role
 
 _STUCK: Final = (
@@ -17,7 +18,10 @@ _STUCK: Final = (
 
 
 class BaseAgent(BaseModel, ABC):
-    """An agent that takes steps until it is finished or has taken `max_steps`."""
+    """An agent that takes steps until it is finished or has taken `max_steps`.
+
+    Without an `llm` it has one with the automatic choice of a model.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="allow")
 
@@ -31,6 +35,12 @@ class BaseAgent(BaseModel, ABC):
     max_steps: int = 10
     current_step: int = 0
     duplicate_threshold: int = 2
+
+    @model_validator(mode="after")
+    def initialize_agent(self) -> Self:
+        """Gives the agent its language model; a model of Plansmith may be given for it."""
+        self.llm = llm_of(self.llm, model=None, max_input_tokens=None)
+        return self
 
     @property
     def messages(self) -> list[Message]:

@@ -277,12 +277,12 @@ class PlanningFlow(BaseFlow):
 
     def _head(self, kept: Kept | None) -> str:
         """Says how the plan ended; a plan that nobody made is never called completed."""
-        if kept is None or not kept.is_completed:
-            return "Plan not completed"
-        if not kept.degraded:
-            return "Plan completed"
+        completed = kept is not None and kept.is_completed
+        if kept is None or not kept.degraded:
+            return "Plan completed" if completed else "Plan not completed"
         why = _NO_MODEL if getattr(self.llm, "name", "") == RULES else kept.degraded
-        return f"The default plan was run, since no plan could be made ({why})"
+        was = "The default plan was run" if completed else "The default plan was not completed"
+        return f"{was}, since no plan could be made ({why})"
 
     async def _summary_by_agent(self, head: str, asked: str) -> str:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, Field
 
@@ -37,6 +37,8 @@ class AgentState(StrEnum):
 
 ROLE_VALUES: Final = tuple(each.value for each in Role)
 TOOL_CHOICE_VALUES: Final = tuple(each.value for each in ToolChoice)
+ROLE_TYPE = Role | Literal["system", "user", "assistant", "tool"]
+TOOL_CHOICE_TYPE = ToolChoice | Literal["none", "auto", "required"]
 
 
 class Function(BaseModel):

@@ -291,7 +291,7 @@ class LLMPlanner(MapFunction):
             plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
         if plan is None or writing is None or not writing.value:
-            told = [in_language(each.message, planned.locale) for each in planned.problems]
+            told = [_told(each, planned.locale) for each in planned.problems]
             self.failure = "; ".join(dict.fromkeys(told)) or NOTHING["text"]
             return [{**NOTHING}]
         if plan.degraded:
@@ -330,6 +330,12 @@ class MemorySource:
 def memory_sources(memory: Any) -> list[ContextSource]:
     """Returns the memory as a source of context; none if there is no memory."""
     return [MemorySource(memory)] if callable(getattr(memory, "as_context", None)) else []
+
+
+def _told(flaw: Problem, locale: str) -> str:
+    """Returns what is wrong and what to do about it."""
+    hint = f" ({in_language(flaw.hint, locale)})" if flaw.hint else ""
+    return in_language(flaw.message, locale) + hint
 
 
 def _ranker(given: Any) -> SemanticRanker | None:

@@ -73,7 +73,7 @@ class BaseProfile(MapFunction):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Makes a profile from its fields; what a profile does not have is logged and left out."""
-        known = {each.name for each in fields(cls)}
+        known = [each.name for each in fields(cls)]
         unknown = [name for name in data if name not in known]
         if unknown:
             message = "a profile has no %s; it has %s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
+from plansmith.adapters.agents.a2a.cards import NAMESPACE
 from plansmith.app import Plansmith
 from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
@@ -45,8 +46,15 @@ class RemoteConnections:
         self.smith = smith or Plansmith.from_settings()
 
     def get_agent_card(self, agent_name: str) -> AgentSpec | None:
-        """Returns the card of an enabled agent."""
-        return self.get_all_agent_cards().get(agent_name)
+        """Returns the card of an enabled agent; one over A2A also by its name in ValueCell."""
+        return self.get_all_agent_cards().get(self._full_name(agent_name))
+
+    def _full_name(self, agent_name: str) -> str:
+        # A name that is taken, also by an agent that is off, never means another agent.
+        names = [card.name for card in self.smith.runs.intake.agents()]
+        remote = f"{NAMESPACE}{agent_name}".lower()
+        same = [agent_name] if agent_name in names else [n for n in names if n.lower() == remote]
+        return next(iter(same), agent_name)
 
     def get_all_agent_cards(self) -> dict[str, AgentSpec]:
         """Returns the cards of all enabled agents."""

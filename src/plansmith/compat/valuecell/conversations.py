@@ -127,6 +127,7 @@ class Conversations:
             user_input.query,
             history=await self.history(place.id),
             dialect=_DIALECT,
+            triaged=user_input.triaged,
         )
         journal = await self.smith.runs.create(
             wanted.text, options=wanted.options(), origin=place, by=place.user
@@ -152,6 +153,12 @@ class Conversations:
         )
         triaged = e.Triaged(decision="answer", reason=reason)
         await self.smith.runs.planner.keep_answer(journal, answer, triaged)
+
+    async def is_answered(self, run_id: str) -> bool:
+        """Whether triage has answered a request, or refused it, in place of a plan."""
+        events = await self.smith.store.events(run_id)
+        decisions = [each.body.decision for each in events if isinstance(each.body, e.Triaged)]
+        return decisions[-1:] in (["answer"], ["refuse"])
 
     async def open_runs(self) -> list[Run]:
         """Returns the runs that wait for an answer about the request itself."""

@@ -210,19 +210,31 @@ class PlannerResponse(BaseModel):
     guidance_message: str | None = None
 
 
-class UserInputMetadata(BaseModel):
-    """The user and the conversation of a request."""
+def _new_conversation() -> str:
+    return f"conv-{uuid4()}"
 
-    conversation_id: str = Field(default_factory=lambda: f"conv-{uuid4()}")
+
+class UserInputMetadata(BaseModel):
+    """The user and the conversation of a request; without an id it is a new conversation."""
+
+    conversation_id: Annotated[
+        str, BeforeValidator(lambda given: _new_conversation() if given is None else given)
+    ] = Field(default_factory=_new_conversation)
     user_id: Named = ""
 
 
 class UserInput(BaseModel):
-    """A request, and the agent it names, if any."""
+    """A request, and the agent it names, if any.
+
+    `triaged` is set for the planner when a super agent has decided that the request needs a plan.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     query: str
     target_agent_name: Named = ""
     meta: UserInputMetadata = Field(default_factory=UserInputMetadata)
+    triaged: bool = Field(default=False, exclude=True)
 
 
 class SuperAgentDecision(StrEnum):

@@ -190,7 +190,7 @@ class AgentOrchestrator:
             else:
                 query = handed_over(said.enriched_query or "", user_input.query)
                 user_input = user_input.model_copy(update={"query": query})
-        return user_input.model_copy(update={"target_agent_name": ""})
+        return user_input.model_copy(update={"target_agent_name": "", "triaged": True})
 
     async def _answer(self, run: Run, user_input: UserInput, talk: Talk) -> None:
         """Takes a message as the answer to a run's question, and goes on with the run."""
@@ -213,7 +213,8 @@ class AgentOrchestrator:
     async def _carry_out(self, plan: ExecutionPlan, talk: Talk) -> None:
         """Runs a plan; says so if a person has to do something first."""
         if plan.guidance_message is not None:
-            talk.send("plan_failed", content=plan.guidance_message)
+            answered = await self._conversations.is_answered(plan.plan_id)
+            talk.send("message" if answered else "plan_failed", content=plan.guidance_message)
         elif any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
             made = (await self._smith.get(plan.plan_id)).plan
             assert made is not None  # noqa: S101 - it has tasks

@@ -40,6 +40,7 @@ from plansmith.compat.valuecell.planning_agent import (
 from plansmith.compat.valuecell.user_input import UserInputRequest
 from plansmith.dialects.valuecell import STATUSES
 from plansmith.errors import PlansmithError, Refused
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
@@ -124,7 +125,9 @@ class ExecutionPlanner:
         """Creates a run for the request; without a model if it names an agent."""
         target = user_input.target_agent_name
         if target:
-            plan = agent_plan(target, user_input.query, locale_of(user_input.query))
+            card = self.agent_connections.get_agent_card(target)
+            name = card.name if isinstance(card, AgentSpec) else target
+            plan = agent_plan(name, user_input.query, locale_of(user_input.query))
             # Not checked: the named agent may be one that planners must not choose.
             return await self.conversations.keep(plan, user_input, thread_id, checked=False)
         self.conversations.smith.runs.planner.need_model()
