@@ -75,7 +75,8 @@ def test_the_curl_commands_of_a_page_for_another_language_run(page: str, tmp_pat
     assert shown["lost"] == []
     assert shown["plan"]["steps"][0]["step_type"] == "research"
     results = json.loads((tmp_path / "results.json").read_text())
-    assert results["plan"]["steps"][0]["execution_res"] == "In 1932."
+    name = "executionRes" if page == "from-java.md" else "execution_res"  # as their classes have it
+    assert results["plan"]["steps"][0][name] == "In 1932."
 
 
 @pytest.mark.parametrize("page", PAGES)
