@@ -728,7 +728,7 @@ async def test_research_is_drafted_in_its_own_shape_and_runs_side_by_side(script
     assert workers[0].most == 2
     assert run.plan is not None
     value: Any = dialect("deepresearch").write(run.plan, run).value
-    assert [each["execution_status"] for each in value["steps"]] == ["completed"] * 2
+    assert [each["executionStatus"] for each in value["steps"]] == ["completed"] * 2
 
 
 async def test_one_reflection_on_the_quality_of_a_step(scripted: Script) -> None:
@@ -825,10 +825,10 @@ async def test_a_research_run_is_written_with_statuses_and_results() -> None:
     smith = Plansmith(agents=workers)
     run = await smith.run((await smith.submit(plan)).id)
     value: Any = dialect("spring").write(plan, run).value
-    assert [each["execution_status"] for each in value["steps"]] == [
+    assert [each["executionStatus"] for each in value["steps"]] == [
         *("completed", "error", "skipped")
     ]
-    assert [each["execution_res"] for each in value["steps"]] == ["found", None, None]
+    assert [each["executionRes"] for each in value["steps"]] == ["found", None, None]
 
 
 @pytest.mark.parametrize("value", ["text", {}, [], {"execution_plan": "text"}, {"planType": "x"}])

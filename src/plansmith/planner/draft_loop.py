@@ -290,17 +290,26 @@ class DraftLoop:
         )
 
     def _substitute(self) -> Plan | None:
-        worst = sorted(self.problems, key=lambda each: each.severity is not Severity.ERROR)
         return fallback(
             self.deps.settings.fallback,
             request=self.query,
             text=self.text,
-            reason=in_language(worst[0].message if worst else Sentence("ps.no_plan"), self.locale),
+            reason=self._why_no_plan(),
             locale=self.locale,
             agent=self.offer.agents[0].name if self.offer.agents else None,
             # Programs of OpenManus know these steps by their English texts.
             language="en" if self.request.dialect == "openmanus" else "",
         )
+
+    def _why_no_plan(self) -> str:
+        """Returns the worst problem; when the model failed, also what a person can do about it."""
+        if not self.problems:
+            return in_language(Sentence("ps.no_plan"), self.locale)
+        worst = min(self.problems, key=lambda each: each.severity is not Severity.ERROR)
+        why = in_language(worst.message, self.locale)
+        if worst.code != "PS015" or not worst.hint:
+            return why
+        return f"{why} ({in_language(worst.hint, self.locale)})"
 
 
 def check(

@@ -43,6 +43,7 @@ from plansmith.compat.deerflow.plan_fixes import (
     validate_and_fix_plan,
 )
 from plansmith.compat.deerflow.quality import Quality, quality
+from plansmith.compat.deerflow.workflow import run_agent_workflow_async
 
 __all__ = [
     "TARGETS",
@@ -84,6 +85,7 @@ __all__ = [
     "route_feedback",
     "route_plan",
     "route_team",
+    "run_agent_workflow_async",
     "sanitize_args",
     "sanitize_tool_response",
     "validate_and_fix_plan",

@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
+
+from pydantic import BaseModel
 
 from plansmith.compat.deerflow.configuration import Configuration
-from plansmith.compat.deerflow.messages import AIMessage, spoken
+from plansmith.compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
 from plansmith.errors import UnreadableText
 from plansmith.models import model_of
 from plansmith.plan.capability import ToolSpec
@@ -22,6 +24,7 @@ from plansmith.planner.parse.read import read_json
 from plansmith.ports import ArgumentsDelta, ChatModel, Message, Prompt, TextDelta
 
 _T = TypeVar("_T")
+_M = TypeVar("_M", bound=BaseModel)
 _NODES: Final = ("coordinator", "planner", "researcher", "coder", "analyst", "reporter")
 AGENT_LLM_MAP: Final[dict[str, str]] = dict.fromkeys(_NODES, "basic")
 _ROLES: Final[Mapping[str, Literal["system", "user", "assistant"]]] = {
@@ -55,23 +58,29 @@ class Llm:
 
     model: ChatModel
     tools: tuple[Handoff, ...] = ()
+    schema: Mapping[str, Json] | None = None
+
+    def with_structured_output(self, kind: type[_M], method: str = "") -> Structured[_M]:
+        """Returns the model as one that answers with such an object, whatever the method."""
+        del method
+        return Structured(replace(self, schema=kind.model_json_schema()), kind)
 
     def bind_tools(self, tools: Sequence[Handoff]) -> Llm:
         """Returns the model with tools that it may call."""
         return replace(self, tools=tuple(tools))
 
-    def invoke(self, messages: Sequence[Any]) -> AIMessage:
+    def invoke(self, messages: str | Sequence[Any]) -> AIMessage:
         """Returns the model's whole answer; works with and without a running event loop."""
         return in_thread(self.ainvoke(messages))
 
-    def stream(self, messages: Sequence[Any]) -> Iterator[AIMessage]:
+    def stream(self, messages: str | Sequence[Any]) -> Iterator[AIMessage]:
         """Yields the answer in one piece."""
         yield self.invoke(messages)
 
-    async def ainvoke(self, messages: Sequence[Any]) -> AIMessage:
+    async def ainvoke(self, messages: str | Sequence[Any]) -> AIMessage:
         """Returns the model's whole answer, with the tools that it calls."""
-        given = [Message(_ROLES.get(each["role"], "user"), each["content"]) for each in messages]
-        prompt = Prompt(given, tools=[tool.spec() for tool in self.tools])
+        tools = [tool.spec() for tool in self.tools]
+        prompt = Prompt(_messages(messages), schema=self.schema, tools=tools)
         said: list[str] = []
         calls: dict[str, str] = {}
         async with aclosing(cast("Any", self.model.stream(prompt))) as deltas:
@@ -82,6 +91,37 @@ class Llm:
                     calls[delta.tool] = calls.get(delta.tool, "") + delta.text
         made = [{"name": name, "args": _arguments(text)} for name, text in calls.items()]
         return AIMessage("".join(said), tool_calls=made)
+
+
+@dataclass(frozen=True, slots=True)
+class Structured(Generic[_M]):
+    """A model that answers with an object of one class."""
+
+    llm: Llm
+    kind: type[_M]
+
+    def invoke(self, messages: str | Sequence[Any]) -> _M:
+        """Returns the answer as an object, or raises if it is none."""
+        return in_thread(self.ainvoke(messages))
+
+    async def ainvoke(self, messages: str | Sequence[Any]) -> _M:
+        """Returns the answer as an object, or raises if it is none."""
+        answer = await self.llm.ainvoke(messages)
+        return self.kind.model_validate(read_json(answer.content))
+
+
+def _messages(given: str | Sequence[Any]) -> list[Message]:
+    """Returns a text, or messages as dicts or objects, for a model."""
+    if isinstance(given, str):
+        return [Message("user", given)]
+    found: list[Message] = []
+    for each in given:
+        if role_of(each) == "system":
+            found.append(Message("system", get_message_content(each)))
+        else:
+            said = spoken([each])
+            found += [Message(_ROLES.get(one["role"], "user"), one["content"]) for one in said]
+    return found
 
 
 def _arguments(text: str) -> dict[str, Json]:

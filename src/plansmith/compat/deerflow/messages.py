@@ -93,13 +93,17 @@ def get_message_content(message: object) -> str:
     return str(getattr(message, "content", "") or "")
 
 
+def role_of(message: object) -> str:
+    """Returns the role of a message: `user`, `system`, …, or langchain's `human`, `ai`, `tool`."""
+    return (_field(message, "role") or _field(message, "type")).lower()
+
+
 def is_user_message(message: object) -> bool:
     """Whether a person wrote a message; what a node says in a person's role is not theirs."""
     named = _field(message, "name").lower()
     if named in _SPEAKERS | _MEMBERS:
         return False
-    role = _field(message, "role") or _field(message, "type")
-    return role.lower() in ("user", "human")
+    return role_of(message) in ("user", "human")
 
 
 def spoken(messages: Sequence[object]) -> list[dict[str, str]]:
@@ -111,7 +115,7 @@ def spoken(messages: Sequence[object]) -> list[dict[str, str]]:
             continue
         if is_user_message(message):
             found.append({"role": "user", "content": text})
-        elif named in _MEMBERS or _field(message, "type") == "tool":
+        elif named in _MEMBERS or role_of(message) == "tool":
             found.append({"role": "user", "content": fence(named or "tool", text)})
         else:
             found.append({"role": "assistant", "content": text})

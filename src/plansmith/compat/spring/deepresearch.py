@@ -110,7 +110,7 @@ def _written(plan: Plan) -> dict[str, Json]:
     value = cast("dict[str, Json]", write_as("deepresearch", plan).value)
     steps = cast("list[dict[str, Json]]", value["steps"])
     # A step of a plan that has not begun has no status: the nodes of the team set it.
-    bare = [{**each, "execution_status": None} for each in steps]
+    bare = [{**each, "executionStatus": None} for each in steps]
     return {**value, "steps": cast("Json", bare)}
 
 

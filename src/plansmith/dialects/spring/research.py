@@ -50,7 +50,9 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     held = [step for step in in_order(plan) if is_work(step)]
     for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
         state = run.steps.get(step.id, StepState()) if run else StepState()
-        written["execution_status"] = _STATUSES[state.status]
+        # Its Java class has these two fields in camel case, unlike the others.
+        written["executionRes"] = written.pop("execution_res")
+        written["executionStatus"] = _STATUSES[state.status]
     return value
 
 
