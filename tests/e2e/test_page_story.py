@@ -102,6 +102,8 @@ def run_with_a_question_and_a_failure(page: Page, stage: Stage) -> None:
     expect(change.locator(".removed")).to_contain_text("Find a hotel")
     page.reload()
     expect(change).to_contain_text("failed: hotel")
+    # The model has read the error of a tool, so a person sees what it planned then.
+    approve(page)
     stage.release("notes.write")
 
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
@@ -92,16 +93,24 @@ class MemoryStore:
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Returns the events of all runs after a position, in the order of their appending."""
         start = max(after, 0)
-        some = enumerate(self._news[start : start + limit], start=start + 1)
-        return [News(at, each.run, each.number) for at, each in some if each is not None]
+        some = enumerate(islice(self._news, start, None), start=start + 1)
+        kept = (News(at, each.run, each.number) for at, each in some if each is not None)
+        return list(islice(kept, limit))
 
     async def wait_news(self, after: int) -> int:
         """Returns the newest position once it is after the given one."""
-        while len(self._news) <= after:
+        while self._newest() <= after:
             news = asyncio.Event()
             self._waiting.setdefault(_ANY_RUN, []).append(news)
             await news.wait()
-        return len(self._news)
+        return self._newest()
+
+    def _newest(self) -> int:
+        """Returns the position of the newest event whose run was not deleted."""
+        last = len(self._news)
+        while last and self._news[last - 1] is None:
+            last -= 1
+        return last
 
     async def runs(self) -> Sequence[str]:
         """Returns the ids of all runs, oldest first."""
