@@ -20,18 +20,20 @@ from plansmith.compat.sage.registry import RegistryTools, ToolRegistry
 from plansmith.compat.sage.runnable import Runnable, runnable
 from plansmith.compat.sage.step_result import StepResult, result_of
 from plansmith.compat.sage.step_stream import failed_before, tell_steps
+from plansmith.compat.verdict import verdict_of
 from plansmith.dialects.sage import write
 from plansmith.errors import Refused
 from plansmith.models import model_of
-from plansmith.plan.capability import Effect, tool_specs
+from plansmith.plan.capability import tool_specs
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import ToolStep
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import ChatModel, PlanStore
+from plansmith.review.policy import acting_steps
 
-Review = Callable[[Run], bool]
+Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2
 _CALLER: Final = "who called the runtime"
 
@@ -256,7 +258,8 @@ class AgentRuntime(MapFunction):
         """Runs on until the run is over or asks; every plan is decided on before it runs."""
         while True:
             if isinstance(next_move(run), AwaitReview):
-                approved = self._review(run) if self._review else self._is_covered(run)
+                said = self._review(run) if self._review else self._is_covered(run)
+                approved = await verdict_of(said)
                 if approved is None:
                     return await smith.get(run.id)
                 run = await _decided(smith, run, approve=approved, by=_CALLER)
@@ -271,11 +274,11 @@ class AgentRuntime(MapFunction):
         """
         if not run.replans:
             return True
-        known = tool_specs(self.tools.describe())
-        reads = {each.name for each in known if each.effect is Effect.READ}
+        known = {each.name: each for each in tool_specs(self.tools.describe())}
         done = {name for name, each in run.steps.items() if each.status is StepStatus.DONE}
-        calls = [step for step in run.plan.steps if step.id not in done] if run.plan else []
-        return all(not isinstance(s, ToolStep) or s.tool in reads for s in calls) or None
+        left = [step for step in run.plan.steps if step.id not in done] if run.plan else []
+        acts = acting_steps(Plan(steps=tuple(left)), tools=known, agents={}, templates={})
+        return None if acts else True
 
     def _plan_steps(
         self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None

@@ -201,7 +201,8 @@ def _again(state: State, data: Mapping[str, Any]) -> Updates:
 
 def _to(node: str, more: Updates) -> Updates:
     # The decision is used up: the next plan needs its own.
-    used: Updates = {keys.FEEDBACK: None, keys.HUMAN_FEEDBACK: None, "decision": None}
+    names = (keys.FEEDBACK, "feed_back", keys.HUMAN_FEEDBACK, "decision")
+    used: Updates = dict.fromkeys(names)
     return {keys.HUMAN_NEXT_NODE: node, **used, **more}
 
 

@@ -183,7 +183,8 @@ class HumanFeedbackNode:
 def feedback_data(given: object) -> dict[str, Any]:
     """Returns a person's feedback under its present names; `feed_back…` are the earlier ones."""
     data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    return {name.replace("feed_back", "feedback"): each for name, each in data.items()}
+    said = {name: each for name, each in data.items() if each is not None}
+    return {name.replace("feed_back", "feedback"): each for name, each in said.items()} | said
 
 
 def _rejections(state: State) -> int:

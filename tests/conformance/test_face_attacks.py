@@ -1,0 +1,206 @@
+"""Attacks on the faces of the five systems: what no program, model or agent may get past."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from plansmith.compat.deerflow import (
+    coordinator_node,
+    human_feedback_node,
+    nodes,
+    planner_node,
+    sanitize_tool_response,
+)
+from plansmith.compat.openmanus import PlanningFlow
+from plansmith.compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
+from plansmith.compat.spring import deepresearch
+from plansmith.compat.valuecell.conversations import is_confirmed
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.plan.run import Run
+from plansmith.testing import Answer, ScriptedModel
+
+CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
+REPLY = {"type": "reply", "text": "done"}
+WIPE = {"id": "e", "kind": "tool", "tool": "wipe", "inputs": {"at": "x"}}
+
+
+class Worker:
+    """An agent of OpenManus that counts what it was asked to do."""
+
+    name = "manus"
+    description = "does anything"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def run(self, request: str) -> str:
+        self.asked.append(request)
+        return "done"
+
+
+class Tool:
+    """A tool of SAGE that notes its calls; fails as long as it is told to."""
+
+    description = "does something at a place"
+    input_schema: Any = {"type": "object", "properties": {"at": {"type": "string"}}}
+
+    def __init__(self, name: str, effect: str, *raises: Exception) -> None:
+        self.name, self.effect, self.raises = name, effect, [*raises]
+        self.calls: list[Any] = []
+
+    def call(self, arguments: Any) -> str:
+        self.calls.append(arguments)
+        if self.raises:
+            raise self.raises.pop(0)
+        return "seen"
+
+
+def planned(*steps: str) -> Answer:
+    return Answer({"command": "create", "title": "T", "steps": [*steps]}, tool="planning")
+
+
+def runtime(*answers: Any, tools: Any, **options: Any) -> AgentRuntime:
+    left = [each if isinstance(each, str) else json.dumps(each) for each in answers]
+
+    def generate(data: Any) -> tuple[Any, str]:
+        return data[0], left.pop(0)
+
+    registry = MCPRegistry()
+    for each in tools:
+        registry.register(each)
+    return AgentRuntime(BaseProfile(language="en"), LLMPlanner(generate), registry, **options)
+
+
+# Review functions that do not say True, and new plans
+
+
+async def _no(run: Run) -> bool:
+    del run
+    await asyncio.sleep(0)
+    return False
+
+
+async def test_an_async_review_of_an_openmanus_flow_is_awaited_before_anything_runs() -> None:
+    worker = Worker()
+    flow = PlanningFlow(worker, model=ScriptedModel(planned("look", "book")), review=_no)
+    assert await flow.execute("book a train") == "Plan not approved: nothing was run."
+    assert worker.asked == []
+
+
+async def test_a_review_of_an_openmanus_flow_that_answers_with_a_text_approves_nothing() -> None:
+    worker = Worker()
+    flow = PlanningFlow(worker, model=ScriptedModel(planned("look")), review=lambda _: "no")
+    assert "the review function returned str" in await flow.execute("book a train")
+    assert worker.asked == []
+
+
+def test_an_async_review_of_a_sage_runtime_is_awaited_before_anything_runs() -> None:
+    wipe = Tool("wipe", "write")
+    step = {**CALL, "name": "wipe"}
+    result = runtime([step, REPLY], tools=[wipe], review=_no).step("wipe x")
+    assert (wipe.calls, result.status) == ([], "cancelled")
+
+
+def test_a_review_of_a_sage_runtime_that_answers_with_a_text_approves_nothing() -> None:
+    wipe = Tool("wipe", "write")
+    step = {**CALL, "name": "wipe"}
+    with pytest.raises(Misconfigured, match="returned str"):
+        runtime([step, REPLY], tools=[wipe], review=lambda _: "no").step("wipe x")
+    assert wipe.calls == []
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"id": "m", "kind": "map", "over": ["a", "b"], "each": WIPE}],
+        [{**CALL, "name": "wipe"}, REPLY],
+    ],
+    ids=["inside a map", "as a step"],
+)
+def test_a_new_plan_of_a_sage_runtime_that_writes_waits_for_a_decision(steps: Any) -> None:
+    look, wipe = Tool("look", "read", *[ToolFailed("gone")] * 4), Tool("wipe", "write")
+    new = {"goal": "g", "steps": steps} if "kind" in steps[0] else steps
+    asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1)
+    result = asks.step("look at x")
+    assert (result.status, wipe.calls) == ("reviewing", [])
+
+
+# Words that confirm, and decisions in a state
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Please don’t set it up",
+        "I can't confirm",
+        "I cannot confirm that",
+        "it isn’t confirmed",
+        "不是的",
+        "还没确认",
+        "未经同意",
+        "不好的",
+    ],
+)
+def test_a_denial_confirms_no_schedule_of_valuecell(words: str) -> None:
+    assert not is_confirmed(words)
+
+
+@pytest.mark.parametrize("words", ["yes", "Confirmed.", "是的，没问题", "确认", "go ahead"])
+def test_a_plain_yes_confirms_a_schedule_of_valuecell(words: str) -> None:
+    assert is_confirmed(words)
+
+
+@pytest.mark.parametrize("name", ["feedback", "feed_back"])
+async def test_a_decision_in_the_state_of_deepresearch_covers_one_plan_only(name: str) -> None:
+    node = deepresearch.HumanFeedbackNode()
+    state: dict[str, Any] = {"feedback": None, "query": "q", name: True}
+    state |= await node.apply(state)
+    assert state["human_next_node"] == "research_team"
+    state |= await node.apply(state)
+    assert state["human_next_node"] == "WAIT_FOR_FEEDBACK"
+    state["feedback"] = True
+    assert (await node.apply(state))["human_next_node"] == "research_team"
+
+
+# Models that write nonsense
+
+
+BROKEN = [
+    '{"has_enough_context": true, "steps": [{"title": 5}]}',
+    '{"has_enough_context": true, "thought": null, "steps": [{"title": "a", "step_type": "x"}]}',
+    '{"has_enough_context": false, "locale": 5, "steps": [{"title": "a"}]}',
+    '{"has_enough_context": true, "title": ["x"], "steps": ["a", 5, null]}',
+]
+
+
+@pytest.mark.parametrize("text", [*BROKEN, "[" * 5000, '{"a":' * 3000])
+def test_the_nodes_of_deerflow_survive_a_plan_of_wrong_types(text: str) -> None:
+    config = {"configurable": {"model": ScriptedModel(text)}}
+    found = planner_node({"messages": [], "locale": "en-US"}, config)
+    state = {**found.update, "interrupt_feedback": "[ACCEPTED]"}
+    if found.goto == "human_feedback":
+        found = human_feedback_node(state, {})
+    plan = found.update.get("current_plan")
+    assert (found.goto, plan) == ("__end__", None) or plan.steps
+
+
+@pytest.mark.parametrize("args", [None, "junk", 5])
+@pytest.mark.parametrize("clarifies", [False, True])
+def test_the_coordinator_of_deerflow_hands_over_a_call_with_unreadable_arguments(
+    monkeypatch: pytest.MonkeyPatch, args: Any, clarifies: bool
+) -> None:
+    answer = SimpleNamespace(content="", tool_calls=[{"name": "handoff_to_planner", "args": args}])
+    asked = SimpleNamespace(invoke=lambda _: answer)
+    llm = SimpleNamespace(bind_tools=lambda _: asked)
+    monkeypatch.setattr(nodes, "get_llm_by_type", lambda *_: llm)
+    state = {"messages": [], "enable_clarification": clarifies, "max_clarification_rounds": None}
+    assert coordinator_node(state).goto == "planner"
+
+
+def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
+    assert sanitize_tool_response("[" * 100_000).startswith("[[[")
