@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plansmith import Plansmith
 from plansmith.compat.deerflow import (
     coordinator_node,
     human_feedback_node,
@@ -16,9 +17,17 @@ from plansmith.compat.deerflow import (
     planner_node,
     sanitize_tool_response,
 )
-from plansmith.compat.openmanus import PlanningFlow
+from plansmith.compat.openmanus import AgentState, PlanningFlow
 from plansmith.compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 from plansmith.compat.spring import deepresearch
+from plansmith.compat.valuecell import (
+    ExecutionPlan,
+    ExecutionPlanner,
+    PlannerResponse,
+    RemoteConnections,
+    UserInput,
+    UserInputRequest,
+)
 from plansmith.compat.valuecell.conversations import is_confirmed
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.run import Run
@@ -204,3 +213,111 @@ def test_the_coordinator_of_deerflow_hands_over_a_call_with_unreadable_arguments
 
 def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
     assert sanitize_tool_response("[" * 100_000).startswith("[[[")
+
+
+# Plans that are changed behind an approval
+
+
+class Finisher(Worker):
+    """An agent that ends the flow after its first step, as OpenManus' Terminate does."""
+
+    state = AgentState.IDLE
+
+    async def run(self, request: str) -> str:
+        self.state = AgentState.FINISHED if not self.asked else AgentState.IDLE
+        return await super().run(request)
+
+
+def flow_that_ends(worker: Worker, *verdicts: bool, **options: Any) -> PlanningFlow:
+    votes = [*verdicts]
+    model = ScriptedModel(planned("look", "book"), "in short")
+    return PlanningFlow(worker, model=model, plan_id="p", review=lambda _: votes.pop(0), **options)
+
+
+@pytest.mark.parametrize("by_command", [True, False], ids=["by command", "in plans"])
+async def test_a_plan_of_openmanus_that_was_changed_after_its_approval_is_reviewed_again(
+    by_command: bool,
+) -> None:
+    worker = Finisher()
+    flow = flow_that_ends(worker, True, False)
+    await flow.execute("book a train")
+    if by_command:
+        await flow.planning_tool.execute(
+            command="update", plan_id="p", steps=["look", "wipe the disk"]
+        )
+    else:
+        flow.planning_tool.plans["p"]["steps"][1] = "wipe the disk"
+    assert "not approved" in await flow.execute("")
+    assert len(worker.asked) == 1
+
+
+async def test_a_step_of_openmanus_that_is_done_is_not_done_again_after_an_update() -> None:
+    worker = Finisher()
+    flow = flow_that_ends(worker, True, True)
+    await flow.execute("book a train")
+    await flow.planning_tool.execute(command="update", plan_id="p", steps=["look", "pay", "book"])
+    assert "Plan completed" in await flow.execute("")
+    assert [each.count("step 0,") for each in worker.asked] == [1, 0, 0]
+
+
+# Texts that look like references
+
+
+TEXTS = ['say {{"hi"}}', '{{""}}', "{{s1}} $from s1", '{"$from": "s1"}', "{{ nothing }}"]
+
+
+async def test_braces_in_a_step_of_openmanus_reach_the_agent_as_written() -> None:
+    worker = Worker()
+    flow = PlanningFlow(worker, model=ScriptedModel("in short"), plan_id="p")
+    await flow.planning_tool.execute(command="create", plan_id="p", title="T", steps=TEXTS)
+    assert "Plan completed" in await flow.execute("")
+    for place, text in enumerate(TEXTS):
+        assert f"marked [→] above: {text}\n" in worker.asked[place]
+
+
+@pytest.mark.parametrize("value", [*TEXTS[:2], TEXTS[4], {"$literal": 5}, {"$from": "no"}])
+def test_braces_in_an_argument_of_sage_reach_the_tool_as_written(value: Any) -> None:
+    look = Tool("look", "read")
+    look.input_schema = {"type": "object"}
+    step = {**CALL, "arguments": {"at": value}}
+    runtime([step, REPLY], "done", tools=[look]).step("look")
+    assert look.calls == [{"at": value}]
+
+
+# Planning agents of a program
+
+
+class PlanningStub:
+    """A planning agent that answers the same each time."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.calls = answer, 0
+
+    def run(self, *_: Any, **__: Any) -> Any:
+        self.calls += 1
+        return self.answer
+
+    continue_run = run
+
+
+async def valuecell_plan(agent: Any) -> ExecutionPlan:
+    async def nobody(_: UserInputRequest) -> None:
+        raise AssertionError("nothing was to be asked")
+
+    connections = RemoteConnections(Plansmith(agents=[]))
+    planner = ExecutionPlanner(connections, agent=agent)
+    return await planner.create_plan(UserInput(query="look"), nobody, "t1")
+
+
+async def test_a_planning_agent_of_valuecell_that_pauses_for_ever_is_given_up() -> None:
+    paused = SimpleNamespace(is_paused=True, tools=[], tools_requiring_user_input=[])
+    agent = PlanningStub(paused)
+    plan = await asyncio.wait_for(valuecell_plan(agent), timeout=30)
+    assert "it paused more than" in (plan.guidance_message or "")
+    assert (plan.tasks, agent.calls) == ([], 13)
+
+
+async def test_a_planning_agent_of_valuecell_without_tasks_and_reason_gives_guidance() -> None:
+    empty = PlannerResponse(adequate=True, reason="")
+    plan = await valuecell_plan(PlanningStub(SimpleNamespace(is_paused=False, content=empty)))
+    assert (plan.tasks, plan.guidance_message) == ([], "Planner gave no tasks.")
