@@ -6,6 +6,7 @@ import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -58,7 +59,7 @@ class Tool:
     description = "does something at a place"
     input_schema: Any = {"type": "object", "properties": {"at": {"type": "string"}}}
 
-    def __init__(self, name: str, effect: str, *raises: Exception) -> None:
+    def __init__(self, name: str, effect: str, *raises: BaseException) -> None:
         self.name, self.effect, self.raises = name, effect, [*raises]
         self.calls: list[Any] = []
 
@@ -321,3 +322,39 @@ async def test_a_planning_agent_of_valuecell_without_tasks_and_reason_gives_guid
     empty = PlannerResponse(adequate=True, reason="")
     plan = await valuecell_plan(PlanningStub(SimpleNamespace(is_paused=False, content=empty)))
     assert (plan.tasks, plan.guidance_message) == ([], "Planner gave no tasks.")
+
+
+# What programs raise and return in SAGE
+
+
+@pytest.mark.parametrize("error", [StopIteration(), GeneratorExit(), KeyboardInterrupt()])
+def test_a_tool_of_sage_whose_error_no_coroutine_can_carry_fails_its_step(error: Any) -> None:
+    result = runtime([CALL, REPLY], tools=[Tool("look", "read", error)]).step("look")
+    assert result.status == "failed"
+    assert f"the function raised {error!r}" in result
+
+
+def test_a_generator_of_sage_that_has_no_more_answers_fails_the_planning() -> None:
+    planner = LLMPlanner(Mock(spec=["execute"], **{"execute.side_effect": []}))
+    result = AgentRuntime(BaseProfile(language="en"), planner, MCPRegistry()).step("look")
+    assert "StopIteration" in result.error
+
+
+def _circle() -> dict[str, Any]:
+    step: dict[str, Any] = {**CALL}
+    step["arguments"] = step
+    return step
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [_circle(), {"type": "reply", "text": "\ud800"}, {"type": "reply", "text": b"\xff"}],
+    ids=["circle", "surrogate", "bytes"],
+)
+def test_an_entry_of_a_planner_of_sage_that_is_no_data_drops_only_itself(entry: Any) -> None:
+    look = Tool("look", "read")
+    tools = MCPRegistry()
+    tools.register(look)
+    planner = SimpleNamespace(plan=lambda **_: [entry, CALL])
+    result = AgentRuntime(BaseProfile(language="en"), planner, tools).step("look")
+    assert (result.status, look.calls) == ("done", [{"at": "x"}])

@@ -96,7 +96,7 @@ class RunExecution:
         return future
 
     async def _asks_again(self, journal: Journal) -> bool:
-        """Asks for a review if nobody approved the plan, or a tool or agent of it has changed since.
+        """Asks for a review if nobody approved the plan, or if a tool or agent has changed since.
 
         A revision of a plan under way was compared with what is approved when it was written.
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from plansmith.app import Plansmith
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.compat.sage.model import GeneratorLike, need_generator, wording_model
 from plansmith.compat.sage.operator import MapFunction, Scoped
-from plansmith.compat.sage.own_loop import Tell, in_own_loop, told_by
+from plansmith.compat.sage.own_loop import Tell, in_own_loop, in_thread, told_by
 from plansmith.compat.sage.planner import LLMPlanner
 from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.compat.sage.registry import RegistryTools, ToolRegistry
@@ -196,7 +195,7 @@ class AgentRuntime(MapFunction):
         who = profile or self.profile
         try:
             manifest = self.tools.describe()
-            steps = await asyncio.to_thread(self._plan_steps, who, query, manifest, tell)
+            steps = await in_thread(self._plan_steps, who, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own_planner()
