@@ -21,7 +21,7 @@ from plansmith.compat.sage.step_result import StepResult, result_of
 from plansmith.compat.sage.step_stream import failed_before, tell_steps
 from plansmith.compat.verdict import verdict_of
 from plansmith.dialects.sage import write
-from plansmith.errors import Refused
+from plansmith.errors import Refused, StaleDecision
 from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.limits import Limits
@@ -168,6 +168,11 @@ class AgentRuntime(MapFunction):
         """Does the same as `decide`, for async programs."""
 
         async def decided(smith: Plansmith, run: Run) -> Run:
+            shown = self.run if self.run is not None and self.run.id == run.id else run
+            if shown.plan != run.plan:
+                self.run = run
+                hint = "look at runtime.run.plan, and decide again"
+                raise StaleDecision(f"run {run.id} has another plan by now", hint=hint)
             return await _decided(smith, run, approve=approve, by=by)
 
         return await self._resumed(run_id, decided)
