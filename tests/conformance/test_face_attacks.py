@@ -20,7 +20,7 @@ from plansmith.compat.deerflow import (
 )
 from plansmith.compat.openmanus import AgentState, PlanningFlow
 from plansmith.compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
-from plansmith.compat.spring import deepresearch
+from plansmith.compat.spring import PlanExecutorNode, PlanningTool, deepresearch
 from plansmith.compat.valuecell import (
     ExecutionPlan,
     ExecutionPlanner,
@@ -30,7 +30,8 @@ from plansmith.compat.valuecell import (
     UserInputRequest,
 )
 from plansmith.compat.valuecell.conversations import is_confirmed
-from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.dialects.dialect import DIALECTS
+from plansmith.errors import Misconfigured, Refused, ToolFailed
 from plansmith.plan.run import Run
 from plansmith.testing import Answer, ScriptedModel
 
@@ -214,6 +215,33 @@ def test_the_coordinator_of_deerflow_hands_over_a_call_with_unreadable_arguments
 
 def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
     assert sanitize_tool_response("[" * 100_000).startswith("[[[")
+
+
+@pytest.mark.parametrize("shape", ["", *DIALECTS])
+@pytest.mark.parametrize("text", ["[" * 4000, '{"steps":[' * 900 + "1" + "]}" * 900])
+async def test_a_plan_nested_too_deep_is_a_failed_plan_in_every_dialect(
+    shape: str, text: str
+) -> None:
+    smith = Plansmith(model=ScriptedModel(*[text] * 8))
+    run = await smith.plan("look", dialect=shape)
+    assert (run.status, run.plan) == ("failed", None)
+    assert "nested too deeply" in run.reason
+
+
+async def test_a_plan_nested_too_deep_is_an_invalid_plan_for_the_nodes_of_spring() -> None:
+    state = {"PLANNER_NODE_OUTPUT": "[" * 4000, "planner_content": "[" * 4000}
+    assert (await PlanExecutorNode().apply(state))["PLAN_VALIDATION_STATUS"] is False
+    informed = await deepresearch.InformationNode().apply(state)
+    assert "nested too deeply" in informed["planner_error"]
+
+
+def test_the_planning_tool_of_jmanus_keeps_no_plan_of_wrong_types() -> None:
+    tool = PlanningTool()
+    made = tool.apply({"command": "create", "title": ["t"], "steps": [["a"]]})
+    assert made.output == "Required parameters missing"
+    with pytest.raises(Refused, match="not JSON"):
+        tool.apply("[" * 100_000)
+    assert tool.get_current_plan() is None
 
 
 # Plans that are changed behind an approval

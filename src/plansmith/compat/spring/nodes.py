@@ -34,7 +34,7 @@ from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.reply import read_plan_value
 
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3
@@ -87,7 +87,7 @@ def _value(output: object) -> Json:
     """Returns the planner's output as JSON: text, or a plan as an object."""
     if isinstance(output, Bean):
         return output.to_json()
-    return read_json(output) if isinstance(output, str) else cast("Json", output)
+    return read_plan_value(output) if isinstance(output, str) else cast("Json", output)
 
 
 def _unsupported(step: ToolStep) -> Problem:
