@@ -383,6 +383,6 @@ def test_an_entry_of_a_planner_of_sage_that_is_no_data_drops_only_itself(entry: 
     look = Tool("look", "read")
     tools = MCPRegistry()
     tools.register(look)
-    planner = SimpleNamespace(plan=lambda **_: [entry, CALL])
+    planner: Any = SimpleNamespace(plan=lambda **_: [entry, CALL])
     result = AgentRuntime(BaseProfile(language="en"), planner, tools).step("look")
     assert (result.status, look.calls) == ("done", [{"at": "x"}])
