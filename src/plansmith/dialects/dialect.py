@@ -14,7 +14,7 @@ from plansmith.plan.data import Json, Path
 from plansmith.plan.graph import needs, order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import escape_text, find, literal, pieces
+from plansmith.plan.refs import escape_text, fill, find, literal, pieces
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -86,8 +86,10 @@ def place_id(place: int) -> str:
 
 def data_of(template: Json, ids: Collection[str]) -> Json:
     """Returns foreign data as a template: only references to these steps count as references."""
-    known = all(found.ref is not None and found.ref.step in ids for found in find(template))
-    if known:
+    refs = [found.ref for found in find(template)]
+    if refs and all(ref is not None and ref.step in ids for ref in refs):
+        return template
+    if not refs and fill(template, {}) == template:  # nor would an escape in it be taken out
         return template
     return escape_text(template) if isinstance(template, str) else literal(template)
 

@@ -96,11 +96,15 @@ class RunExecution:
         return future
 
     async def _asks_again(self, journal: Journal) -> bool:
-        """Asks for a new review if a tool or agent of the plan has changed since the approval."""
+        """Asks for a review if nobody approved the plan, or if a tool or agent has changed since.
+
+        A revision of a plan under way was compared with what is approved when it was written.
+        """
         run = journal.run
         if run.plan is None:
             return False
-        if not run.approved and not run.approved_tools:  # it needed no approval when it started
+        revised = bool(run.approved_tools) and run.phase in UNDER_WAY
+        if not run.approved and not revised:
             asked = await self._intake.review(run.plan, run, templates=run.templates)
         else:
             now = await self._intake.definitions(run.plan, run.templates)

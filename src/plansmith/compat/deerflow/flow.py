@@ -178,6 +178,7 @@ class DeerFlow:
             given["ask_also"] = not_enough_context
         given["context"] = [*given.get("context", ()), ResearchRules(self.configuration)]
         self._found: list[str] = []
+        self._shown: dict[str, str] = {}  # the plan of each run that a state showed last
         self.smith = Plansmith(
             model=model_of(model, tell=self._found.append),
             agents=_team(agents),
@@ -204,12 +205,13 @@ class DeerFlow:
     async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> State:
         """Takes a person's decision on the plan; asks again if the words are no decision."""
         word = read_feedback(words) if isinstance(words, str) else words
-        seen = await self.smith.get(run_id)
-        run = await self._with_search(seen)
+        run = await self._with_search(seen := await self.smith.get(run_id))
         goto = route_feedback(word.feedback, word.text)
         move = next_move(run)
-        # Words on a plan that had to be changed were not about the plan that would run.
-        if run is not seen or not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
+        if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
+            return self.state(run)
+        # Words on a plan that was changed since, here or elsewhere, are not about this one.
+        if run is not seen or self._shown.get(run_id, move.hash) != move.hash:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
             return await self._execute(await self.smith.request_changes(run_id, word.text, by=by))
@@ -244,6 +246,7 @@ class DeerFlow:
 
     def state(self, run: Run) -> State:
         """Returns the state of a run as DeerFlow shows it."""
+        self._shown[run.id] = run.plan.hash if run.plan is not None else ""
         usable = run.plan if run.plan is not None and not run.plan.degraded else None
         texts = [
             result_text(run, step.id) for step in (usable.steps if usable else ()) if is_work(step)

@@ -15,7 +15,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
 from plansmith.planner.check.check_plan import Way, way_on
-from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.reply import read_plan_value
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WORD: Final = re.compile(
@@ -100,7 +100,7 @@ def parse_plan(answer: object) -> Plan | None:
     value = answer
     if isinstance(answer, str):
         try:
-            value = read_json(answer)
+            value = read_plan_value(answer)
         except UnreadableText:
             return None
     # A plan that has been run has results, which our plan language does not contain.

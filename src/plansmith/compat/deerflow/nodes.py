@@ -123,10 +123,10 @@ def planner_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
         return command("reporter" if made else END, kept)
     fields = validate_and_fix_plan(fields, configurable.enforces_search is True)
     said = {"messages": [AIMessage(content=text, name="planner")], **kept}
-    goto = route_plan(fields, 0, 1).goto
-    if goto == "human_feedback":
-        return command(goto, {**said, "current_plan": text})
-    return command(goto, {**said, "current_plan": Plan.model_validate(fields)})
+    route = route_plan(fields, 0, 1)
+    if route.goto == "human_feedback":
+        return command(route.goto, {**said, "current_plan": text})
+    return command(route.goto, {**said, "current_plan": route.plan})
 
 
 def _planner_answer(state: State, config: RunnableConfig, configurable: Configuration) -> str:
@@ -157,12 +157,19 @@ def _plan_fields(given: object) -> dict[str, Any]:
     """Returns the fields of a plan in a text, a message or an object, or raises ValueError."""
     if isinstance(given, Plan):
         return given.model_dump(mode="json")
-    value: Any = json.loads(repair_json_output(extract_plan_content(given)))
+    value = _json(given)
     if isinstance(value, dict) and "content" in value:  # a message that was written as JSON
-        value = json.loads(repair_json_output(extract_plan_content(cast("object", value))))
+        value = _json(cast("object", value))
     if parse_plan(cast("object", value)) is None:
         raise ValueError("no plan")
     return {"steps": value} if isinstance(value, list) else cast("dict[str, Any]", value)
+
+
+def _json(given: object) -> Any:
+    try:
+        return json.loads(repair_json_output(extract_plan_content(given)))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def human_feedback_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
@@ -184,8 +191,10 @@ def human_feedback_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any
         return command("reporter" if made else END, kept)
     configurable = Configuration.from_runnable_config(config)
     fields = validate_and_fix_plan(fields, configurable.enforces_search is True)
-    plan = {"current_plan": Plan.model_validate(fields), "plan_iterations": made + 1}
-    return command("research_team", {**kept, **plan, "locale": fields["locale"]})
+    plan = parse_plan(fields)
+    locale = plan.locale if plan is not None else fields["locale"]
+    update = {"current_plan": plan, "plan_iterations": made + 1, "locale": locale}
+    return command("research_team", {**kept, **update})
 
 
 class _Topic(NamedTuple):
@@ -242,7 +251,7 @@ def _topic(state: State) -> _Topic:
     history = reconstruct_clarification_history(state.get("messages") or (), kept, asked)
     clear, history = build_clarified_topic_from_history(history)
     rounds = int(state.get("clarification_rounds") or 0)
-    most = int(state.get("max_clarification_rounds", ROUNDS))
+    most = int(state.get("max_clarification_rounds") or ROUNDS)
     return _Topic(history[0] if history else asked, clear, history, rounds, most)
 
 
@@ -261,7 +270,7 @@ def _handed_over(response: Any) -> tuple[str, Mapping[str, Any]]:
         for call in response.tool_calls or ():
             name, given = call.get("name", ""), call.get("args", {})
             if name in _WAYS:
-                return _WAYS[name], given
+                return _WAYS[name], dict(given)
     except Exception as error:  # noqa: BLE001 - a call nobody can read is still a handover
         logger.warning("The coordinator's call cannot be read: %s", error)
         return "planner", {}

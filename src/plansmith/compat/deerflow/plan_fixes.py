@@ -101,7 +101,12 @@ def repair_json_output(content: str) -> str:
     except UnreadableText:
         return text
     # A few bare words can be read as a value too, but they are no JSON.
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else text
+    if not isinstance(value, (dict, list)):
+        return text
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # nested too deep to be a plan
+        return text
 
 
 def extract_plan_content(plan_data: object) -> str:
@@ -123,7 +128,7 @@ def _extract_json_from_content(content: str) -> str:
         return content
     try:
         _, end = json.JSONDecoder().raw_decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return content
     return text[:end]
 

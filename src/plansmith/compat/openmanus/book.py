@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import Any, Final, cast
 
-from plansmith.dialects.dialect import data_of
+from plansmith.dialects.dialect import data_of, in_order
 from plansmith.dialects.openmanus import NOT_STARTED, STATUSES, plan_steps, step_text, write
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.plan import events as e
@@ -132,7 +133,7 @@ class PlanBook:
         """Changes title or steps; a step whose text stays keeps its status and notes."""
         journal = await self._journal(plan_id)
         old = _plan_of(journal)
-        before = {step.id: step_text(step) for step in old.steps}
+        before = _shown_texts(journal)
         texts = before if steps is None else _matched(before, steps)
         why = {step.id: step.why for step in old.steps}
         plan = _plan(plan_id, title or old.goal, texts, why)
@@ -190,8 +191,9 @@ def _given_to(step: AnyStep, agents: Mapping[str, str], first: str) -> AnyStep:
     if not isinstance(step, AgentStep) or step.agent in agents.values():
         return step
     found = agents.get(step.agent.lower())
-    task = data_of(step_text(step, written=True), ())
-    return step.replace(agent=found or first, title=step_text(step, written=True), task=task)
+    text = step_text(step, written=True)
+    task = data_of(text, ()) or step.task
+    return step.replace(agent=found or first, title=text, task=task)
 
 
 def _made_active(journal: Journal) -> datetime | None:
@@ -214,6 +216,14 @@ def _plan(plan_id: str, title: str, texts: Mapping[str, str], why: Mapping[str, 
     return Plan.model_validate({"id": plan_id, "goal": title, "steps": steps})
 
 
+def _shown_texts(journal: Journal) -> dict[str, str]:
+    """Returns the texts of the steps by id, as the tool shows them."""
+    plan = _plan_of(journal)
+    names = [step.id for step in in_order(plan) if not step.disabled]
+    value = cast("Mapping[str, list[str]]", write(plan, journal.run).value)
+    return dict(zip(names, value["steps"], strict=True))
+
+
 def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
     """Assigns ids to new texts: a text that was there before keeps its id."""
     unused = list(before)
@@ -223,9 +233,5 @@ def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
         found.append(same)
         if same is not None:
             unused.remove(same)
-    last = max((int(name[1:]) for name in before), default=0)
-    made: dict[str, str] = {}
-    for name, text in zip(found, steps, strict=True):
-        last += name is None
-        made[name or f"s{last}"] = text
-    return made
+    fresh = (name for place in count(len(before) + 1) if (name := f"s{place}") not in before)
+    return {name or next(fresh): text for name, text in zip(found, steps, strict=True)}

@@ -32,6 +32,7 @@ from plansmith.compat.openmanus.steps import (
 from plansmith.compat.openmanus.tokens import TokenLimitExceeded
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.compat.openmanus.tools import ToolError
+from plansmith.compat.verdict import verdict_of
 from plansmith.config import Settings
 from plansmith.dialects.openmanus import NAME, split_tag
 from plansmith.errors import Misconfigured, Refused
@@ -344,7 +345,7 @@ class PlanningFlow(BaseFlow):
                 return run
 
     async def _approved(self, smith: Plansmith, run: Run) -> bool:
-        approved = self._options.review(run)
+        approved = await verdict_of(self._options.review(run)) is True
         decision = {"approve": run.plan.hash} if approved and run.plan else {}
         await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
         return approved

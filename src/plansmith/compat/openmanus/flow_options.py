@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -10,7 +10,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 
-Review = Callable[[Run], bool]
+Review = Callable[[Run], bool | Awaitable[bool]]
 
 
 class Ask(Protocol):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from plansmith.compat.sage.drafting import coerce_json_array
-from plansmith.compat.sage.own_loop import in_own_loop
+from plansmith.compat.sage.own_loop import in_own_loop, in_thread
 from plansmith.errors import ModelFailed, PlansmithError
 from plansmith.planner.model_calls import read_answer
 from plansmith.planner.old_models import takes_prompt
@@ -96,7 +95,7 @@ class AskingModel:
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in one piece."""
         try:
-            text = await asyncio.to_thread(self._ask, prompt)
+            text = await in_thread(self._ask, prompt)
         except PlansmithError:
             raise
         except Exception as error:  # noqa: BLE001 - a generator may raise anything

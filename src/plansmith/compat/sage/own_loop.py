@@ -31,6 +31,19 @@ def in_own_loop(work: Coroutine[Any, Any, _T]) -> _T:
     return outcome[0]
 
 
+async def in_thread(work: Callable[..., _T], *given: Any) -> _T:
+    """Calls a program's function in a thread; what no coroutine can carry fails as an error."""
+
+    def call() -> _T:
+        try:
+            return work(*given)
+        # A mock without a further answer raises the first; asyncio would wait for ever.
+        except (StopIteration, GeneratorExit, KeyboardInterrupt) as raised:
+            raise RuntimeError(f"the function raised {raised!r}") from raised
+
+    return await asyncio.to_thread(call)
+
+
 def told_by(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[str, Any]]:
     """Yields what a coroutine tells, as it tells it; raises what it raises."""
     events: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()

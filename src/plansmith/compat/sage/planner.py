@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
@@ -19,7 +18,7 @@ from plansmith.compat.sage.model import (
     need_generator,
 )
 from plansmith.compat.sage.operator import MapFunction, Scoped
-from plansmith.compat.sage.own_loop import Tell, told_by
+from plansmith.compat.sage.own_loop import Tell, in_thread, told_by
 from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.dialects.dialect import left_behind
 from plansmith.dialects.sage import write
@@ -151,7 +150,7 @@ class LLMPlanner(MapFunction):
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
         """Does the same as `plan`, for async programs."""
-        return await asyncio.to_thread(self.plan, profile_system_prompt, user_query, tools)
+        return await in_thread(self.plan, profile_system_prompt, user_query, tools)
 
     def execute(self, data: Any) -> list[PlanStep]:
         """Plans from a mapping or a triple; `topk` in a mapping applies to this call only."""
@@ -323,7 +322,7 @@ class MemorySource:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns what the memory tells, as data."""
         del query, token_limit
-        text = str(await asyncio.to_thread(self._memory.as_context) or "")
+        text = str(await in_thread(self._memory.as_context) or "")
         return [ContextBlock("memory", text)] if text.strip() else []
 
 

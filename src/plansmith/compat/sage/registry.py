@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -10,6 +9,7 @@ from typing import Any, Protocol, cast
 from pydantic_core import from_json, to_json
 
 from plansmith.compat.sage.operator import MapFunction
+from plansmith.compat.sage.own_loop import in_thread
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
@@ -91,7 +91,7 @@ class RegistryTools:
         del call
         if tool not in self._registry.describe():
             raise ToolFailed(f"Tool not found: {tool}")
-        made = await asyncio.to_thread(self._registry.call, tool, dict(arguments))
+        made = await in_thread(self._registry.call, tool, dict(arguments))
         result = await made if inspect.isawaitable(made) else made
         # SAGE's tools return any Python value; a journal holds plain data.
         return cast("Json", from_json(to_json(result, fallback=str, inf_nan_mode="strings")))

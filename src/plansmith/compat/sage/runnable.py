@@ -50,8 +50,7 @@ def runnable(
     written. With `sums` a list without a reply gets one that sums the results up.
     """
     # A planner of another make may put anything into its list; place by place, as data.
-    plain: list[Any] = from_json(to_json([*steps], fallback=str, inf_nan_mode="strings"))
-    listed = _cut([_step(each) for each in plain], most)
+    listed = _cut([_step(_plain(each)) for each in steps], most)
     whole = getattr(steps, "plan", None) if len(listed) == len(steps) else None
     if not isinstance(whole, Plan) or write(whole).value != list(steps):
         whole = read(cast("Json", listed)).plan
@@ -69,6 +68,13 @@ def runnable(
     if sums and not any(isinstance(step, ReplyStep) for step in said):
         said.append(_summary(said, locale))
     return Runnable(usable.replace(steps=tuple(said)), unusable)
+
+
+def _plain(entry: Any) -> Any:
+    try:
+        return from_json(to_json(entry, fallback=str, inf_nan_mode="strings"))
+    except ValueError:  # a circle, or no text: it cannot be kept, so it cannot be run
+        return None
 
 
 def _step(entry: Any) -> PlanStep:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -13,25 +12,27 @@ from plansmith.app import Plansmith
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.compat.sage.model import GeneratorLike, need_generator, wording_model
 from plansmith.compat.sage.operator import MapFunction, Scoped
-from plansmith.compat.sage.own_loop import Tell, in_own_loop, told_by
+from plansmith.compat.sage.own_loop import Tell, in_own_loop, in_thread, told_by
 from plansmith.compat.sage.planner import LLMPlanner
 from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.compat.sage.registry import RegistryTools, ToolRegistry
 from plansmith.compat.sage.runnable import Runnable, runnable
 from plansmith.compat.sage.step_result import StepResult, result_of
 from plansmith.compat.sage.step_stream import failed_before, tell_steps
+from plansmith.compat.verdict import verdict_of
 from plansmith.dialects.sage import write
-from plansmith.errors import Refused
+from plansmith.errors import Refused, StaleDecision
 from plansmith.models import model_of
-from plansmith.plan.capability import Effect, tool_specs
+from plansmith.plan.capability import tool_specs
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import ToolStep
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import ChatModel, PlanStore
+from plansmith.review.policy import acting_steps
 
-Review = Callable[[Run], bool]
+Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2
 _CALLER: Final = "who called the runtime"
 
@@ -167,6 +168,11 @@ class AgentRuntime(MapFunction):
         """Does the same as `decide`, for async programs."""
 
         async def decided(smith: Plansmith, run: Run) -> Run:
+            shown = self.run if self.run is not None and self.run.id == run.id else run
+            if shown.plan != run.plan:
+                self.run = run
+                hint = "look at runtime.run.plan, and decide again"
+                raise StaleDecision(f"run {run.id} has another plan by now", hint=hint)
             return await _decided(smith, run, approve=approve, by=by)
 
         return await self._resumed(run_id, decided)
@@ -194,7 +200,7 @@ class AgentRuntime(MapFunction):
         who = profile or self.profile
         try:
             manifest = self.tools.describe()
-            steps = await asyncio.to_thread(self._plan_steps, who, query, manifest, tell)
+            steps = await in_thread(self._plan_steps, who, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
         own = self._own_planner()
@@ -256,7 +262,8 @@ class AgentRuntime(MapFunction):
         """Runs on until the run is over or asks; every plan is decided on before it runs."""
         while True:
             if isinstance(next_move(run), AwaitReview):
-                approved = self._review(run) if self._review else self._is_covered(run)
+                said = self._review(run) if self._review else self._is_covered(run)
+                approved = await verdict_of(said)
                 if approved is None:
                     return await smith.get(run.id)
                 run = await _decided(smith, run, approve=approved, by=_CALLER)
@@ -271,11 +278,11 @@ class AgentRuntime(MapFunction):
         """
         if not run.replans:
             return True
-        known = tool_specs(self.tools.describe())
-        reads = {each.name for each in known if each.effect is Effect.READ}
+        known = {each.name: each for each in tool_specs(self.tools.describe())}
         done = {name for name, each in run.steps.items() if each.status is StepStatus.DONE}
-        calls = [step for step in run.plan.steps if step.id not in done] if run.plan else []
-        return all(not isinstance(s, ToolStep) or s.tool in reads for s in calls) or None
+        left = [step for step in run.plan.steps if step.id not in done] if run.plan else []
+        acts = acting_steps(Plan(steps=tuple(left)), tools=known, agents={}, templates={})
+        return None if acts else True
 
     def _plan_steps(
         self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None

@@ -57,6 +57,7 @@ class DataAgent:
             chosen = None if model is None else takes_prompt(model_of(model))
             smith = data(settings, database=cast("Any", database), model=chosen, folder=folder)
         self.smith = smith
+        self._shown: dict[str, str] = {}  # the plan of each run that a state showed last
 
     async def ask(
         self, question: str, *, human_review: bool = False, only_sql: bool = False, by: str = ""
@@ -82,8 +83,10 @@ class DataAgent:
             # An approval also answers the question whether to make another plan.
             run = await self.smith.answer(run_id, limit_question, decision or GO_ON, by=by)
         move = next_move(run)
-        if not isinstance(move, AwaitReview):
-            return self.state(run)
+        if not isinstance(move, AwaitReview) or self._shown.get(run_id, move.hash) != move.hash:
+            return self.state(
+                run
+            )  # feedback on a plan that was changed since is not about this one
         if verdict is True:
             await self.smith.decide(run_id, approve=move.hash, by=by)
             return await self.resume(run_id)
@@ -103,6 +106,7 @@ class DataAgent:
     def state(self, run: Run) -> Updates:
         """Returns a run under the keys of the graph's state."""
         plan = run.plan
+        self._shown[run.id] = plan.hash if plan is not None else ""
         head: Updates = {keys.THREAD_ID: run.id, keys.INPUT_KEY: run.request}
         head[keys.QUERY_REWRITE_NODE_OUTPUT] = (plan.goal if plan else "") or run.request
         if plan is None or plan.degraded:

@@ -30,7 +30,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.request import PlannerSettings, PlanRequest
 from plansmith.ports import ChatModel, Clock, ContextBlock
 
@@ -116,7 +116,7 @@ def _written(plan: Plan) -> dict[str, Json]:
 
 def _read(content: object) -> Reading:
     try:
-        value = read_json(content) if isinstance(content, str) else cast("Json", content)
+        value = read_plan_value(content) if isinstance(content, str) else cast("Json", content)
     except UnreadableText as error:
         message = Sentence("ps.not_plan_because", title=MANNER.title, reason=error.message)
         hint = Sentence("hint.write_plan_again")
@@ -201,7 +201,8 @@ def _again(state: State, data: Mapping[str, Any]) -> Updates:
 
 def _to(node: str, more: Updates) -> Updates:
     # The decision is used up: the next plan needs its own.
-    used: Updates = {keys.FEEDBACK: None, keys.HUMAN_FEEDBACK: None, "decision": None}
+    names = (keys.FEEDBACK, "feed_back", keys.HUMAN_FEEDBACK, "decision")
+    used: Updates = dict.fromkeys(names)
     return {keys.HUMAN_NEXT_NODE: node, **used, **more}
 
 

@@ -34,7 +34,7 @@ from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.reply import read_plan_value
 
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3
@@ -87,7 +87,7 @@ def _value(output: object) -> Json:
     """Returns the planner's output as JSON: text, or a plan as an object."""
     if isinstance(output, Bean):
         return output.to_json()
-    return read_json(output) if isinstance(output, str) else cast("Json", output)
+    return read_plan_value(output) if isinstance(output, str) else cast("Json", output)
 
 
 def _unsupported(step: ToolStep) -> Problem:
@@ -183,7 +183,8 @@ class HumanFeedbackNode:
 def feedback_data(given: object) -> dict[str, Any]:
     """Returns a person's feedback under its present names; `feed_back…` are the earlier ones."""
     data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
-    return {name.replace("feed_back", "feedback"): each for name, each in data.items()}
+    said = {name: each for name, each in data.items() if each is not None}
+    return {name.replace("feed_back", "feedback"): each for name, each in said.items()} | said
 
 
 def _rejections(state: State) -> int:

@@ -23,7 +23,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.planner.old_models import takes_prompt
-from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
 from plansmith.ports import ChatModel, Clock, ContextBlock
@@ -199,7 +199,7 @@ def only_nl2sql(question: str) -> dict[str, Json]:
 def _read(text: str) -> Plan | None:
     """Returns the plan that was sent back, for the model to see with its problems."""
     try:
-        return read(read_json(text)).plan if text else None
+        return read(read_plan_value(text)).plan if text else None
     except UnreadableText:
         return None
 

@@ -158,10 +158,11 @@ class PlanningTool:
         self, title: str | None, steps: Sequence[Any] | None, terminate_columns: str | None = None
     ) -> ToolExecuteResult:
         """Makes a plan; `terminate_columns` hold for every step that names none itself."""
-        if title is None or not steps or isinstance(steps, str):
+        given: object = title
+        if not isinstance(given, str) or not steps or isinstance(steps, str):
             return ToolExecuteResult(_MISSING)
         made = [_step(each, place, terminate_columns) for place, each in enumerate(steps)]
-        self._plan = ManusPlan(title, made)
+        self._plan = ManusPlan(given, made)
         return ToolExecuteResult(f"Plan created successfully\n{_shown(self._plan)}")
 
     def hold(self, plan: ManusPlan) -> None:
@@ -180,7 +181,7 @@ class PlanningTool:
 def _arguments(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         value: Any = json.loads(given) if isinstance(given, str) else given
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"the arguments are not JSON: {error}", hint="give an object") from None
     if not isinstance(value, Mapping):
         raise Refused("the arguments are not an object", hint="give command, title and steps")

@@ -29,7 +29,9 @@ _CONFIRMED: Final = re.compile(
     re.IGNORECASE,
 )
 _DENIED: Final = re.compile(
-    r"\b(?:not|no|never|don'?t)\b|不要|不用|别|取消|不确认|不同意", re.IGNORECASE
+    r"\b(?:not|cannot|no|never|dont|\w+n['’]t)\b"
+    r"|不要|不用|不是的|不好的|别|取消|[不未没](?:有|能|经|想|会|可以)?(?:确认|同意)",
+    re.IGNORECASE,
 )
 _DIALECT: Final = "valuecell"
 _MOST: Final = 10

@@ -30,6 +30,7 @@ from plansmith.compat.valuecell.models import (
     UserInput,
 )
 from plansmith.compat.valuecell.planning_agent import (
+    MOST_QUESTIONS,
     UNKNOWN_MODEL,
     Ask,
     PlanningAgent,
@@ -50,9 +51,6 @@ from plansmith.plan.step_schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.triage import agent_plan
-
-# A planner that asks more than this will not stop asking.
-_MOST_QUESTIONS: Final = 12
 
 
 class ExecutionPlanner:
@@ -86,7 +84,7 @@ class ExecutionPlanner:
 
     async def asked(self, run: Run, ask: Ask) -> Run:
         """Asks every question about the request; returns the run after the answers."""
-        for _ in range(_MOST_QUESTIONS):
+        for _ in range(MOST_QUESTIONS):
             if not is_asked(run):
                 break
             name, question = next(iter(run.questions.items()))
@@ -166,6 +164,8 @@ class ExecutionPlanner:
             return run.report or run.reason or "Planner gave no plan."
         if plan is None or plan.degraded:
             return _failure(run, self._model())
+        if not plan.steps:
+            return plan.thought or "Planner gave no tasks."
         if not asked_in(plan):
             try:
                 await self._require_unattended(plan)

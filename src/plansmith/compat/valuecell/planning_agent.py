@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from plansmith.compat.valuecell.models import PlannerInput, PlannerResponse, UserInput
 from plansmith.compat.valuecell.user_input import UserInputRequest
 from plansmith.dialects.dialect import Reading, dialect
+from plansmith.errors import ModelFailed
 
 Ask = Callable[[UserInputRequest], Awaitable[None]]
 UNKNOWN_MODEL = "unknown model/provider"
+# A planner that asks more than this will not stop asking.
+MOST_QUESTIONS: Final = 12
 
 
 class PlanningAgent(Protocol):
@@ -36,7 +39,9 @@ async def ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> ob
     response = await _result(
         agent.run(wanted, session_id=meta.conversation_id, user_id=meta.user_id)
     )
-    while response.is_paused:
+    for _ in range(MOST_QUESTIONS):
+        if not response.is_paused:
+            return response.content
         for tool in response.tools_requiring_user_input:
             for field in tool.user_input_schema:
                 request = UserInputRequest(field.description)
@@ -44,6 +49,8 @@ async def ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> ob
                 field.value = await request.wait_for_response()
         going_on = agent.continue_run(run_response=response, updated_tools=response.tools)
         response = await _result(going_on)
+    if response.is_paused:
+        raise ModelFailed(f"it paused more than {MOST_QUESTIONS} times")
     return response.content
 
 

@@ -10,7 +10,7 @@ from plansmith.dialects.dialect import Reading, dialect, recognise
 from plansmith.dialects.habits import decides, snake
 from plansmith.dialects.native import read
 from plansmith.errors import UnreadableText
-from plansmith.plan.data import Json
+from plansmith.plan.data import MAX_DEPTH, Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
@@ -20,6 +20,8 @@ from plansmith.planner.parse.read import read_json
 
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
 _EXCERPT: Final = 200
+# A step that is nested deeper than a plan may be drops only itself; far deeper, nothing is read.
+_MAX_LEVELS: Final = 4 * MAX_DEPTH
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>.*?</\1>", re.IGNORECASE | re.DOTALL
 )
@@ -47,7 +49,8 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
     except UnreadableText as error:
         return Parsed(None, [_no_plan(text, error.message)])
     plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
-    return Parsed(plan, [*problems, *_unread_refusals(text, value)])
+    unread = [] if _is_too_deep(value) else _unread_refusals(text, value)
+    return Parsed(plan, [*problems, *unread])
 
 
 def parse_value(
@@ -58,6 +61,8 @@ def parse_value(
     What a dialect recognises it also reads, or its problems stand: a more generous reader would
     drop what it does not know, such as a refusal.
     """
+    if _is_too_deep(value):
+        return Parsed(None, [_no_plan(text, "the value is nested too deeply")])
     steps, head = _unwrap(value)
     reading = _foreign(value, shape, other=not _is_plan_language(steps))
     if reading is not None:
@@ -74,6 +79,29 @@ def parse_value(
     if isinstance(made_of, Plan):
         return Parsed(made_of, tolerant.notes)
     return _without_bad_parts(document, made_of, tolerant.notes)
+
+
+def read_plan_value(text: str) -> Json:
+    """Returns the JSON value in a text; one nested too deeply for readers of plans is none."""
+    value = read_json(text)
+    if _is_too_deep(value):
+        raise UnreadableText("the value is nested too deeply")
+    return value
+
+
+def _is_too_deep(value: Json) -> bool:
+    """Whether a value has more levels than code that goes through them level by level can take."""
+    level: list[Json] = [value]
+    for _ in range(_MAX_LEVELS):
+        nested = [each for each in level if isinstance(each, (dict, list))]
+        level = [
+            child
+            for each in nested
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
