@@ -97,6 +97,21 @@ async def test_an_agent_that_never_stops_asking_fails_its_step() -> None:
     assert "more than 20 questions" in run.steps["trip"].error
 
 
+async def test_an_agent_that_asks_the_same_question_again_gets_no_answer_twice() -> None:
+    class Mailer(Travel):
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            return [[name, call.ask("Send it?")] for name in ("ann", "bob", "eve")]
+
+    app = Plansmith(agents=[Mailer()])
+    run = await app.run((await app.submit(BOOK)).id)
+    for answer in ("yes", "no", "later"):
+        assert run.status is RunStatus.ASKING
+        [question] = run.questions
+        await app.answer(run.id, question, answer, by="ada")
+        run = await app.run(run.id)
+    assert run.steps["trip"].result == [["ann", "yes"], ["bob", "no"], ["eve", "later"]]
+
+
 def asking(scripted: Script, *answers: Any) -> tuple[ScriptedModel, Plansmith]:
     model = scripted(*answers)
     tools = FakeTools(FakeTool("web_search", ["rain"], input_schema={"type": "object"}))
@@ -131,6 +146,19 @@ async def test_a_local_agents_model_asks_the_person_and_reads_every_answer(
     assert 'title="answer of the person to: When?"' in last
     starts = [each.body async for each in app.events(run.id) if isinstance(each.body, StepStarted)]
     assert len({each.key for each in starts}) == 1
+
+
+async def test_a_local_agents_model_that_asks_the_same_again_is_not_answered_by_itself(
+    scripted: Script,
+) -> None:
+    delete = Answer({"question": "May I delete the file?"}, tool="ask_person")
+    _, app = asking(scripted, delete, delete, delete)
+    run = await app.run((await app.submit(FIND)).id)
+    [first] = run.questions
+    await app.answer(run.id, first, "yes", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    assert first not in run.questions
 
 
 async def test_a_program_cannot_answer_what_an_agent_asks_the_person(scripted: Script) -> None:

@@ -46,7 +46,8 @@ class Constraint(Record):
 
 
 _SUBJECT: Final = r"[`\"'“‘「]?([\w.:/*?-]+)[`\"'”’」]?"
-_NAME: Final = r"[`\"'“‘「]?[\w.:/*?-]+[`\"'”’」]?"
+# What joins two names is in neither of them: else a list could be split in 2**n ways.
+_NAME: Final = r"[`\"'“‘「]?(?:(?![和或])[\w.:/*?-])+[`\"'”’」]?"
 _NAMES: Final = rf"({_NAME}(?:(?:, (?:and |or )?| and | or |、|和|或){_NAME})*)"
 _FORBIDS: Final = lazy_pattern(
     rf"(?:never|do not|don't|must not|no) (?:use|call|run|invoke)? ?(?:the tool )?{_SUBJECT}"

@@ -83,12 +83,18 @@ def test_a_constraint_on_the_number_of_calls_is_read(text: str, most: int) -> No
         ("Use only the tools `web_search` and calculator", ("web_search", "calculator")),
         ("只能使用 web_search、calculator", ("web_search", "calculator")),
         ("仅用 web_search 工具", ("web_search",)),
+        ("只用「web_search」和calculator", ("web_search", "calculator")),
     ],
 )
 def test_a_constraint_that_allows_only_some_tools_is_read(
     text: str, names: tuple[str, ...]
 ) -> None:
     assert read_constraint(text).only_tools == names
+
+
+def test_a_long_list_of_names_that_is_no_constraint_is_read_at_once() -> None:
+    # Where a joining word could also be part of a name, this takes 2**500 tries.
+    assert asked_constraints("只用" + "a和" * 500 + "a b", NAMES) == []
 
 
 @pytest.mark.parametrize(
