@@ -126,6 +126,29 @@ async def test_rethinks_that_change_the_plan_are_bounded(scripted: Script) -> No
     assert list(run.steps) == ["a", "n0", "n1", "n2"]
 
 
+@pytest.mark.parametrize("limits", [AFTER_EACH, {}])
+async def test_rules_of_the_request_count_the_steps_that_are_kept_in_a_new_plan(
+    scripted: Script, limits: dict[str, Any]
+) -> None:
+    # The answer has two steps, but with the one that is done they are three.
+    more = plan(step("x", inputs={"n": 1}), step("y", inputs={"n": 2}))
+    second = B if limits else step("f", "flaky", after=["a"])
+    model = scripted(plan(A, second), more, more, more)
+    app = smith(FakeTool("flaky", [ToolFailed("no")]), model=model, limits=limits)
+    run = await app.run((await app.plan("go, in at most 2 steps")).id)
+    assert list(run.steps) == ["a", second["id"]]
+    assert run.status is (RunStatus.DONE if limits else RunStatus.PARTLY_DONE)
+
+
+async def test_a_rethink_whose_answer_is_nested_without_end_goes_on_with_the_plan(
+    scripted: Script,
+) -> None:
+    for deep in ("[" * 5000, '{"steps":' * 3000, '{"goal": "x", "steps": [' + '{"x":' * 900):
+        app = smith(model=scripted(plan(A, B), deep, deep, deep), limits=AFTER_EACH)
+        run = await app.run((await app.plan("go")).id)
+        assert run.status is RunStatus.DONE
+
+
 async def test_a_rethink_without_a_usable_answer_goes_on_with_the_plan(scripted: Script) -> None:
     model = scripted(plan(A, B), ModelFailed("the provider is away"))
     app = smith(model=model, limits=AFTER_EACH)

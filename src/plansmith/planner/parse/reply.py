@@ -10,7 +10,7 @@ from plansmith.dialects.dialect import Reading, dialect, recognise
 from plansmith.dialects.habits import decides, snake
 from plansmith.dialects.native import read
 from plansmith.errors import UnreadableText
-from plansmith.plan.data import Json
+from plansmith.plan.data import MAX_DEPTH, Json, flaws
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
@@ -47,7 +47,8 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
     except UnreadableText as error:
         return Parsed(None, [_no_plan(text, error.message)])
     plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
-    return Parsed(plan, [*problems, *_unread_refusals(text, value)])
+    unread = [] if is_deep(value) else _unread_refusals(text, value)
+    return Parsed(plan, [*problems, *unread])
 
 
 def parse_value(
@@ -58,6 +59,8 @@ def parse_value(
     What a dialect recognises it also reads, or its problems stand: a more generous reader would
     drop what it does not know, such as a refusal.
     """
+    if is_deep(value):
+        return Parsed(None, [_no_plan(text, Sentence("json.deep", most=MAX_DEPTH))])
     steps, head = _unwrap(value)
     reading = _foreign(value, shape, other=not _is_plan_language(steps))
     if reading is not None:
@@ -74,6 +77,11 @@ def parse_value(
     if isinstance(made_of, Plan):
         return Parsed(made_of, tolerant.notes)
     return _without_bad_parts(document, made_of, tolerant.notes)
+
+
+def is_deep(value: Json) -> bool:
+    """Tells whether a value is nested deeper than a plan may be, and than code can follow."""
+    return any(flaw.kind == "deep" for flaw in flaws(value))
 
 
 def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
