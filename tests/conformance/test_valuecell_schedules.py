@@ -180,7 +180,7 @@ async def test_two_processes_that_set_up_one_plan_create_each_schedule_once(
         each.schedules.create_each(plan.plan_id, approve=digest, by="ada")
         for each in (first, second)
     )
-    made = [each for each in await asyncio.gather(*both, return_exceptions=True)]
+    made = await asyncio.gather(*both, return_exceptions=True)
     assert any(isinstance(each, list) for each in made)
     assert len(await first.schedules.all()) == 2
     await first.close()
