@@ -10,7 +10,7 @@ from plansmith.dialects.dialect import Reading, dialect, recognise
 from plansmith.dialects.habits import decides, snake
 from plansmith.dialects.native import read
 from plansmith.errors import UnreadableText
-from plansmith.plan.data import MAX_DEPTH, Json, flaws
+from plansmith.plan.data import MAX_DEPTH, Json, is_deep
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
@@ -77,11 +77,6 @@ def parse_value(
     if isinstance(made_of, Plan):
         return Parsed(made_of, tolerant.notes)
     return _without_bad_parts(document, made_of, tolerant.notes)
-
-
-def is_deep(value: Json) -> bool:
-    """Tells whether a value is nested deeper than a plan may be, and than code can follow."""
-    return any(flaw.kind == "deep" for flaw in flaws(value))
 
 
 def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
