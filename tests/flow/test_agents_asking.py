@@ -12,6 +12,7 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.adapters.models.scripted import Answer
+from plansmith.adapters.secrets import SecretBox
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, StepStarted
@@ -110,6 +111,21 @@ async def test_an_agent_that_asks_the_same_question_again_gets_no_answer_twice()
         await app.answer(run.id, question, answer, by="ada")
         run = await app.run(run.id)
     assert run.steps["trip"].result == [["ann", "yes"], ["bob", "no"], ["eve", "later"]]
+
+
+async def test_an_agent_whose_question_holds_a_secret_is_answered_once() -> None:
+    class Keeper(Travel):
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            return call.ask("Is open-sesame-42 the right key?")
+
+    box = SecretBox({"key": {"env": "KEY"}}, environment={"KEY": "open-sesame-42"})
+    app = Plansmith(agents=[Keeper()], secrets=box)
+    run = await app.run((await app.submit(BOOK)).id)
+    [asked] = run.questions.values()
+    assert asked.text == "Is ${secret:key} the right key?"
+    await app.answer(run.id, asked.question, "yes", by="ada")
+    run = await app.run(run.id)
+    assert run.steps["trip"].result == "yes"
 
 
 def asking(scripted: Script, *answers: Any) -> tuple[ScriptedModel, Plansmith]:

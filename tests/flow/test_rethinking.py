@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plansmith import Effect, Plansmith, RunStatus
+from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.secrets import SecretBox
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
@@ -82,6 +82,19 @@ async def test_a_rethink_that_changes_nothing_costs_no_review_and_is_recorded_br
     [kept] = await bodies(app, run, PlanningFailed)
     assert kept.reason == "thinking it over changed nothing"
     assert (await replay(run.id, app)).identical
+
+
+async def test_a_rethink_that_writes_no_times_leaves_those_of_the_steps_and_changes_nothing(
+    scripted: Script,
+) -> None:
+    timed = {"schedules": {"d": {"every_minutes": 60}}}
+    later = step("d", inputs={"n": 4})
+    model = scripted(plan(A, B, later))
+    app = smith(model=model, limits=AFTER_EACH)
+    made = Plan.model_validate(plan(A, B, later) | timed)
+    run = await app.run((await app.submit(made)).id)
+    assert run.status is RunStatus.DONE
+    assert len(await bodies(app, run, e.PlanProposed)) == 1
 
 
 async def test_a_rethink_that_adds_an_effect_is_put_to_the_person(scripted: Script) -> None:
