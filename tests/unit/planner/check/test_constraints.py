@@ -174,6 +174,26 @@ def test_a_list_counts_as_many_calls_as_it_has_items() -> None:
     assert "3 calls" in found.message
 
 
+@pytest.mark.parametrize("rule", ["Don't use clerk", "不要使用clerk", "read only"])
+def test_a_constraint_against_a_tool_or_its_effect_holds_for_agents_too(rule: str) -> None:
+    clerk = AgentSpec(name="Clerk", description="Files papers", effect=Effect.WRITE)
+    each = {"id": "e", "agent": "Clerk", "task": "file {{item}}"}
+    steps = [{"id": "a", "agent": "Clerk", "task": "x"}, {"id": "m", "over": ["p"], "each": each}]
+    plan = Plan.model_validate({"goal": "x", "steps": steps})
+    found = list(constraint_problems(plan, Catalogue.of(TOOLS), [rule], [clerk]))
+    assert [(each.code, each.step, each.path) for each in found] == [
+        ("PS502", name, ("agent",)) for name in ("a", "e")
+    ]
+
+
+@pytest.mark.parametrize("rule", ["Only use web_search", "read only", "at most 2 calls"])
+def test_a_constraint_on_calls_is_left_to_the_person_where_a_template_is_called(rule: str) -> None:
+    steps = [{"id": "a", "tool": "web_search"}, {"id": "p", "template": "weekly"}]
+    plan = Plan.model_validate({"goal": "x", "steps": steps})
+    [found] = constraint_problems(plan, Catalogue.of(TOOLS), [rule])
+    assert found.code == "PS503"
+
+
 def test_only_use_of_something_that_is_no_tool_is_left_to_the_reviewer() -> None:
     plan = Plan.model_validate(steps(2))
     [found] = constraint_problems(plan, Catalogue.of(TOOLS), ["Only use official sources"])
