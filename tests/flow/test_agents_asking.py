@@ -13,9 +13,10 @@ from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.adapters.models.scripted import Answer
 from plansmith.adapters.secrets import SecretBox
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, StepStarted
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
@@ -111,6 +112,24 @@ async def test_an_agent_that_asks_the_same_question_again_gets_no_answer_twice()
         await app.answer(run.id, question, answer, by="ada")
         run = await app.run(run.id)
     assert run.steps["trip"].result == [["ann", "yes"], ["bob", "no"], ["eve", "later"]]
+
+
+async def test_an_agent_that_has_asked_is_still_tried_again_when_it_is_busy() -> None:
+    class Busy(Travel):
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            answers = [call.ask(f"Question {number}?") for number in range(3)]
+            self.begun += 1
+            if self.begun < 3:
+                raise ToolBusy("in a moment")
+            return answers
+
+    app = Plansmith(agents=[Busy()], limits=Limits(first_wait_s=0))
+    run = await app.run((await app.submit(BOOK)).id)
+    while run.questions:
+        [question] = run.questions
+        await app.answer(run.id, question, question, by="ada")
+        run = await app.run(run.id)
+    assert run.steps["trip"].result == ["trip?1", "trip?2", "trip?3"]
 
 
 async def test_an_agent_whose_question_holds_a_secret_is_answered_once() -> None:
