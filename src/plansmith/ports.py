@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -121,20 +121,20 @@ class Call:
 
     key: str
     attempt: int = 1
-    # If not, a call that is cancelled may be made again under its key.
-    is_stopped: Callable[[], bool] = lambda: False
+    is_stopped: Callable[[], bool] = lambda: False  # else a cancelled call may be made again
     progress: Callable[[str], None] = lambda _: None
     spend: Callable[[Usage], None] = lambda _: None
     advise: Callable[[Advice, str], None] = lambda _, __: None
     reply: Reply | None = None
+    _asked: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     def ask(
         self, question: str, *, options: Sequence[str] = (), schema: dict[str, Any] | None = None
     ) -> Json:
         """Returns the person's answer; without one the call ends, and is made again with it."""
         # Whatever stands before a question is done again then: ask first, act afterwards.
-        known = answers_in(self.reply.state, self.reply.answer) if self.reply else {}
-        return answer_to(question, known, options=options, schema=schema)
+        known = answers_in(self.reply.state, self.reply.answer) if self.reply else []
+        return answer_to(question, known, before=self._asked, options=options, schema=schema)
 
 
 class ToolSource(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,36 @@ async def test_a_set_up_that_broke_off_creates_no_schedule_twice() -> None:
     assert len(await smith.schedules.all()) == 1
     made = await orchestrator(smith).set_up_each(plan, approve=digest)
     assert len(made) == len(await smith.schedules.all()) == 2
+
+
+async def test_two_processes_that_set_up_one_plan_create_each_schedule_once(
+    tmp_path: Path,
+) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'runs.db'}", FakeClock()
+    first, plan, digest = await mixed(url, clock=clock)
+    second = smith_of(None, *crew(), store=url, clock=clock)
+    both = (
+        each.schedules.create_each(plan.plan_id, approve=digest, by="ada")
+        for each in (first, second)
+    )
+    made = await asyncio.gather(*both, return_exceptions=True)
+    assert any(isinstance(each, list) for each in made)
+    assert len(await first.schedules.all()) == 2
+    await first.close()
+    await second.close()
+
+
+async def test_the_schedules_of_an_equal_plan_do_not_stand_for_those_of_another_run() -> None:
+    smith = smith_of(ScriptedModel(MIXED, MIXED), *crew(), clock=FakeClock())
+    plans = [await planned(smith, asked(REQUEST)) for _ in range(2)]
+    made: list[list[Schedule]] = []
+    for plan, who in zip(plans, ("ada", "bob"), strict=True):
+        run = (await smith.get(plan.plan_id)).plan
+        assert run is not None
+        made.append(await smith.schedules.create_each(plan.plan_id, approve=run.hash, by=who))
+        await smith.schedules.pause(made[0][0].id)
+    assert [[each.approved_by for each in one] for one in made] == [["ada"] * 2, ["bob"] * 2]
+    assert not any(each.paused for each in made[1])
 
 
 async def test_one_schedule_is_refused_for_tasks_with_different_schedules() -> None:

@@ -12,9 +12,11 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.adapters.models.scripted import Answer
-from plansmith.errors import PlansmithError
+from plansmith.adapters.secrets import SecretBox
+from plansmith.errors import PlansmithError, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, StepStarted
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
@@ -97,6 +99,54 @@ async def test_an_agent_that_never_stops_asking_fails_its_step() -> None:
     assert "more than 20 questions" in run.steps["trip"].error
 
 
+async def test_an_agent_that_asks_the_same_question_again_gets_no_answer_twice() -> None:
+    class Mailer(Travel):
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            return [[name, call.ask("Send it?")] for name in ("ann", "bob", "eve")]
+
+    app = Plansmith(agents=[Mailer()])
+    run = await app.run((await app.submit(BOOK)).id)
+    for answer in ("yes", "no", "later"):
+        assert run.status is RunStatus.ASKING
+        [question] = run.questions
+        await app.answer(run.id, question, answer, by="ada")
+        run = await app.run(run.id)
+    assert run.steps["trip"].result == [["ann", "yes"], ["bob", "no"], ["eve", "later"]]
+
+
+async def test_an_agent_that_has_asked_is_still_tried_again_when_it_is_busy() -> None:
+    class Busy(Travel):
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            answers = [call.ask(f"Question {number}?") for number in range(3)]
+            self.begun += 1
+            if self.begun < 3:
+                raise ToolBusy("in a moment")
+            return answers
+
+    app = Plansmith(agents=[Busy()], limits=Limits(first_wait_s=0))
+    run = await app.run((await app.submit(BOOK)).id)
+    while run.questions:
+        [question] = run.questions
+        await app.answer(run.id, question, question, by="ada")
+        run = await app.run(run.id)
+    assert run.steps["trip"].result == ["trip?1", "trip?2", "trip?3"]
+
+
+async def test_an_agent_whose_question_holds_a_secret_is_answered_once() -> None:
+    class Keeper(Travel):
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            return call.ask("Is open-sesame-42 the right key?")
+
+    box = SecretBox({"key": {"env": "KEY"}}, environment={"KEY": "open-sesame-42"})
+    app = Plansmith(agents=[Keeper()], secrets=box)
+    run = await app.run((await app.submit(BOOK)).id)
+    [asked] = run.questions.values()
+    assert asked.text == "Is ${secret:key} the right key?"
+    await app.answer(run.id, asked.question, "yes", by="ada")
+    run = await app.run(run.id)
+    assert run.steps["trip"].result == "yes"
+
+
 def asking(scripted: Script, *answers: Any) -> tuple[ScriptedModel, Plansmith]:
     model = scripted(*answers)
     tools = FakeTools(FakeTool("web_search", ["rain"], input_schema={"type": "object"}))
@@ -131,6 +181,19 @@ async def test_a_local_agents_model_asks_the_person_and_reads_every_answer(
     assert 'title="answer of the person to: When?"' in last
     starts = [each.body async for each in app.events(run.id) if isinstance(each.body, StepStarted)]
     assert len({each.key for each in starts}) == 1
+
+
+async def test_a_local_agents_model_that_asks_the_same_again_is_not_answered_by_itself(
+    scripted: Script,
+) -> None:
+    delete = Answer({"question": "May I delete the file?"}, tool="ask_person")
+    _, app = asking(scripted, delete, delete, delete)
+    run = await app.run((await app.submit(FIND)).id)
+    [first] = run.questions
+    await app.answer(run.id, first, "yes", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    assert first not in run.questions
 
 
 async def test_a_program_cannot_answer_what_an_agent_asks_the_person(scripted: Script) -> None:

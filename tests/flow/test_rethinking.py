@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plansmith import Effect, Plansmith, RunStatus
+from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.secrets import SecretBox
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
@@ -84,6 +84,19 @@ async def test_a_rethink_that_changes_nothing_costs_no_review_and_is_recorded_br
     assert (await replay(run.id, app)).identical
 
 
+async def test_a_rethink_that_writes_no_times_leaves_those_of_the_steps_and_changes_nothing(
+    scripted: Script,
+) -> None:
+    timed = {"schedules": {"d": {"every_minutes": 60}}}
+    later = step("d", inputs={"n": 4})
+    model = scripted(plan(A, B, later))
+    app = smith(model=model, limits=AFTER_EACH)
+    made = Plan.model_validate(plan(A, B, later) | timed)
+    run = await app.run((await app.submit(made)).id)
+    assert run.status is RunStatus.DONE
+    assert len(await bodies(app, run, e.PlanProposed)) == 1
+
+
 async def test_a_rethink_that_adds_an_effect_is_put_to_the_person(scripted: Script) -> None:
     mail = step("m", "mail", inputs={"to": "eve"}, after=["a"])
     app = smith(
@@ -124,6 +137,29 @@ async def test_rethinks_that_change_the_plan_are_bounded(scripted: Script) -> No
     run = await app.run((await app.plan("go")).id)
     assert run.status is RunStatus.DONE
     assert list(run.steps) == ["a", "n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("limits", [AFTER_EACH, {}])
+async def test_rules_of_the_request_count_the_steps_that_are_kept_in_a_new_plan(
+    scripted: Script, limits: dict[str, Any]
+) -> None:
+    # The answer has two steps, but with the one that is done they are three.
+    more = plan(step("x", inputs={"n": 1}), step("y", inputs={"n": 2}))
+    second = B if limits else step("f", "flaky", after=["a"])
+    model = scripted(plan(A, second), more, more, more)
+    app = smith(FakeTool("flaky", [ToolFailed("no")]), model=model, limits=limits)
+    run = await app.run((await app.plan("go, in at most 2 steps")).id)
+    assert list(run.steps) == ["a", second["id"]]
+    assert run.status is (RunStatus.DONE if limits else RunStatus.PARTLY_DONE)
+
+
+async def test_a_rethink_whose_answer_is_nested_without_end_goes_on_with_the_plan(
+    scripted: Script,
+) -> None:
+    for deep in ("[" * 5000, '{"steps":' * 3000, '{"goal": "x", "steps": [' + '{"x":' * 900):
+        app = smith(model=scripted(plan(A, B), deep, deep, deep), limits=AFTER_EACH)
+        run = await app.run((await app.plan("go")).id)
+        assert run.status is RunStatus.DONE
 
 
 async def test_a_rethink_without_a_usable_answer_goes_on_with_the_plan(scripted: Script) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.property.strategies import TEXT, plans
 
 from plansmith import Plan
-from plansmith.dialects.dialect import Reading, Writing, dialect
+from plansmith.dialects.dialect import DIALECTS, Reading, Writing, dialect
 from plansmith.dialects.spring import write_as
 from plansmith.plan.refs import escape_text
 
@@ -72,3 +73,18 @@ def test_a_plan_that_was_written_and_read_once_loses_nothing_more(shape: str, pl
     again = SHAPES[shape][1](first)
     assert again.lost == ()
     assert back(shape, again).plan == first
+
+
+@pytest.mark.parametrize("shape", DIALECTS)
+@given(place=st.integers(0, 8), depth=st.integers(65, 900))
+def test_a_plan_nested_without_end_is_refused_in_every_shape(
+    shape: str, place: int, depth: int
+) -> None:
+    steps = [{"id": "s1", "tool": "look", "inputs": {"q": "QQ", "n": [1, {"a": "QQ"}]}}]
+    plan = Plan.model_validate({"goal": "QQ", "steps": [*steps, {"id": "s2", "instruction": "QQ"}]})
+    text = json.dumps(dialect(shape).write(plan, None).value)
+    marks = [each.start() for each in re.finditer('"QQ"', text)]
+    start = marks[place % len(marks)]
+    deep = json.loads(text[:start] + '{"a":' * depth + "1" + "}" * depth + text[start + 4 :])
+    read = dialect(shape).read(deep)
+    assert (read.plan, [each.code for each in read.problems]) == (None, ["PS007"])

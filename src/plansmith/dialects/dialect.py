@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Final, Literal, cast, get_args
 
 from plansmith.errors import InvalidPlan, Misconfigured
-from plansmith.plan.data import Json, Path
+from plansmith.plan.data import MAX_DEPTH, Json, Path, is_deep
 from plansmith.plan.graph import needs, order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -185,7 +185,15 @@ def dialect(name: str) -> Dialect:
         hint = f"known: {', '.join(sorted(DIALECTS))}"
         raise Misconfigured(f"there is no dialect {name!r}", hint=hint)
     module = import_module(f"plansmith.dialects.{_PARTS.get(name, name)}")
-    return cast("Dialect", module.DIALECT)
+    found = cast("Dialect", module.DIALECT)
+    return replace(found, read=partial(_read, found.read))
+
+
+def _read(read: Callable[[Json], Reading], value: Json) -> Reading:
+    if is_deep(value):
+        message = Sentence("json.deep", most=MAX_DEPTH)
+        return Reading(None, (problem("PS007", message, hint=Sentence("hint.flatten_or_file")),))
+    return read(value)
 
 
 def recognise(value: Json) -> str | None:

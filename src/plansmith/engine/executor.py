@@ -337,15 +337,16 @@ class Executor:
 
     def _record_outcome(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
         attempt = self._state.attempts[unit.name]
+        tries = attempt - self._state.answered.get(unit.name, 0)
         match outcome:
-            case Failed(error, True, kind) if attempt < self._limits.tries:
+            case Failed(error, True, kind) if tries < self._limits.tries:
                 batch.bodies.append(self._state.failure(unit, error, kind, again=True))
-                self._retry_later(unit, attempt)
-            case Unsure(reason, True, kind) if attempt < self._limits.tries:
+                self._retry_later(unit, tries)
+            case Unsure(reason, True, kind) if tries < self._limits.tries:
                 batch.bodies.append(
                     self._state.failure(unit, reason, kind, again=True, unsure=True)
                 )
-                self._retry_later(unit, attempt)
+                self._retry_later(unit, tries)
             case Failed(error, _, kind) if unit.name not in self._state.unsure:
                 self._state.fail(unit, error, batch, kind)
             case Asks(need):

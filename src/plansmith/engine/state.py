@@ -53,6 +53,8 @@ class State:
         self.groups: dict[str, Group] = {}
         self.schedule = ReadyQueue()
         self.attempts: dict[str, int] = {}
+        # How many calls were made when the last question was answered: they do not count as tries.
+        self.answered: dict[str, int] = {}
         self.ended: dict[str, StepStatus] = {}
         self.allowed: dict[str, str] = {}
         self.opened: set[str] = set()
@@ -70,6 +72,7 @@ class State:
         for name, state in run.steps.items():
             if state.reply is not None:
                 self.allowed[name] = state.reply.state
+                self.answered[name] = state.attempts
             self.attempts[name] = state.attempts
             if state.unsure:
                 self.unsure.add(name)
@@ -294,6 +297,7 @@ class State:
                     self.allowed[name] = state
                 else:
                     self.replies[name] = Reply(answer, value)
+                    self.answered[name] = self.attempts.get(name, 0)
                 self._put_back(name)
             case e.StepReset(step=name):
                 self.unsure.discard(name)

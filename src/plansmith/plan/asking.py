@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.errors import InputNeeded, ToolFailed
 
@@ -17,24 +18,34 @@ _ASKED: Final = "plansmith call asked"
 
 def answer_to(
     question: str,
-    answers: dict[str, Json],
+    answers: list[tuple[str, Json]],
     *,
+    before: list[str],
     options: Sequence[str] = (),
     schema: dict[str, Any] | None = None,
 ) -> Json:
-    """Returns the known answer to a question, or raises the question."""
-    if question in answers:
-        return answers[question]
+    """Returns the known answer to a question, or raises the question.
+
+    `before` are the questions of this call so far, by hash; this one is added. One that is asked
+    twice has two answers: the person may mean only the first by "yes".
+    """
+    # By its hash: secrets are hidden in a state that is stored, and it would be another text.
+    mark = sha256(str(question).encode(errors="surrogatepass")).hexdigest()
+    known = [answer for asked, answer in answers if asked == mark]
+    place = before.count(mark)
+    before.append(mark)
+    if place < len(known):
+        return known[place]
     if len(answers) >= MOST_QUESTIONS:
         raise ToolFailed(f"it asks more than {MOST_QUESTIONS} questions")
-    state = {"kind": _ASKED, "question": question, "answers": answers}
+    kept: Json = [[asked, answer] for asked, answer in answers]
+    state: Json = {"kind": _ASKED, "question": mark, "answers": kept}
     raise InputNeeded(question, options=options, schema=schema, state=state)
 
 
-def answers_in(state: Json, newest: Json) -> dict[str, Json]:
-    """Returns the answers by question; `newest` is the one to the question of this state."""
+def answers_in(state: Json, newest: Json) -> list[tuple[str, Json]]:
+    """Returns the hashes of questions with their answers; `newest` is that to the last one."""
     if not isinstance(state, dict) or state.get("kind") != _ASKED:
-        return {}
-    earlier = state.get("answers")
-    known = earlier if isinstance(earlier, dict) else {}
-    return {**known, str(state.get("question")): newest}
+        return []
+    earlier = cast("list[tuple[str, Json]]", state.get("answers"))
+    return [*((asked, answer) for asked, answer in earlier), (str(state.get("question")), newest)]

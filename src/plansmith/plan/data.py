@@ -209,6 +209,11 @@ def flaws(value: object) -> Iterator[Flaw]:
         yield from _located_flaws(value)
 
 
+def is_deep(value: object) -> bool:
+    """Tells whether a value is nested deeper than a plan may be, and than code can follow."""
+    return any(flaw.kind == "deep" for flaw in flaws(value))
+
+
 def _is_plain(value: object) -> bool:
     """Whether a value surely has no flaw; quick, since it keeps no paths."""
     texts: list[object] = []

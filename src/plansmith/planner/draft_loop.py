@@ -14,17 +14,19 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.steps import MapStep
+from plansmith.plan.steps import AnyStep, MapStep
 from plansmith.planner.check.autofix import autofix
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.constraints import (
     Constraint,
     asked_constraints,
+    constraint_problems,
     read_constraint,
     step_limit,
 )
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.made_up import made_up_values
+from plansmith.planner.check.names import Catalogue
 from plansmith.planner.context.gather import Context, time_text
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
 from plansmith.planner.estimate import estimate
@@ -221,7 +223,7 @@ class DraftLoop:
         if parsed.plan is None:
             return
         with self.watch("check", f"{len(parsed.plan.steps)} steps"):
-            self.plan, found = check(parsed.plan, self.deps, self.rules)
+            self.plan, found = check(parsed.plan, self.deps, self.rules, self.request.kept)
             made_up = made_up_values(self.plan, self.deps.tools, self.given)
             self.problems = (*parsed.problems, *found, *made_up, *self._not_offered(self.plan))
 
@@ -313,9 +315,15 @@ class DraftLoop:
 
 
 def check(
-    plan: Plan, deps: PlannerDeps, rules: Sequence[Constraint] = ()
+    plan: Plan,
+    deps: PlannerDeps,
+    rules: Sequence[Constraint] = (),
+    kept: Sequence[AnyStep] = (),
 ) -> tuple[Plan, list[Problem]]:
-    """Returns the plan with obvious mistakes corrected, and the problems that are left."""
+    """Returns the plan with obvious mistakes corrected, and the problems that are left.
+
+    The rules hold for the plan with the steps that are kept in it.
+    """
     fixed = autofix(
         plan, deps.tools, agents=deps.agents, ask_for_missing=deps.settings.ask_for_missing
     )
@@ -325,8 +333,11 @@ def check(
         agents=deps.agents,
         templates=deps.templates,
         max_steps=deps.settings.max_steps,
-        constraints=rules,
     )
+    names = {step.id for step in kept}
+    others = (step for step in fixed.plan.steps if step.id not in names)
+    whole = fixed.plan.replace(steps=(*kept, *others)) if kept else fixed.plan
+    problems += constraint_problems(whole, Catalogue.of(deps.tools), rules, deps.agents)
     return fixed.plan, [*fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
 
 

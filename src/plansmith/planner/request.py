@@ -21,6 +21,7 @@ from plansmith.plan.run_options import (
     RunOptions,
     read_options,
 )
+from plansmith.plan.steps import AnyStep
 from plansmith.planner.context.token_budget import Count, rough_count
 from plansmith.planner.fallback import Fallback
 from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Message, Usage
@@ -151,8 +152,9 @@ Tell = Callable[[str], None]
 class PlanRequest:
     """What a person wants, with the options given for it.
 
-    `findings` is what tools said so far, for a plan that is made again; `triaged` says that it is
-    decided already that a plan is needed. No journal stores these two here.
+    `findings` is what tools said so far, for a plan that is made again, and `kept` are the steps
+    that stay in it whatever the planner writes; `triaged` says that it is decided already that a
+    plan is needed. No journal stores these here.
     """
 
     text: str
@@ -170,6 +172,7 @@ class PlanRequest:
     replan: Replan = ""
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
+    kept: Sequence[AnyStep] = ()
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""

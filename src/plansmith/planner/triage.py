@@ -168,7 +168,9 @@ def _decided(reply: ModelAnswer, request: str) -> Triage:
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
         raise UnreadableText(f"the model's answer is not a decision: {reply.text[:80]!r}")
     decision = Decision(str(value["decision"]))
-    reason, answer = str(value.get("reason") or ""), str(value.get("answer") or "")
+    # The text of a whole value would mean nothing, and one nested deep has none.
+    plain = {name: each for name, each in value.items() if not isinstance(each, (dict, list))}
+    reason, answer = str(plain.get("reason") or ""), str(plain.get("answer") or "")
     query = value.get("query")
     if decision is not Decision.PLAN and not answer.strip():
         return Triage(Decision.PLAN, Sentence("triage.no_answer"), request, usage=reply.usage)

@@ -22,7 +22,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import ToolStep
+from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.runs.rerun import changed_steps, events_to_withdraw, unknown_steps
 
 _WHY = {
@@ -146,6 +146,18 @@ def is_in_doubt(state: StepState) -> bool:
     return in_flight or state.status is StepStatus.UNKNOWN
 
 
+def kept_steps(run: Run) -> list[AnyStep]:
+    """Returns the steps that stay in every new plan of a run."""
+    # Steps that may have taken effect stay until a person has said whether they did.
+    doubts = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts |= unknown_steps(run).keys()
+    return [
+        step
+        for step in (run.plan.steps if run.plan else ())
+        if run.steps[step.id].status is StepStatus.DONE or step.id in doubts
+    ]
+
+
 def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     """Returns the new plan with every finished step unchanged.
 
@@ -154,14 +166,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     """
     if run.plan is None:
         return Kept(answer, [])
-    # Steps that may have taken effect stay until a person has said whether they did.
-    doubts = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
-    doubts |= unknown_steps(run).keys()
-    done = [
-        step
-        for step in run.plan.steps
-        if run.steps[step.id].status is StepStatus.DONE or step.id in doubts
-    ]
+    done = kept_steps(run)
     names = {step.id for step in done}
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
     problems: list[Problem] = []

@@ -68,4 +68,6 @@ def is_same(before: Plan, after: Plan) -> bool:
     if before.by_id.keys() != after.by_id.keys():
         return False
     ordered = after.replace(steps=tuple(after.by_id[name] for name in before.by_id))
-    return ordered.replace(goal=before.goal, schedule=before.schedule).hash == before.hash
+    # Goal and times are the person's: a new plan does not change them.
+    own = {"goal": before.goal, "schedule": before.schedule, "schedules": before.schedules}
+    return ordered.replace(**own).hash == before.hash

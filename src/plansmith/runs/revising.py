@@ -26,6 +26,7 @@ from plansmith.runs.replan import (
     describe_outcomes,
     failed_steps,
     keep_finished,
+    kept_steps,
     loop_in,
     may_iterate,
     resets,
@@ -179,7 +180,9 @@ class PlanReviser:
             feedback = f"{_RETHINK}\n{feedback}"
         asked = PlanRequest.of(run.request, run.options)
         texts = await self._tool_texts(run, results=cause.kind == "rethink")
-        again = replace(asked, previous=run.plan, feedback=feedback, findings=texts)
+        # Another round is a plan of its own: the rules hold for it alone.
+        kept = () if cause.kind == "iteration" else kept_steps(run)
+        again = replace(asked, previous=run.plan, feedback=feedback, findings=texts, kept=kept)
         planned = await self.planner.make(again)
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")

@@ -28,9 +28,16 @@ class Schedules(Protocol):
         ...
 
     async def create(
-        self, *, timing: Timing | None, plan: Plan | None, request: str, approve: str, by: e.Who
+        self,
+        *,
+        timing: Timing | None,
+        plan: Plan | None,
+        request: str,
+        approve: str,
+        by: e.Who,
+        id_: str,
     ) -> Schedule:
-        """Creates a schedule under the approval of its plan's hash."""
+        """Creates a schedule under the approval of its plan's hash, once for each id."""
         ...
 
     async def require_unattended(self, plan: Plan) -> None:
@@ -51,7 +58,7 @@ async def schedule_parts(
     """Creates one schedule for each time in a run's plan; what runs once stays in the run.
 
     The approval of the whole plan's hash covers its parts and nothing else. Called again after a
-    crash, it creates only what is missing.
+    crash, or by two processes, it creates only what is missing.
     """
     source = await runs.journals.get(run_id)
     runs.journals.require_here(f"run {run_id}", source.folder)
@@ -60,7 +67,12 @@ async def schedule_parts(
     timed = [part for part in parts(plan) if part.timing is not None]
     for part in timed:
         await schedules.require_unattended(part.plan)
-    made = [await _scheduled(part, source, by=by, schedules=schedules) for part in timed]
+    known = {each.id: each for each in await schedules.all()}
+    made: list[Schedule] = []
+    for place, part in enumerate(timed, start=1):
+        # The id follows from the run: no two processes create the same schedule.
+        id_ = f"{run_id}-{place}"
+        made.append(known.get(id_) or await _scheduled(part, source, id_, by, schedules))
     once = [part.plan for part in parts(plan) if part.timing is None]
     if once:
         await _keep(run_id, once[0], by=by, runs=runs)
@@ -85,18 +97,16 @@ def _approved(source: Run, approve: str, by: e.Who) -> Plan:
     return plan
 
 
-async def _scheduled(part: Part, source: Run, *, by: e.Who, schedules: Schedules) -> Schedule:
-    """Returns the schedule of a part; the one that an interrupted call has created, if any."""
-    for each in await schedules.all():
-        same = each.plan is not None and each.plan.hash == part.plan.hash
-        if same and source.created_at is not None and each.created >= source.created_at:
-            return each
+async def _scheduled(
+    part: Part, source: Run, id_: str, by: e.Who, schedules: Schedules
+) -> Schedule:
     return await schedules.create(
         timing=part.timing,
         plan=part.plan,
         approve=part.plan.hash,
         request=_about(part.plan) or source.request,
         by=by,
+        id_=id_,
     )
 
 

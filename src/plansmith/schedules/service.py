@@ -98,12 +98,14 @@ class Schedules:
         approve: str = "",
         name: str = "",
         by: e.Who = "",
+        id_: str = "",
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
         """Creates a schedule for a plan, a run's plan, a template, or a request.
 
         `approve` is the hash of the plan, which may then run unattended; no other plan may. A
-        request alone is planned again each time, and each new plan waits for approval.
+        request alone is planned again each time, and each new plan waits for approval. An id that
+        is taken already returns the schedule that has it.
         """
         if run:
             source = await self._source(run)
@@ -116,15 +118,17 @@ class Schedules:
             "template": template,
             "inputs": dict(inputs or {}),
             "by": e.actor(by).name,
+            "id": id_ or self._runs.journals.new_id(),
             **settings,
         }
         made = await self._approved(self._new(fields), approve, by)
         schedule = made.replace(name=await self._free_name(made, name))
-        await self.shelf.put_schedule(schedule)
+        if not await self.shelf.put_schedule(schedule):
+            return await self.get(schedule.id)
         self.firing.changed_event.set()
         if run:
-            reason = Sentence("end.as_schedule", schedule=schedule.name)
-            await self._runs.set_aside(run, reason=reason, by=by)
+            why = Sentence("end.as_schedule", schedule=schedule.name)
+            await self._runs.set_aside(run, reason=why, by=by)
         return schedule
 
     async def create_each(self, run: str, *, approve: str, by: e.Who = "") -> list[Schedule]:
@@ -142,14 +146,13 @@ class Schedules:
         refuse_parts(fields["plan"])
         if fields["timing"] is None:
             raise Misconfigured("the schedule has no times", hint="give a timing, such as daily_at")
-        team = self._runs.journals.team
-        if team is not None:
+        if (team := self._runs.journals.team) is not None:
             hint = "run it yourself: schedules cannot set up a team"
             raise Refused(f"the {team.name} team cannot be scheduled", hint=hint)
         now = self._runs.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
-        own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
-        return self._check_times(make_schedule(fields | starts | own))
+        here = {"folder": self._runs.journals.folder}
+        return self._check_times(make_schedule(fields | starts | here))
 
     def _check_times(self, schedule: Schedule) -> Schedule:
         """Returns the schedule; refuses it if its times are invalid, past or too close."""

@@ -377,8 +377,7 @@ class PlanningFlow(BaseFlow):
             top_k=max(6, len(keys)),
             max_steps=_MOST_STEPS,
         )
-        options = self._options
-        self.llm = self.llm or LLM()
+        options, self.llm = self._options, self.llm or LLM()
 
         def stopped(error: TokenLimitExceeded) -> None:
             self._exceeded = error
@@ -392,9 +391,9 @@ class PlanningFlow(BaseFlow):
                 max_replans=options.replans,
                 replan=options.replan,
                 tries=options.tries,
+                tool_texts="ask",  # the model reads what went wrong, `review` decides on its plan
                 first_wait_s=0,
                 data="show",
-                tool_texts="ask",  # the model reads what went wrong, `review` decides on its plan
             ),
             rounds=Rounds(end_at_replans=True),
             ids=lambda: self._run_id,

@@ -349,7 +349,7 @@ def _ranker(given: Any) -> SemanticRanker | None:
 
 def _keeps_rules(plan: Plan, request: PlanRequest, deps: PlannerDeps) -> bool:
     """Whether a part of a plan keeps the hard rules of the profile and of the request."""
-    found = constraint_problems(plan, Catalogue(deps.tools), rules_of(request, deps))
+    found = constraint_problems(plan, Catalogue(deps.tools), rules_of(request, deps), deps.agents)
     return all(each.severity is not Severity.ERROR for each in found)
 
 

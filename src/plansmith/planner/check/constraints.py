@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from pydantic import Field
 
 from plansmith.lazy import lazy_pattern
-from plansmith.plan.capability import Effect
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Flag, Json, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AskStep, MapStep, StepFields, ToolStep
+from plansmith.plan.steps import AgentStep, AskStep, MapStep, PlanStep, StepFields, ToolStep
 from plansmith.planner.check.names import Catalogue
 
 
@@ -44,9 +44,16 @@ class Constraint(Record):
         bounds = (self.max_steps, self.max_calls)
         return not any(rules) and not self.only_tools and bounds == (None, None)
 
+    @property
+    def is_about_calls(self) -> bool:
+        """Whether the rule is about what a plan calls."""
+        names = self.forbid_tools or self.forbid_effects or self.only_tools
+        return bool(names) or self.max_calls is not None
+
 
 _SUBJECT: Final = r"[`\"'“‘「]?([\w.:/*?-]+)[`\"'”’」]?"
-_NAME: Final = r"[`\"'“‘「]?[\w.:/*?-]+[`\"'”’」]?"
+# What joins two names is in neither of them: else a list could be split in 2**n ways.
+_NAME: Final = r"[`\"'“‘「]?(?:(?![和或])[\w.:/*?-])+[`\"'”’」]?"
 _NAMES: Final = rf"({_NAME}(?:(?:, (?:and |or )?| and | or |、|和|或){_NAME})*)"
 _FORBIDS: Final = lazy_pattern(
     rf"(?:never|do not|don't|must not|no) (?:use|call|run|invoke)? ?(?:the tool )?{_SUBJECT}"
@@ -175,18 +182,24 @@ def step_limit(rules: Iterable[Constraint], most: int) -> int:
 
 
 def constraint_problems(
-    plan: Plan, tools: Catalogue, constraints: Iterable[Constraint | str]
+    plan: Plan,
+    tools: Catalogue,
+    constraints: Iterable[Constraint | str],
+    agents: Iterable[str | AgentSpec] = (),
 ) -> Iterator[Problem]:
     """Returns violations of constraints, and the constraints that only a person can judge."""
     steps = [inner for step in plan.steps if not step.disabled for inner in _with_inner(step)]
+    cards = {each.name: each for each in agents if isinstance(each, AgentSpec)}
     for entry in constraints:
         rule = read_constraint(entry) if isinstance(entry, str) else entry
         if rule.is_prose or (rule.only_tools and not _names_a_tool(rule, steps, tools)):
             yield _to_judge(rule)
             continue
         for step in steps:
-            yield from _of_step(rule, step, tools)
+            yield from _of_step(rule, step, _spec(step, tools, cards))
         yield from _of_plan(rule, steps)
+        if rule.is_about_calls and any(isinstance(step, PlanStep) for step in steps):
+            yield _to_judge(rule)  # what a template calls is not known here
 
 
 def _names_a_tool(rule: Constraint, steps: list[StepFields], tools: Catalogue) -> bool:
@@ -214,15 +227,25 @@ def _to_judge(rule: Constraint) -> Problem:
     return problem("PS503", message, hint=Sentence("hint.keeps_rule"))
 
 
-def _of_step(rule: Constraint, step: StepFields, tools: Catalogue) -> Iterator[Problem]:
-    if isinstance(step, ToolStep):
-        yield from _of_tool(rule, step, tools)
+def _spec(
+    step: StepFields, tools: Catalogue, agents: Mapping[str, AgentSpec]
+) -> ToolSpec | AgentSpec | None:
+    """Returns what is known of the tool or agent that a step calls."""
+    match step:
+        case ToolStep(tool=name):
+            return tools.get(name)
+        case AgentStep(agent=name):
+            return agents.get(name)
+        case _:
+            return None
+
+
+def _of_step(
+    rule: Constraint, step: StepFields, spec: ToolSpec | AgentSpec | None
+) -> Iterator[Problem]:
     name = _callee(step)
-    if name and rule.only_tools and not _is_among(name, rule.only_tools):
-        message = Sentence("ps.not_among", tool=name, only=[*rule.only_tools])
-        hint = Sentence("hint.one_tool_of", tools=[*rule.only_tools])
-        place = "tool" if isinstance(step, ToolStep) else "agent"
-        yield _broken(rule, message, hint, step.id, (place,))
+    if name:
+        yield from _of_call(rule, step, name, spec)
     if rule.forbid_words and not isinstance(step, MapStep):
         banned = [word for word in rule.forbid_words if word]
         for path, text in _texts(step):
@@ -236,14 +259,21 @@ def _is_among(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern.lower()) for pattern in patterns)
 
 
-def _of_tool(rule: Constraint, step: ToolStep, tools: Catalogue) -> Iterator[Problem]:
-    if _is_among(step.tool.lower(), rule.forbid_tools):
-        message = Sentence("ps.banned_tool", tool=step.tool)
-        yield _broken(rule, message, Sentence("hint.other_tool"), step.id, ("tool",))
-    spec = tools.get(step.tool)
+def _of_call(
+    rule: Constraint, step: StepFields, name: str, spec: ToolSpec | AgentSpec | None
+) -> Iterator[Problem]:
+    place: Path = ("tool",) if isinstance(step, ToolStep) else ("agent",)
+    shown = name if spec is None else spec.name
+    if rule.only_tools and not _is_among(name, rule.only_tools):
+        message = Sentence("ps.not_among", tool=name, only=[*rule.only_tools])
+        hint = Sentence("hint.one_tool_of", tools=[*rule.only_tools])
+        yield _broken(rule, message, hint, step.id, place)
+    if _is_among(name, rule.forbid_tools):
+        message = Sentence("ps.banned_tool", tool=shown)
+        yield _broken(rule, message, Sentence("hint.other_tool"), step.id, place)
     if spec is not None and spec.effect in rule.forbid_effects:
-        message = Sentence("ps.banned_effect", tool=step.tool, effect=spec.effect.value)
-        yield _broken(rule, message, Sentence("hint.less_effect"), step.id, ("tool",))
+        message = Sentence("ps.banned_effect", tool=shown, effect=spec.effect.value)
+        yield _broken(rule, message, Sentence("hint.less_effect"), step.id, place)
 
 
 def _texts(step: StepFields) -> Iterator[tuple[Path, str]]:

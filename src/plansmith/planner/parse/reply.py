@@ -10,7 +10,7 @@ from plansmith.dialects.dialect import Reading, dialect, recognise
 from plansmith.dialects.habits import decides, snake
 from plansmith.dialects.native import read
 from plansmith.errors import UnreadableText
-from plansmith.plan.data import MAX_DEPTH, Json
+from plansmith.plan.data import MAX_DEPTH, Json, is_deep
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
@@ -20,8 +20,6 @@ from plansmith.planner.parse.read import read_json
 
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
 _EXCERPT: Final = 200
-# A step that is nested deeper than a plan may be drops only itself; far deeper, nothing is read.
-_MAX_LEVELS: Final = 4 * MAX_DEPTH
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>.*?</\1>", re.IGNORECASE | re.DOTALL
 )
@@ -49,7 +47,7 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
     except UnreadableText as error:
         return Parsed(None, [_no_plan(text, error.message)])
     plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
-    unread = [] if _is_too_deep(value) else _unread_refusals(text, value)
+    unread = [] if is_deep(value) else _unread_refusals(text, value)
     return Parsed(plan, [*problems, *unread])
 
 
@@ -61,8 +59,8 @@ def parse_value(
     What a dialect recognises it also reads, or its problems stand: a more generous reader would
     drop what it does not know, such as a refusal.
     """
-    if _is_too_deep(value):
-        return Parsed(None, [_no_plan(text, "the value is nested too deeply")])
+    if is_deep(value):
+        return Parsed(None, [_no_plan(text, Sentence("json.deep", most=MAX_DEPTH))])
     steps, head = _unwrap(value)
     reading = _foreign(value, shape, other=not _is_plan_language(steps))
     if reading is not None:
@@ -84,24 +82,9 @@ def parse_value(
 def read_plan_value(text: str) -> Json:
     """Returns the JSON value in a text; one nested too deeply for readers of plans is none."""
     value = read_json(text)
-    if _is_too_deep(value):
-        raise UnreadableText("the value is nested too deeply")
+    if is_deep(value):
+        raise UnreadableText(Sentence("json.deep", most=MAX_DEPTH))
     return value
-
-
-def _is_too_deep(value: Json) -> bool:
-    """Whether a value has more levels than code that goes through them level by level can take."""
-    level: list[Json] = [value]
-    for _ in range(_MAX_LEVELS):
-        nested = [each for each in level if isinstance(each, (dict, list))]
-        level = [
-            child
-            for each in nested
-            for child in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:

@@ -83,12 +83,18 @@ def test_a_constraint_on_the_number_of_calls_is_read(text: str, most: int) -> No
         ("Use only the tools `web_search` and calculator", ("web_search", "calculator")),
         ("只能使用 web_search、calculator", ("web_search", "calculator")),
         ("仅用 web_search 工具", ("web_search",)),
+        ("只用「web_search」和calculator", ("web_search", "calculator")),
     ],
 )
 def test_a_constraint_that_allows_only_some_tools_is_read(
     text: str, names: tuple[str, ...]
 ) -> None:
     assert read_constraint(text).only_tools == names
+
+
+def test_a_long_list_of_names_that_is_no_constraint_is_read_at_once() -> None:
+    # Where a joining word could also be part of a name, this takes 2**500 tries.
+    assert asked_constraints("只用" + "a和" * 500 + "a b", NAMES) == []
 
 
 @pytest.mark.parametrize(
@@ -166,6 +172,26 @@ def test_a_list_counts_as_many_calls_as_it_has_items() -> None:
     [found] = constraint_problems(plan, Catalogue.of(TOOLS), rules)
     assert found.code == "PS502"
     assert "3 calls" in found.message
+
+
+@pytest.mark.parametrize("rule", ["Don't use clerk", "不要使用clerk", "read only"])
+def test_a_constraint_against_a_tool_or_its_effect_holds_for_agents_too(rule: str) -> None:
+    clerk = AgentSpec(name="Clerk", description="Files papers", effect=Effect.WRITE)
+    each = {"id": "e", "agent": "Clerk", "task": "file {{item}}"}
+    steps = [{"id": "a", "agent": "Clerk", "task": "x"}, {"id": "m", "over": ["p"], "each": each}]
+    plan = Plan.model_validate({"goal": "x", "steps": steps})
+    found = list(constraint_problems(plan, Catalogue.of(TOOLS), [rule], [clerk]))
+    assert [(each.code, each.step, each.path) for each in found] == [
+        ("PS502", name, ("agent",)) for name in ("a", "e")
+    ]
+
+
+@pytest.mark.parametrize("rule", ["Only use web_search", "read only", "at most 2 calls"])
+def test_a_constraint_on_calls_is_left_to_the_person_where_a_template_is_called(rule: str) -> None:
+    steps = [{"id": "a", "tool": "web_search"}, {"id": "p", "template": "weekly"}]
+    plan = Plan.model_validate({"goal": "x", "steps": steps})
+    [found] = constraint_problems(plan, Catalogue.of(TOOLS), [rule])
+    assert found.code == "PS503"
 
 
 def test_only_use_of_something_that_is_no_tool_is_left_to_the_reviewer() -> None:

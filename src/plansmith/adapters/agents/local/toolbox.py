@@ -212,6 +212,8 @@ class Toolbox:
         async with asyncio.timeout(spec.timeout_s or DEFAULT_TIMEOUT_S):
             call = replace(self._call, key=inner, reply=reply)
             result = await source.call(spec.name, arguments, call)
+        # An answer is for one question: the same one, asked again, is put to the person again.
+        self._reply.pop(key, None)
         if spec.effect is not Effect.READ:
             made: dict[str, Json] = {"tool": spec.name, "arguments": arguments, "result": result}
             self._done[key] = made
