@@ -121,8 +121,7 @@ class Call:
 
     key: str
     attempt: int = 1
-    # Whether a call that is cancelled belongs to a run that is stopped for good: otherwise it may
-    # be made again under its key.
+    # Whether a cancelled call is of a run that is stopped for good; else it may be made again.
     is_stopped: Callable[[], bool] = lambda: False
     progress: Callable[[str], None] = lambda _: None
     spend: Callable[[Usage], None] = lambda _: None
@@ -133,10 +132,7 @@ class Call:
     def ask(
         self, question: str, *, options: Sequence[str] = (), schema: dict[str, Any] | None = None
     ) -> Json:
-        """Returns the person's answer; without one the call ends here, and is made again with it.
-
-        What stands before a question is done again then: ask first, act afterwards.
-        """
+        """Returns the person's answer; without one the call ends, and is made again with it."""
         known = answers_in(self.reply.state, self.reply.answer) if self.reply else []
         return answer_to(question, known, before=self._asked, options=options, schema=schema)
 
