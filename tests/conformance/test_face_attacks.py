@@ -225,14 +225,14 @@ async def test_a_plan_nested_too_deep_is_a_failed_plan_in_every_dialect(
     smith = Plansmith(model=ScriptedModel(*[text] * 8))
     run = await smith.plan("look", dialect=shape)
     assert (run.status, run.plan) == ("failed", None)
-    assert "nested too deeply" in run.reason
+    assert "levels deep" in run.reason
 
 
 async def test_a_plan_nested_too_deep_is_an_invalid_plan_for_the_nodes_of_spring() -> None:
     state = {"PLANNER_NODE_OUTPUT": "[" * 4000, "planner_content": "[" * 4000}
     assert (await PlanExecutorNode().apply(state))["PLAN_VALIDATION_STATUS"] is False
     informed = await deepresearch.InformationNode().apply(state)
-    assert "nested too deeply" in informed["planner_error"]
+    assert "levels deep" in informed["planner_error"]
 
 
 def test_the_planning_tool_of_jmanus_keeps_no_plan_of_wrong_types() -> None:

@@ -103,6 +103,7 @@ def run_with_a_question_and_a_failure(page: Page, stage: Stage) -> None:
     page.reload()
     expect(change).to_contain_text("failed: hotel")
     # The model has read the error of a tool, so a person sees what it planned then.
+    page.get_by_role("link", name="Plan", exact=True).click()
     approve(page)
     stage.release("notes.write")
 

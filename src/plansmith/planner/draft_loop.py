@@ -337,7 +337,8 @@ def check(
     names = {step.id for step in kept}
     others = (step for step in fixed.plan.steps if step.id not in names)
     whole = fixed.plan.replace(steps=(*kept, *others)) if kept else fixed.plan
-    problems += constraint_problems(whole, Catalogue.of(deps.tools), rules, deps.agents)
+    known = Catalogue.of(deps.tools), rules, deps.agents, deps.templates
+    problems += constraint_problems(whole, *known)
     return fixed.plan, [*fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
 
 

@@ -35,7 +35,7 @@ class Schedules(Protocol):
         request: str,
         approve: str,
         by: e.Who,
-        id_: str,
+        id: str,  # noqa: A002 - the field of a schedule
     ) -> Schedule:
         """Creates a schedule under the approval of its plan's hash, once for each id."""
         ...
@@ -71,15 +71,20 @@ async def schedule_parts(
     made: list[Schedule] = []
     for place, part in enumerate(timed, start=1):
         # The id follows from the run: no two processes create the same schedule.
-        id_ = f"{run_id}-{place}"
-        made.append(known.get(id_) or await _scheduled(part, source, id_, by, schedules))
+        own_id = f"{run_id}-{place}"
+        made.append(known.get(own_id) or await _scheduled(part, source, own_id, by, schedules))
     once = [part.plan for part in parts(plan) if part.timing is None]
     if once:
         await _keep(run_id, once[0], by=by, runs=runs)
     else:
-        reason = Sentence("end.as_schedule", schedule=", ".join(each.name for each in made))
-        await runs.set_aside(run_id, reason=reason, by=by)
+        await set_aside(run_id, made, by=by, runs=runs)
     return made
+
+
+async def set_aside(run_id: str, made: list[Schedule], *, by: e.Who, runs: RunService) -> None:
+    """Ends a run whose plan became schedules."""
+    reason = Sentence("end.as_schedule", schedule=", ".join(each.name for each in made))
+    await runs.set_aside(run_id, reason=reason, by=by)
 
 
 def _approved(source: Run, approve: str, by: e.Who) -> Plan:
@@ -98,7 +103,7 @@ def _approved(source: Run, approve: str, by: e.Who) -> Plan:
 
 
 async def _scheduled(
-    part: Part, source: Run, id_: str, by: e.Who, schedules: Schedules
+    part: Part, source: Run, own_id: str, by: e.Who, schedules: Schedules
 ) -> Schedule:
     return await schedules.create(
         timing=part.timing,
@@ -106,7 +111,7 @@ async def _scheduled(
         approve=part.plan.hash,
         request=_about(part.plan) or source.request,
         by=by,
-        id_=id_,
+        id=own_id,
     )
 
 

@@ -33,7 +33,7 @@ from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.firing import Firing
-from plansmith.schedules.parts import refuse_parts, schedule_parts
+from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside
 from plansmith.schedules.scope import reasons_attended
 from plansmith.templates.book import TemplateBook
 
@@ -55,6 +55,12 @@ class ScheduleSettings(TypedDict, total=False):
     max_failures: int
     budget: BudgetLimits | Mapping[str, Json]
     options: RunOptions | Mapping[str, Json]
+
+
+class NewSettings(ScheduleSettings, total=False):
+    """Settings of a new schedule; an id that is taken returns the schedule that has it."""
+
+    id: str
 
 
 class Schedules:
@@ -98,14 +104,12 @@ class Schedules:
         approve: str = "",
         name: str = "",
         by: e.Who = "",
-        id_: str = "",
-        **settings: Unpack[ScheduleSettings],
+        **settings: Unpack[NewSettings],
     ) -> Schedule:
         """Creates a schedule for a plan, a run's plan, a template, or a request.
 
         `approve` is the hash of the plan, which may then run unattended; no other plan may. A
-        request alone is planned again each time, and each new plan waits for approval. An id that
-        is taken already returns the schedule that has it.
+        request alone is planned again each time, and each new plan waits for approval.
         """
         if run:
             source = await self._source(run)
@@ -118,7 +122,6 @@ class Schedules:
             "template": template,
             "inputs": dict(inputs or {}),
             "by": e.actor(by).name,
-            "id": id_ or self._runs.journals.new_id(),
             **settings,
         }
         made = await self._approved(self._new(fields), approve, by)
@@ -127,8 +130,7 @@ class Schedules:
             return await self.get(schedule.id)
         self.firing.changed_event.set()
         if run:
-            why = Sentence("end.as_schedule", schedule=schedule.name)
-            await self._runs.set_aside(run, reason=why, by=by)
+            await set_aside(run, [schedule], by=by, runs=self._runs)
         return schedule
 
     async def create_each(self, run: str, *, approve: str, by: e.Who = "") -> list[Schedule]:
@@ -149,10 +151,9 @@ class Schedules:
         if (team := self._runs.journals.team) is not None:
             hint = "run it yourself: schedules cannot set up a team"
             raise Refused(f"the {team.name} team cannot be scheduled", hint=hint)
-        now = self._runs.clock.now()
-        starts = dict.fromkeys(("created", "settled", "watched"), now)
-        here = {"folder": self._runs.journals.folder}
-        return self._check_times(make_schedule(fields | starts | here))
+        starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
+        own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
+        return self._check_times(make_schedule(own | fields | starts))
 
     def _check_times(self, schedule: Schedule) -> Schedule:
         """Returns the schedule; refuses it if its times are invalid, past or too close."""
@@ -271,10 +272,9 @@ class Schedules:
 
     async def pause(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
         """Pauses a schedule: nothing fires until `resume`; running runs go on."""
-        schedule = await self.get(name)
-        who = e.actor(by).label
-        reason = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
-        return await self.firing.changed(schedule, paused=True, reason=reason)
+        who = e.actor(by).label or Sentence("who.person")
+        reason = reason or Sentence("schedule.paused_by", who=who)
+        return await self.firing.changed(await self.get(name), paused=True, reason=reason)
 
     async def resume(self, name: str) -> Schedule:
         """Ends the pause of a schedule; times that passed meanwhile are recorded as missed."""

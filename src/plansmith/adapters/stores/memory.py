@@ -103,7 +103,7 @@ class MemoryStore:
             news = asyncio.Event()
             self._waiting.setdefault(_ANY_RUN, []).append(news)
             await news.wait()
-        return self._newest()
+        return len(self._news)
 
     def _newest(self) -> int:
         """Returns the position of the newest event whose run was not deleted."""

@@ -70,7 +70,7 @@ def check_plan(
         if step.references or inner is not step:
             problems += flow.problems(step, given)
     if constraints:
-        problems += constraint_problems(plan, catalogue, constraints, agents or ())
+        problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
 
 

@@ -186,9 +186,12 @@ def constraint_problems(
     tools: Catalogue,
     constraints: Iterable[Constraint | str],
     agents: Iterable[str | AgentSpec] = (),
+    templates: Iterable[str] = (),
 ) -> Iterator[Problem]:
     """Returns violations of constraints, and the constraints that only a person can judge."""
     steps = [inner for step in plan.steps if not step.disabled for inner in _with_inner(step)]
+    kept = set(templates)
+    runs_template = any(isinstance(step, PlanStep) and step.template in kept for step in steps)
     cards = {each.name: each for each in agents if isinstance(each, AgentSpec)}
     for entry in constraints:
         rule = read_constraint(entry) if isinstance(entry, str) else entry
@@ -198,7 +201,7 @@ def constraint_problems(
         for step in steps:
             yield from _of_step(rule, step, _spec(step, tools, cards))
         yield from _of_plan(rule, steps)
-        if rule.is_about_calls and any(isinstance(step, PlanStep) for step in steps):
+        if rule.is_about_calls and runs_template:
             yield _to_judge(rule)  # what a template calls is not known here
 
 

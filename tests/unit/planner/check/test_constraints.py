@@ -190,7 +190,7 @@ def test_a_constraint_against_a_tool_or_its_effect_holds_for_agents_too(rule: st
 def test_a_constraint_on_calls_is_left_to_the_person_where_a_template_is_called(rule: str) -> None:
     steps = [{"id": "a", "tool": "web_search"}, {"id": "p", "template": "weekly"}]
     plan = Plan.model_validate({"goal": "x", "steps": steps})
-    [found] = constraint_problems(plan, Catalogue.of(TOOLS), [rule])
+    [found] = constraint_problems(plan, Catalogue.of(TOOLS), [rule], templates=["weekly"])
     assert found.code == "PS503"
 
 
