@@ -9,16 +9,10 @@ from typing import Any, Final, cast
 from pydantic import Field, PrivateAttr
 
 from plansmith.app import Plansmith
+from plansmith.compat.openmanus import flow_texts as texts
 from plansmith.compat.openmanus.agents import BaseFlow, Workers, aliases, spec_names
 from plansmith.compat.openmanus.book import AGENT_KEEPS, Kept
 from plansmith.compat.openmanus.flow_options import Ask, FlowOptions
-from plansmith.compat.openmanus.flow_texts import (
-    SUMMARY,
-    outcomes,
-    step_prompt,
-    sum_up,
-    waiting,
-)
 from plansmith.compat.openmanus.llm import LLM, PlanningModel, llm_of
 from plansmith.compat.openmanus.rendering import PlanStepStatus, plan_text
 from plansmith.compat.openmanus.schema import Message
@@ -229,7 +223,7 @@ class PlanningFlow(BaseFlow):
         running = running_step(self)
         place = running.index if running else self.current_step_index
         text = step_info.get("text", f"Step {place}")
-        prompt = step_prompt(place, text, await self._get_plan_text())
+        prompt = texts.step_prompt(place, text, await self._get_plan_text())
         prompt += more_about(running) if running else ""
         try:
             result = await executor.run(prompt)
@@ -266,11 +260,11 @@ class PlanningFlow(BaseFlow):
         """Returns a summary by the model, else by an agent; says what is not done."""
         kept = await self.planning_tool.refresh(self.active_plan_id)
         head, done = self._head(kept), kept is not None and kept.is_completed
-        asked = sum_up(await self._get_plan_text(), done=done)
+        asked = texts.sum_up(await self._get_plan_text(), done=done)
         try:
             said = await self.llm.ask(
                 messages=[Message.user_message(asked)],
-                system_msgs=[Message.system_message(SUMMARY)],
+                system_msgs=[Message.system_message(texts.SUMMARY)],
             )
         except Exception:  # noqa: BLE001 - whatever the model raises, an agent may do it
             return await self._summary_by_agent(head, asked)
@@ -323,12 +317,12 @@ class PlanningFlow(BaseFlow):
             tool.take_marks(self.active_plan_id, None)
             await tool.refresh(self.active_plan_id)
         if run is None:
-            return "Plan not approved: nothing was run."
-        said = [*outcomes(run)]
+            return texts.refusal(await smith.store.events(name))
+        said = [*texts.outcomes(run)]
         if self._finished:
             return "".join(f"{each}\n" for each in said)
         self.current_step_index = None
-        return "\n".join([*said, waiting(run) or await self._finalize_plan()])
+        return "\n".join([*said, texts.waiting(run) or await self._finalize_plan()])
 
     async def _run_and_ask(self, smith: Plansmith, name: str) -> Run | None:
         """Runs the plan until it is over or waits; None if it was not approved."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from plansmith.compat.openmanus.book import AGENT_KEEPS
 from plansmith.compat.openmanus.steps import places
+from plansmith.plan.events import Event, StepStarted
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.planner.context.fence import fence
@@ -25,6 +26,12 @@ def step_prompt(place: int | None, text: str, shown: str) -> str:
         f"You are now working on step {place}, marked [→] above: {text}\n\n"
         "Do this one step and no other. When it is done, say in short what you did and found."
     )
+
+
+def refusal(events: Sequence[Event]) -> str:
+    """Says that a plan was not approved, and whether a part of an earlier one was run."""
+    ran = any(isinstance(event.body, StepStarted) for event in events)
+    return f"Plan not approved: nothing {'more ' if ran else ''}was run."
 
 
 def outcomes(run: Run) -> Iterator[str]:
