@@ -1,0 +1,299 @@
+"""A thread: an ordered list of messages and runs with one owner, folded from its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Annotated, Final, Literal, NamedTuple
+
+import msgspec
+
+from plansmith.errors import JournalDamaged
+from plansmith.plan.data import Json
+from plansmith.plan.event_body import (
+    Count,
+    EventBody,
+    FrozenStruct,
+    JsonField,
+    Moment,
+    Positive,
+    ShownField,
+    encode_body,
+    read_field,
+)
+from plansmith.plan.run_events import Actor
+
+# `review`: it sounds like an approval, which no message can give.
+MessageKind = Literal["request", "answer", "change", "why", "review"]
+Judge = Literal["person", "rules", "model"]
+_TITLE: Final = 80
+
+
+class ThreadOpened(EventBody, frozen=True, kw_only=True):
+    """A thread begins; `adopts` is a run that was made without one and is its first."""
+
+    owner: str = ""
+    title: str = ""
+    folder: str = ""
+    adopts: str = ""
+
+
+class MessageSaid(EventBody, frozen=True, kw_only=True):
+    """Somebody said something; what it means is read afterwards.
+
+    `key` is the client's own name for the message: one that is sent again is the same message.
+    """
+
+    text: str
+    key: str = ""
+
+
+class MessageRead(EventBody, frozen=True, kw_only=True):
+    """What a message was taken for, who judged that and why; stored before anything is done.
+
+    A `request` makes the run `run`; an `answer` is the `value` for a `question` of it; a `change`
+    asks for another plan of it; `why` asks about it.
+    """
+
+    message: Positive
+    kind: MessageKind
+    run: str = ""
+    question: str = ""
+    value: JsonField = None
+    judge: Judge = "rules"
+    reason: ShownField = ""
+    tokens: Count = 0
+    cost: str = ""
+
+
+class ReplyGiven(EventBody, frozen=True, kw_only=True):
+    """A message was answered at once; `step` is the step of `run` that the answer is about."""
+
+    message: Positive
+    text: ShownField
+    run: str = ""
+    step: str = ""
+
+
+class MessageUndone(EventBody, frozen=True, kw_only=True):
+    """A person took back what a message was taken for; `run` goes on in its place."""
+
+    message: Positive
+    run: str = ""
+
+
+class ThreadSummarised(EventBody, frozen=True, kw_only=True):
+    """The messages up to `upto` in short; later requests read this instead of them."""
+
+    upto: Positive
+    text: str
+    model: str = ""
+    tokens: Count = 0
+    cost: str = ""
+
+
+AnyThreadBody = (
+    ThreadOpened | MessageSaid | MessageRead | ReplyGiven | MessageUndone | ThreadSummarised
+)
+
+
+class ThreadEntry(
+    FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """One entry of a thread; they are numbered from 1."""
+
+    thread: str
+    number: Positive
+    at: Moment
+    by: Actor
+    body: Annotated[AnyThreadBody, msgspec.Meta(title="body")]
+
+
+_decoder: Final = msgspec.json.Decoder(ThreadEntry, dec_hook=read_field)
+
+
+def entry_text(entry: ThreadEntry) -> str:
+    """Returns an entry as JSON text, as stores keep it."""
+    return encode_body(entry).decode()
+
+
+def read_entry(text: str | bytes) -> ThreadEntry:
+    """Reads what `entry_text` wrote; raises `JournalDamaged` if it is something else."""
+    try:
+        return _decoder.decode(text)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise JournalDamaged(f"an entry of a thread cannot be read: {error}") from None
+
+
+def runs_named(entry: ThreadEntry) -> str:
+    """Returns the run that an entry adds to its thread, or an empty text."""
+    body = entry.body
+    if isinstance(body, ThreadOpened):
+        return body.adopts
+    if isinstance(body, MessageRead):
+        return body.run if body.kind == "request" else ""
+    return body.run if isinstance(body, MessageUndone) else ""
+
+
+class Reading(NamedTuple):
+    """What a message was taken for."""
+
+    kind: MessageKind
+    run: str = ""
+    question: str = ""
+    value: Json = None
+    judge: Judge = "rules"
+    reason: str = ""
+
+
+class ThreadReply(NamedTuple):
+    """The answer that a message got at once."""
+
+    text: str
+    run: str = ""
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadMessage:
+    """One message of a thread; `reading` is None as long as it is not decided what it means."""
+
+    number: int
+    at: datetime
+    by: Actor
+    text: str
+    key: str = ""
+    reading: Reading | None = None
+    reply: ThreadReply | None = None
+    undone: bool = False
+
+    @property
+    def kind(self) -> MessageKind | None:
+        """What the message was taken for."""
+        return self.reading.kind if self.reading else None
+
+    @property
+    def run(self) -> str:
+        """The run that the message made, answered, changed or asked about."""
+        return self.reading.run if self.reading else ""
+
+
+class ThreadSummary(NamedTuple):
+    """The messages up to a number, in short."""
+
+    upto: int
+    text: str
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadState:
+    """A thread as of its entry `last`."""
+
+    id: str
+    owner: str = ""
+    title: str = ""
+    folder: str = ""
+    last: int = 0
+    messages: tuple[ThreadMessage, ...] = ()
+    runs: tuple[str, ...] = ()
+    summary: ThreadSummary | None = None
+    opened_at: datetime | None = None
+    updated_at: datetime | None = None
+    by_number: dict[int, int] = field(default_factory=dict[int, int], repr=False, compare=False)
+
+    def message(self, number: int) -> ThreadMessage | None:
+        """Returns a message by the number of its entry."""
+        at = self.by_number.get(number)
+        return None if at is None else self.messages[at]
+
+    def before(self, number: int) -> ThreadState:
+        """Returns the thread as the message with this number found it."""
+        runs = {each.run for each in self.messages if each.number >= number and each.run}
+        earlier = tuple(each for each in self.messages if each.number < number)
+        kept = {each.run for each in earlier}
+        known = tuple(run for run in self.runs if run not in runs or run in kept)
+        summary = self.summary if self.summary and self.summary.upto < number else None
+        return replace(self, messages=earlier, runs=known, summary=summary)
+
+
+def fold_thread(thread: str, entries: Iterable[ThreadEntry]) -> ThreadState:
+    """Returns the state after all entries; raises `JournalDamaged` if one is missing."""
+    folding = _Folding(thread)
+    for entry in entries:
+        folding.take(entry)
+    return folding.state()
+
+
+class _Folding:
+    def __init__(self, thread: str) -> None:
+        self._opened = ThreadState(thread)
+        self._messages: dict[int, ThreadMessage] = {}
+        self._runs: dict[str, None] = {}
+        self._summary: ThreadSummary | None = None
+        self._last = 0
+        self._times: list[datetime] = []
+
+    def take(self, entry: ThreadEntry) -> None:
+        if entry.number != self._last + 1 or entry.thread != self._opened.id:
+            raise JournalDamaged(
+                f"entry {self._last + 1} of the thread {self._opened.id} is missing"
+            )
+        self._last = entry.number
+        self._times = [*self._times[:1], entry.at]
+        run = runs_named(entry)
+        if run:
+            self._runs[run] = None
+        self._apply(entry)
+
+    def _apply(self, entry: ThreadEntry) -> None:
+        match entry.body:
+            case ThreadOpened(owner=owner, title=title, folder=folder):
+                self._opened = replace(self._opened, owner=owner, title=title, folder=folder)
+            case MessageSaid(text=text, key=key):
+                said = ThreadMessage(entry.number, entry.at, entry.by, text, key)
+                self._messages[entry.number] = said
+            case MessageRead() as read:
+                reading = Reading(
+                    read.kind, read.run, read.question, read.value, read.judge, read.reason
+                )
+                self._change(read.message, reading=reading)
+            case ReplyGiven(message=number, text=text, run=run, step=step):
+                self._change(number, reply=ThreadReply(text, run, step))
+            case MessageUndone(message=number):
+                self._change(number, undone=True)
+            case ThreadSummarised(upto=upto, text=text, model=model):
+                self._summary = ThreadSummary(upto, text, model)
+
+    def _change(self, number: int, **changes: object) -> None:
+        found = self._messages.get(number)
+        if found is None:
+            raise JournalDamaged(f"the thread {self._opened.id} has no message {number}")
+        self._messages[number] = replace(found, **changes)  # type: ignore[arg-type]
+
+    def state(self) -> ThreadState:
+        messages = tuple(self._messages.values())
+        title = self._opened.title or (short_title(messages[0].text) if messages else "")
+        return replace(
+            self._opened,
+            title=title,
+            last=self._last,
+            messages=messages,
+            runs=tuple(self._runs),
+            summary=self._summary,
+            opened_at=self._times[0] if self._times else None,
+            updated_at=self._times[-1] if self._times else None,
+            by_number={each.number: at for at, each in enumerate(messages)},
+        )
+
+
+def short_title(text: str) -> str:
+    """Returns the first words of a message as the title of its thread."""
+    line = " ".join(text.split())
+    return line if len(line) <= _TITLE else f"{line[:_TITLE].rstrip()}…"
+
+
+def open_messages(state: ThreadState) -> Sequence[ThreadMessage]:
+    """Returns the messages that were stored but not read, because a process died."""
+    return [each for each in state.messages if each.reading is None and not each.undone]

@@ -1,0 +1,1 @@
+"""Threads: requests that know what came before."""
