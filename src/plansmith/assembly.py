@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plansmith.lazy import lazy_modules
@@ -15,12 +16,17 @@ from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
-    from plansmith.planner.request import PlannerSettings
+    from plansmith.planner.request import Earlier, PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.runs.options import Options
+    from plansmith.threads import memory
 else:
-    lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
+    lazy_modules(
+        globals(),
+        memory="plansmith.threads.memory",
+        minilm="plansmith.adapters.ranking.minilm",
+    )
 
 
 def make_runs(
@@ -71,6 +77,11 @@ def _ranker(settings: PlannerSettings | None, options: Options) -> SemanticRanke
     return minilm.MiniLmRanker()
 
 
+async def _earlier(journals: Journals, thread: str, message: int | None) -> Earlier:
+    """Returns what came before a message of a thread."""
+    return await memory.ThreadMemory(journals).earlier(thread, message)
+
+
 def _planner(
     model: ChatModel | None,
     journals: Journals,
@@ -90,4 +101,5 @@ def _planner(
         early_start=options.get("limits", Limits()).early_start,
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
+        earlier=partial(_earlier, journals),
     )

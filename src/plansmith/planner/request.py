@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -148,6 +148,22 @@ class PlannerSettings(Record):
 Tell = Callable[[str], None]
 
 
+class Earlier(NamedTuple):
+    """What came before a request in its thread: the conversation, and results by name."""
+
+    history: Sequence[Message] = ()
+    blocks: Sequence[ContextBlock] = ()
+
+
+# Returns what came before a message (its number) of a thread (its id).
+EarlierOf = Callable[[str, int | None], Awaitable[Earlier]]
+
+
+async def nothing_earlier(_: str, __: int | None) -> Earlier:
+    """Says that nothing came before."""
+    return Earlier()
+
+
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What a person wants, with the options given for it.
@@ -170,6 +186,8 @@ class PlanRequest:
     mode: Mode = ""
     dialect: str = ""
     replan: Replan = ""
+    thread: str = ""
+    message: int | None = None
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()
@@ -187,6 +205,8 @@ class PlanRequest:
             "mode": self.mode,
             "dialect": self.dialect,
             "replan": self.replan,
+            "thread": self.thread,
+            "message": self.message,
         }
         return read_options({name: value for name, value in given.items() if value})
 
@@ -206,6 +226,8 @@ class PlanRequest:
             mode=options.mode,
             dialect=options.dialect,
             replan=options.replan,
+            thread=options.thread,
+            message=options.message,
         )
 
 

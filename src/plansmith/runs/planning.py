@@ -21,17 +21,27 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest, Tell
+from plansmith.planner.request import (
+    EarlierOf,
+    Planned,
+    PlannerDeps,
+    PlannerSettings,
+    PlanRequest,
+    Tell,
+    nothing_earlier,
+)
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
     from plansmith.plan.steps import AnyStep
     from plansmith.planner import old_models, pipeline, triage
     from plansmith.planner.draft import OnStep
     from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import ChatModel, ContextSource
+    from plansmith.ports import ChatModel, ContextSource, Message
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
@@ -81,6 +91,7 @@ class RunPlanner:
         early_start: bool = True,
         tell: Tell = ignore_progress,
         standing: StandingReview = no_standing_review,
+        earlier: EarlierOf = nothing_earlier,
     ) -> None:
         self.early_start = early_start
         self.tell = tell
@@ -94,6 +105,7 @@ class RunPlanner:
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing_review = standing
+        self._earlier_of = earlier
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
 
@@ -102,6 +114,22 @@ class RunPlanner:
         if self.model is None:
             raise Misconfigured("there is no model to plan with", hint="pass Plansmith(model=…)")
         return self.model
+
+    @property
+    def judging_model(self) -> ChatModel | None:
+        """The model that judges messages and shortens conversations; none where rules plan."""
+        model = self._triage_model
+        return None if model is None or model.name == RULES else model
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens the context of a plan may have."""
+        return self._settings.context_tokens
+
+    @property
+    def prompts(self) -> Path | None:
+        """The folder with prompts of your own."""
+        return self._settings.prompts
 
     def is_planning(self, run_id: str) -> bool:
         """Tells whether this process is making a plan for a run."""
@@ -238,6 +266,7 @@ class RunPlanner:
     ) -> Planned:
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
+        request = await self._with_earlier(request)
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
@@ -263,6 +292,14 @@ class RunPlanner:
         found = template_problems(plan, await self._intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
+    async def _with_earlier(self, request: PlanRequest) -> PlanRequest:
+        """Adds what came before in the thread of a request."""
+        if not request.thread:
+            return request
+        earlier = await self._earlier_of(request.thread, request.message)
+        history = (*earlier.history, *request.history)
+        return replace(request, history=history, findings=(*earlier.blocks, *request.findings))
+
     async def _templates_for(self, request: PlanRequest) -> list[str]:
         """Returns the newest templates, and the versions that the previous plan runs."""
         before = [step.template for _, step in plan_steps(request.previous or Plan())]
@@ -280,8 +317,21 @@ class RunPlanner:
         if self._report_model is None:
             return replace(callees, early=early) if early is not None else callees
         prompts = self._settings.prompts
-        composer = replies.Composer(self._report_model, locale=run.locale, prompts=prompts)
+        composer = replies.Composer(
+            self._report_model, locale=run.locale, prompts=prompts, said=self._said_before(run)
+        )
         return replace(callees, compose=composer, early=early)
+
+    def _said_before(self, run: Run) -> Callable[[], Awaitable[Sequence[Message]]] | None:
+        """Returns what reads the conversation before a run, for its replies."""
+        thread, message = run.options.thread, run.options.message
+        if not thread:
+            return None
+
+        async def said() -> Sequence[Message]:
+            return (await self._earlier_of(thread, message)).history
+
+        return said
 
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""
