@@ -9,7 +9,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.plan.asking import answer_to, answers_in
-from plansmith.plan.briefs import Brief, ContextBlock, MessageBrief, PlanBrief, ReplyBrief, TriageBrief
+from plansmith.plan.briefs import (
+    Brief,
+    ContextBlock,
+    MessageBrief,
+    PlanBrief,
+    ReplyBrief,
+    TriageBrief,
+)
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec

@@ -55,4 +55,3 @@ class ThreadBook:
             after = await self.append(before, *bodies, by=by)
             if after is not None:
                 return after, before.last + 1
-

@@ -111,7 +111,9 @@ def answer_text(run: Run) -> str:
     """Returns what a run told the person: the texts of its replies, or its answer at once."""
     if run.status is RunStatus.ANSWERED:
         return run.report.strip()
-    replies = [step.id for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
+    replies = (
+        [step.id for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
+    )
     texts = [run.steps[name].result for name in replies if name in run.steps]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
 

@@ -130,9 +130,7 @@ def guess(text: str, now: Situation) -> Guess:
     if now.planned is not None and free is None and short and not asks:
         changes = bool(_CHANGE.search(said))
         if changes or now.review is not None:
-            reading = Reading(
-                "change", run=now.planned.id, reason=Sentence("thread.asks_change")
-            )
+            reading = Reading("change", run=now.planned.id, reason=Sentence("thread.asks_change"))
             return Guess(reading if changes else Reading("request"), sure=changes and plain)
     return Guess(Reading("request"), sure=not now.questions and now.planned is None)
 

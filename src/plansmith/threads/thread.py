@@ -217,9 +217,7 @@ class Thread:
                 return await self._reply(said, reading)
         return self._turn(said.number, run)
 
-    async def _create(
-        self, said: ThreadMessage, reading: Reading, options: dict[str, Any]
-    ) -> Run:
+    async def _create(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
         place = {"thread": self.id, "message": said.number}
         request = PlanRequest(said.text, **options | place)
@@ -238,9 +236,7 @@ class Thread:
         if reading.question not in run.questions:
             return run
         try:
-            return await self._runs.answer(
-                reading.run, reading.question, reading.value, by=said.by
-            )
+            return await self._runs.answer(reading.run, reading.question, reading.value, by=said.by)
         except StaleDecision:
             return await self._runs.journals.get(reading.run)
 

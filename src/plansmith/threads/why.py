@@ -30,7 +30,9 @@ _COMMON: Final = frozenset(
     "who whole why will with would you your answer answered chose choose chosen pick picked "
     "exactly really here please ok okay hm tell explain basis grounds makes".split()
 )
-_FAILED: Final = lazy_pattern(r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停")
+_FAILED: Final = lazy_pattern(
+    r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
+)
 _ASKING: Final = lazy_pattern(
     "为什么|为何|为啥|凭什么|怎么会|何以|什么|原因|请问|怎么|得出|从哪里?来|依据|结果|计划|步骤"
     "|[你我他她它是的了吗呢选会要用这那个有在就都不到出来呀啊和与]"
@@ -91,7 +93,9 @@ def _named_step(question: str, run: Run) -> AnyStep | None:
     said = question.casefold()
     for step in run.plan.steps if run.plan else ():
         names = [step.id.casefold(), step.title.casefold()]
-        if any(len(each) > 2 and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", said) for each in names):
+        if any(
+            len(each) > 2 and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", said) for each in names
+        ):
             return step
     return None
 

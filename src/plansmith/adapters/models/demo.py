@@ -66,7 +66,9 @@ def _answer(prompt: Prompt) -> str:
             decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
             return json.dumps(decided | {"answer": ""})
         case MessageBrief():
-            raise ModelRefused("the scripted demo cannot judge a message", hint="rules decide instead")
+            raise ModelRefused(
+                "the scripted demo cannot judge a message", hint="rules decide instead"
+            )
         case PlanBrief(request) as brief:
             if brief.previous is not None:
                 hint = "plansmith edit changes a plan by hand; --model names a real model"
