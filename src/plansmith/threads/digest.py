@@ -39,24 +39,23 @@ def conversation(thread: ThreadState, runs: Mapping[str, RunDigest]) -> tuple[Me
     if thread.summary is not None:
         start = thread.summary.upto
         messages.append(Message("assistant", f"[what came before, in short] {thread.summary.text}"))
-    for each in _adopted(thread, runs):
-        messages += [Message("user", each.run.request), Message("assistant", outcome(each))]
+    if thread.summary is None and thread.adopted in runs:
+        first = runs[thread.adopted]
+        messages += [Message("user", first.run.request), Message("assistant", outcome(first))]
     for said in thread.messages:
-        if said.number > start and not said.undone:
+        if said.number > start:
             messages += _told(said, runs)
     return tuple(messages)
 
 
-def _adopted(thread: ThreadState, runs: Mapping[str, RunDigest]) -> Iterator[RunDigest]:
-    """Yields the runs that were made before their thread."""
-    made = {each.run for each in thread.messages}
-    first = [name for name in thread.runs if name not in made]
-    yield from (runs[name] for name in first if name in runs and thread.summary is None)
-
-
 def _told(said: ThreadMessage, runs: Mapping[str, RunDigest]) -> Iterator[Message]:
+    if said.undone and said.instead not in runs:
+        return
     yield Message("user", said.text)
     reading = said.reading
+    if said.undone:
+        yield Message("assistant", f"(taken back by the person) {outcome(runs[said.instead])}")
+        return
     if said.reply is not None:
         yield Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
     elif reading is not None and reading.kind == "request" and reading.run in runs:
