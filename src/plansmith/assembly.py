@@ -89,6 +89,7 @@ def _planner(
     settings: PlannerSettings | None,
     options: Options,
 ) -> RunPlanner:
+    limits = options.get("limits", Limits())
     return RunPlanner(
         journals=journals,
         intake=intake,
@@ -98,7 +99,8 @@ def _planner(
         context=options.get("context", ()),
         ranker=_ranker(settings, options),
         settings=settings,
-        early_start=options.get("limits", Limits()).early_start,
+        early_start=limits.early_start,
+        trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
         earlier=partial(_earlier, journals),

@@ -154,6 +154,10 @@ class Earlier(NamedTuple):
     history: Sequence[Message] = ()
     blocks: Sequence[ContextBlock] = ()
 
+    def said_by_persons(self) -> Earlier:
+        """Returns only what persons said: no word of a tool or a model."""
+        return Earlier([each for each in self.history if each.role == "user"])
+
 
 # Returns what came before a message (its number) of a thread (its id).
 EarlierOf = Callable[[str, int | None], Awaitable[Earlier]]
@@ -255,7 +259,8 @@ class Planned:
     """The result of planning.
 
     `draft` is the model's unusable plan if `plan` is only a fallback. `questions` are those of a
-    planner that asks several things at once; `answer` has them as one text.
+    planner that asks several things at once; `answer` has them as one text. `read_results` says
+    that the planner read what tools returned for earlier requests.
     """
 
     decision: Decision
@@ -271,6 +276,7 @@ class Planned:
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
+    read_results: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Returns all fields as plain JSON."""

@@ -183,7 +183,8 @@ class PlanReviser:
         # Another round is a plan of its own: the rules hold for it alone.
         kept = () if cause.kind == "iteration" else kept_steps(run)
         again = replace(asked, previous=run.plan, feedback=feedback, findings=texts, kept=kept)
-        planned = await self.planner.make(again)
+        reads = may_read_texts(run, self.limits, self.intake.policy)
+        planned = await self.planner.make(again, results=reads)
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:

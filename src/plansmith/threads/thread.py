@@ -283,7 +283,9 @@ class Thread:
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
             self.state, _ = await self._desk.book.add(self.id, body)
-        run = await self._runs.journals.get(reading.run) if reading.run else None
+        reply = self._message(said.number).reply
+        about = reply.run if reply is not None else reading.run
+        run = await self._runs.journals.get(about) if about else None
         return self._turn(said.number, run)
 
     def _turn(self, number: int, run: Run | None) -> Turn:

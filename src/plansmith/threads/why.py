@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.lazy import lazy_pattern
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 _AROUND: Final = 60
 _MOST: Final = 3
 _COMMON: Final = frozenset(
-    "a about all an and any are as at be because but by can come comes did do does for from get "
-    "give go got had has have how i if in into is it its just made make many me my need not of on "
-    "or our out plan planned put reason result results run should so step take than that the "
-    "their them then there these they this to took use used was we were what when where which "
-    "who whole why will with would you your answer answered chose choose chosen pick picked "
-    "exactly really here please ok okay hm tell explain basis grounds makes".split()
+    re.findall(
+        r"\w+",
+        "a about all an and any are as at be because but by can come comes did do does for from get "
+        "give go got had has have how i if in into is it its just made make many me my need not of "
+        "on or our out plan planned put reason result results run should so step take than that the "
+        "their them then there these they this to took use used was we were what when where which "
+        "who whole why will with would you your answer answered chose choose chosen pick picked "
+        "exactly really here please ok okay hm tell explain basis grounds makes",
+    )
 )
 _FAILED: Final = lazy_pattern(
     r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
@@ -67,10 +70,10 @@ def _told_by_run(question: str, words: list[str], digest: RunDigest) -> ThreadRe
     if run.plan is not None and _FAILED.search(question.casefold()):
         failed = _failures(run)
         if failed:
-            return ThreadReply(joined([each.text for each in failed]), run.id, failed[0].step)
+            return ThreadReply(_all(each.text for each in failed), run.id, failed[0].step)
     named = _named_step(question, run)
     if named is not None:
-        return ThreadReply(joined([*_of_step(named, run)]), run.id, named.id)
+        return ThreadReply(_all(_of_step(named, run)), run.id, named.id)
     if not words and run.plan is not None:
         return ThreadReply(_of_plan(run), run.id)
     return None
@@ -90,7 +93,11 @@ def _reply(origins: list[_Origin], run: Run) -> ThreadReply | None:
     if not origins:
         return None
     step = next((each.step for each in origins if each.step), "")
-    return ThreadReply(joined([each.text for each in origins[:_MOST]]), run.id, step)
+    return ThreadReply(_all(each.text for each in origins[:_MOST]), run.id, step)
+
+
+def _all(texts: Iterable[str]) -> str:
+    return joined([*texts], "thread.both")
 
 
 def _words(question: str) -> list[str]:
@@ -197,7 +204,7 @@ def _from_step(name: str, word: str, run: Run) -> _Origin | None:
         callee=state.callee or _callee(step) or step.kind,
         text=_snippet(result, word),
     )
-    return _Origin(joined([found, *_reason(step)]), name)
+    return _Origin(_all([found, *_reason(step)]), name)
 
 
 def _from_plan(word: str, run: Run) -> Iterator[_Origin]:
@@ -209,7 +216,7 @@ def _from_plan(word: str, run: Run) -> Iterator[_Origin]:
         told = _text({key: value for key, value in fields.items() if key != "id"})
         if _has(told, word):
             found = Sentence("thread.in_plan", step=step.id, text=_snippet(told, word))
-            yield _Origin(joined([found, *_reason(step)]), step.id)
+            yield _Origin(_all([found, *_reason(step)]), step.id)
             return
 
 
