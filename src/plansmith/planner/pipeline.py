@@ -116,6 +116,7 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
             profile=request.profile,
             timezone=deps.settings.timezone,
             history=request.history,
+            earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             previous=request.previous,
             feedback=request.feedback,
             findings=request.findings,

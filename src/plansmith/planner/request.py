@@ -28,6 +28,7 @@ from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Messa
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.earlier import UsableResults
     from plansmith.plan.estimate import Cost, Estimate
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning_events import PlanningFigures
@@ -174,7 +175,8 @@ class PlanRequest:
 
     `findings` is what tools said so far, for a plan that is made again, and `kept` are the steps
     that stay in it whatever the planner writes; `triaged` says that it is decided already that a
-    plan is needed. No journal stores these here.
+    plan is needed; `pins` are the contents of earlier runs that the run uses already. No journal
+    stores these here.
     """
 
     text: str
@@ -195,6 +197,7 @@ class PlanRequest:
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()
+    pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""
@@ -252,6 +255,7 @@ class PlannerDeps:
     past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
     price_per_million: Decimal | None = None
     count: Count = rough_count
+    earlier: UsableResults | None = None
 
 
 @dataclass(frozen=True, slots=True)

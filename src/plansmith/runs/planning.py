@@ -309,6 +309,7 @@ class RunPlanner:
             settings=self._settings_for(request),
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
+            earlier=await self._intake.usable_results(request.options(), request.pins),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         exchanges = tuple(transcript.exchanges)
