@@ -137,7 +137,8 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
     plan = plan_text(known.previous) if known.previous else ""
     problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
     return [
-        *_parts(EARLIER, _earlier_text(known), _SHOULD),
+        # No plan is made again from the words of tools without a person.
+        *_parts(EARLIER, earlier_text(known.earlier, words=known.previous is None), _SHOULD),
         *_parts(_PREVIOUS, plan, _MUST),
         *_parts(_PROBLEMS, problems, _MUST),
         *_parts(_CHANGES, known.feedback, _MUST),
@@ -146,15 +147,15 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
     ]
 
 
-def _earlier_text(known: Known) -> str:
-    """Returns the earlier results, one a line: how a plan names each, and what it is.
+def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str:
+    """Returns earlier results, one a line: how a plan names each, and what it is.
 
-    Their words are those of tools, which no plan is made again from without a person.
+    Without `words`, nothing that a tool said is in it.
     """
     lines: list[str] = []
-    for each in known.earlier:
+    for each in results:
         line = {"$from": each.name or each.ref, "is": each.kind, "request": each.request}
-        if known.previous is None:
+        if words:
             line["begins"] = each.lines
         lines.append(json.dumps(line, ensure_ascii=False))
     return "\n".join(lines)
