@@ -13,6 +13,7 @@ from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import InvalidPlan, Misconfigured, OtherFolder, Refused
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
+from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageRead, MessageSaid, ThreadOpened
 from plansmith.ports import MessageBrief, PlanBrief, ReplyBrief, TriageBrief
 from plansmith.review.policy import ReviewPolicy
@@ -475,6 +476,45 @@ async def test_a_thread_is_deleted_with_its_runs_once_they_are_over(desk: Desk) 
     assert not await smith.runs()
     with pytest.raises(Refused, match="there is no thread"):
         await smith.threads.delete("gone", by="ann")
+
+
+async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
+    desk: Desk,
+) -> None:
+    down = [True]
+
+    @tool(effect="read")
+    def offers() -> str:
+        """Find an offer."""
+        if down.pop() if down else False:
+            raise RuntimeError("the shop is closed")
+        return "tea for 3"
+
+    def plan(brief: PlanBrief, _: str) -> Any:
+        if brief.previous is not None:
+            return {}
+        if "it" in brief.request.split():
+            what = {"$from": "s"}
+            step = {"id": "pay", "kind": "tool", "tool": "book", "inputs": {"what": what}}
+            return {"goal": "g", "steps": [step]}
+        return one_step("offers")
+
+    model = talker(desk, plan=plan)
+    smith = Plansmith(model=model, tools=[*desk.tools(), offers], limits=Limits(tries=1))
+    thread = await smith.thread()
+    first = await thread.say("Find an offer", by="ann")
+    assert first.run is not None
+    failed = await smith.run(first.run.id)
+    assert failed.status is RunStatus.FAILED
+    again = await smith.retry(failed.id, by="ann")
+    assert (await smith.run(again.id)).status is RunStatus.DONE
+    assert (await smith.thread(again.id)).id == thread.id
+    follow = await thread.say("take it", by="ann")
+    assert list(thread.runs) == [failed.id, again.id, follow.run.id if follow.run else ""]
+    assert follow.run is not None
+    assert follow.run.plan is not None
+    wanted = {"what": {"$from": f"run:{again.id}/s"}}
+    assert follow.run.plan.steps[0].to_json()["inputs"] == wanted
 
 
 async def test_a_result_of_another_thread_cannot_be_used(desk: Desk) -> None:
