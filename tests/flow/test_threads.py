@@ -310,6 +310,8 @@ async def test_messages_of_two_clients_at_once_stay_in_order(tmp_path: Path, des
     thread = await threads[0].refresh()
     assert [each.number for each in thread.history] == sorted(each.number for each in turns)
     assert len({each.run for each in thread.history}) == 8 == len(thread.runs)
+    entries = await smiths[0].store.thread_entries("both")  # type: ignore[attr-defined]
+    assert [isinstance(each.body, ThreadOpened) for each in entries].count(True) == 1
     for turn in turns:
         said = thread.state.message(turn.number)
         assert said is not None
@@ -388,7 +390,7 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
         return one_step("book", what="666") if obeys else journey(brief, prompt)
 
     model = talker(desk, plan=gullible)
-    smith = Plansmith(model=model, tools=desk.tools(), policy=ReviewPolicy(ask="never"))
+    smith = Plansmith(model=model, tools=desk.tools(), policy=ReviewPolicy(never_for=("book",)))
     thread = await smith.thread()
     first = await thread.say("Find a flight", by="ann")
     assert first.run is not None

@@ -226,10 +226,6 @@ class ThreadState:
         at = self.by_number.get(number)
         return None if at is None else self.messages[at]
 
-    def summary_covers(self, number: int) -> bool:
-        """Tells whether the summary has the message with this number."""
-        return self.summary is not None and self.summary.upto >= number
-
     def before(self, number: int) -> ThreadState:
         """Returns the thread as the message with this number found it."""
         earlier = tuple(each for each in self.messages if each.number < number)

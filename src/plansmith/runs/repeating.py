@@ -138,6 +138,9 @@ class RunRepeating:
             pins=old.earlier,
             by=by,
         )
+        if old.options.thread:
+            await self._join(journal.id, old.options)
+        return journal
 
     async def _finished_run(self, run_id: str) -> Run:
         old = await self._journals.get(run_id)

@@ -31,8 +31,22 @@ def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation
 
 @pytest.mark.parametrize(
     "text",
-    ["yes", "Yes!", "ok", "go ahead", "please proceed", "looks good", "approve it", "do it now"]
-    + ["好", "好的，执行吧", "同意", "可以，开始吧", "没问题", "批准这个计划"],
+    [
+        "yes",
+        "Yes!",
+        "ok",
+        "go ahead",
+        "please proceed",
+        "looks good",
+        "approve it",
+        "do it now",
+        "好",
+        "好的，执行吧",
+        "同意",
+        "可以，开始吧",
+        "没问题",
+        "批准这个计划",
+    ],
 )
 def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
     assert is_approval(text)
@@ -40,8 +54,20 @@ def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["yes, but cheaper", "ok, and book a hotel", "go to Rome", "no", "it", "please", "不", "可以便宜点吗"]
-    + ["run the sales report", "start with the cheapest", "好的，但换火车", ""],
+    [
+        "yes, but cheaper",
+        "ok, and book a hotel",
+        "go to Rome",
+        "no",
+        "it",
+        "please",
+        "不",
+        "可以便宜点吗",
+        "run the sales report",
+        "start with the cheapest",
+        "好的，但换火车",
+        "",
+    ],
 )
 def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
     assert not is_approval(text)
@@ -49,15 +75,25 @@ def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["why Rome?", "Why is it so expensive", "and why that one?", "how come it failed?"]
-    + ["where does the number 42 come from?", "how did you choose this?", "为什么是罗马？"]
-    + ["罗马是从哪来的？", "那为什么这么贵"],
+    [
+        "why Rome?",
+        "Why is it so expensive",
+        "and why that one?",
+        "how come it failed?",
+        "where does the number 42 come from?",
+        "how did you choose this?",
+        "为什么是罗马？",
+        "罗马是从哪来的？",
+        "那为什么这么贵",
+    ],
 )
 def test_a_message_that_asks_why_is_known_by_its_words(text: str) -> None:
     assert is_why(text)
 
 
-@pytest.mark.parametrize("text", ["what is 2+2?", "Find out why sales fell", "怎么去机场？", "Rome"])
+@pytest.mark.parametrize(
+    "text", ["what is 2+2?", "Find out why sales fell", "怎么去机场？", "Rome"]
+)
 def test_other_messages_ask_for_no_reason(text: str) -> None:
     assert not is_why(text)
 
@@ -80,7 +116,8 @@ def test_a_message_that_asks_or_orders_is_left_to_judgement_while_a_question_wai
 
 
 @pytest.mark.parametrize(
-    "text", ["cheaper, please", "without the hotel", "take the train instead", "便宜一点", "不要酒店"]
+    "text",
+    ["cheaper, please", "without the hotel", "take the train instead", "便宜一点", "不要酒店"],
 )
 def test_words_of_change_change_the_plan_under_review(text: str) -> None:
     found = guess(text, situation(runs=(REVIEWED,)))
