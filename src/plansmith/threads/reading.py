@@ -153,7 +153,7 @@ def _takes_text(asked: QuestionAsked) -> bool:
 def _exact_answers(text: str, now: Situation) -> Iterator[Reading]:
     """Yields the questions whose typed answer the message is, newest first."""
     for each in now.questions:
-        value = _option(each.question, text)
+        value: Json = _option(each.question, text)
         if value is None and each.question.answer_schema is not None:
             value = _of_schema(each.question.answer_schema, text)
         if value is not None:

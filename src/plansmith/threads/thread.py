@@ -223,15 +223,14 @@ class Thread:
 
     async def _act(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
-        match reading.kind:
-            case "request":
-                run = await self._create(said, reading, options)
-            case "answer":
-                run = await self._answer(said, reading)
-            case "change":
-                run = await self._runs.journals.get(reading.run)
-            case "why" | "review":
-                return await self._reply(said, reading)
+        if reading.kind in ("why", "review"):
+            return await self._reply(said, reading)
+        if reading.kind == "request":
+            run = await self._create(said, reading, options)
+        elif reading.kind == "answer":
+            run = await self._answer(said, reading)
+        else:
+            run = await self._runs.journals.get(reading.run)
         return self._turn(said.number, run)
 
     async def _create(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Run:
