@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from plansmith.adapters.stores.packing import COLUMNS, texts_of
@@ -26,8 +27,23 @@ _TEXT_EVENTS = """
 """
 
 
+_NO_THREADS = """
+    DROP TABLE threads;
+    DROP TABLE thread_entries;
+    DROP TABLE thread_runs;
+    PRAGMA user_version = 11;
+"""
+
+
+def as_version_11(path: Path) -> None:
+    """Leaves out what is kept of threads."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.executescript(_NO_THREADS)
+
+
 def as_version_10(path: Path) -> None:
     """Makes every event a row of texts, and every value a row of its own."""
+    as_version_11(path)
     file = sqlite3.connect(path, isolation_level=None)
     cells = f"SELECT position, runs.id, name, {COLUMNS} FROM events JOIN runs ON runs.id = run"
     rows = file.execute(cells).fetchall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plansmith.lazy import lazy_modules
@@ -15,12 +16,18 @@ from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
-    from plansmith.planner.request import PlannerSettings
+    from plansmith.plan.earlier import EarlierResult
+    from plansmith.planner.request import Earlier, PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.runs.options import Options
+    from plansmith.threads import memory
 else:
-    lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
+    lazy_modules(
+        globals(),
+        memory="plansmith.threads.memory",
+        minilm="plansmith.adapters.ranking.minilm",
+    )
 
 
 def make_runs(
@@ -52,6 +59,7 @@ def make_runs(
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
+        find_earlier=partial(_earlier_results, journals),
     )
     return RunService(
         journals=journals,
@@ -71,6 +79,18 @@ def _ranker(settings: PlannerSettings | None, options: Options) -> SemanticRanke
     return minilm.MiniLmRanker()
 
 
+async def _earlier(journals: Journals, thread: str, message: int | None) -> Earlier:
+    """Returns what came before a message of a thread."""
+    return await memory.ThreadMemory(journals).earlier(thread, message)
+
+
+async def _earlier_results(
+    journals: Journals, thread: str, message: int | None
+) -> Sequence[EarlierResult]:
+    """Returns the results that a plan for a message of a thread may use."""
+    return await memory.ThreadMemory(journals).earlier_results(thread, message)
+
+
 def _planner(
     model: ChatModel | None,
     journals: Journals,
@@ -78,6 +98,7 @@ def _planner(
     settings: PlannerSettings | None,
     options: Options,
 ) -> RunPlanner:
+    limits = options.get("limits", Limits())
     return RunPlanner(
         journals=journals,
         intake=intake,
@@ -87,7 +108,9 @@ def _planner(
         context=options.get("context", ()),
         ranker=_ranker(settings, options),
         settings=settings,
-        early_start=options.get("limits", Limits()).early_start,
+        early_start=limits.early_start,
+        trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
+        earlier=partial(_earlier, journals),
     )

@@ -15,7 +15,9 @@ from tests.postgres import Server
 from plansmith.adapters.stores.doctor import diagnose, verify
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
+from plansmith.plan.thread import MessageSaid
 from plansmith.testing.contracts import journal
+from plansmith.testing.thread_contracts import entry, story
 
 _numbers = itertools.count(1)
 REPLAY = Path(__file__).parents[1] / "replay"
@@ -73,12 +75,16 @@ async def test_a_restarted_server_is_waited_for(postgres_server: Server, dsn: st
 
 
 class Wire:
-    """A relay to the server; when told, it passes one more question and swallows the answer."""
+    """A relay to the server; when told, it passes one more question and swallows the answer.
+
+    `answers` is how many it passes before.
+    """
 
     def __init__(self, port: int) -> None:
         self._server_port = port
         self.port = 0
         self.swallow = False
+        self.answers = 0
 
     async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self._server_port)
@@ -86,8 +92,10 @@ class Wire:
         try:
             while data := await there.read(65_536):
                 if self.swallow and not asking.done():
-                    self.swallow = False
-                    break
+                    self.answers -= 1
+                    if self.answers < 0:
+                        self.swallow = False
+                        break
                 writer.write(data)
                 await writer.drain()
         finally:
@@ -132,6 +140,26 @@ async def test_a_write_whose_answer_was_lost_is_neither_lost_nor_done_twice(
             assert outcomes[0] is None
             assert isinstance(outcomes[1], StaleWriter)
         assert await verify(store, "a") == 5
+        await store.close()
+
+
+async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server_was_lost(
+    postgres_server: Server, dsn: str
+) -> None:
+    async with wire_to(postgres_server) as wire:
+        store = PostgresStore(dsn.replace(f":{postgres_server.port}/", f":{wire.port}/"))
+        assert await store.append_entries(story("trip")[:1])
+        number, texts = 1, [""]
+        while not wire.swallow:
+            wire.swallow, wire.answers = True, number - 1
+            number += 1
+            said = MessageSaid(text=f"{number}")
+            assert await store.append_entries([entry("trip", number, said)])
+            assert not await store.append_entries([entry("trip", number, said)])
+            texts.append(f"{number}")
+        assert number > 5, "a transaction has several answers, each of which was lost"
+        found = await store.thread_entries("trip")
+        assert [getattr(each.body, "text", "") for each in found] == texts
         await store.close()
 
 

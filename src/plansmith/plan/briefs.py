@@ -30,6 +30,13 @@ class TriageBrief:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageBrief:
+    """The task to say what a message in a thread is for."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanBrief:
     """The task to make a plan for a request with these tools and agents.
 
@@ -57,4 +64,4 @@ class ReplyBrief:
     locale: str = "en"
 
 
-Brief = TriageBrief | PlanBrief | ReplyBrief
+Brief = TriageBrief | MessageBrief | PlanBrief | ReplyBrief

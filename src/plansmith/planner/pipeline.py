@@ -19,6 +19,7 @@ from plansmith.planner.context.gather import (
 )
 from plansmith.planner.context.history import TITLE, Summariser, recall
 from plansmith.planner.context.locales import locale_of
+from plansmith.planner.context.token_budget import clipped
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.model_calls import total
@@ -101,6 +102,9 @@ async def _known_to_triage(request: PlanRequest, deps: PlannerDeps) -> list[Cont
     room = deps.settings.context_tokens // 3
     said = await recall(request.history, tokens=room, count=deps.count) if request.history else None
     blocks = [ContextBlock(TITLE, said.text)] if said is not None and said.text else []
+    for each in request.findings:
+        text = clipped(each.text, tokens=room, count=deps.count)
+        blocks += [ContextBlock(each.title, text, each.source)] if text else []
     return [*blocks, ContextBlock(TIME, time_text(deps.clock, deps.settings.timezone))]
 
 
@@ -112,7 +116,6 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
             profile=request.profile,
             timezone=deps.settings.timezone,
             history=request.history,
-            earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             previous=request.previous,
             feedback=request.feedback,
             findings=request.findings,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -149,6 +149,26 @@ class PlannerSettings(Record):
 Tell = Callable[[str], None]
 
 
+class Earlier(NamedTuple):
+    """What came before a request in its thread: the conversation, and results by name."""
+
+    history: Sequence[Message] = ()
+    blocks: Sequence[ContextBlock] = ()
+
+    def said_by_persons(self) -> Earlier:
+        """Returns only what persons said: no word of a tool or a model."""
+        return Earlier([each for each in self.history if each.role == "user"])
+
+
+# Returns what came before a message (its number) of a thread (its id).
+EarlierOf = Callable[[str, int | None], Awaitable[Earlier]]
+
+
+async def nothing_earlier(_: str, __: int | None) -> Earlier:
+    """Says that nothing came before."""
+    return Earlier()
+
+
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What a person wants, with the options given for it.
@@ -243,7 +263,8 @@ class Planned:
     """The result of planning.
 
     `draft` is the model's unusable plan if `plan` is only a fallback. `questions` are those of a
-    planner that asks several things at once; `answer` has them as one text.
+    planner that asks several things at once; `answer` has them as one text. `read_results` says
+    that the planner read what tools returned for earlier requests.
     """
 
     decision: Decision
@@ -259,6 +280,7 @@ class Planned:
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
+    read_results: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Returns all fields as plain JSON."""

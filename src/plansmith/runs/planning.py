@@ -22,17 +22,28 @@ from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest, Tell
+from plansmith.planner.request import (
+    Earlier,
+    EarlierOf,
+    Planned,
+    PlannerDeps,
+    PlannerSettings,
+    PlanRequest,
+    Tell,
+    nothing_earlier,
+)
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
     from plansmith.plan.steps import AnyStep
     from plansmith.planner import old_models, pipeline, triage
     from plansmith.planner.draft import OnStep
     from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import ChatModel, ContextSource
+    from plansmith.ports import ChatModel, ContextSource, Message
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
@@ -82,6 +93,8 @@ class RunPlanner:
         early_start: bool = True,
         tell: Tell = ignore_progress,
         standing: StandingReview = no_standing_review,
+        earlier: EarlierOf = nothing_earlier,
+        trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
         self.tell = tell
@@ -95,6 +108,8 @@ class RunPlanner:
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing_review = standing
+        self._earlier_of = earlier
+        self._trusts_texts = trusts_texts
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
 
@@ -103,6 +118,22 @@ class RunPlanner:
         if self.model is None:
             raise Misconfigured("there is no model to plan with", hint="pass Plansmith(model=…)")
         return self.model
+
+    @property
+    def judging_model(self) -> ChatModel | None:
+        """The model that judges messages and shortens conversations; none where rules plan."""
+        model = self._triage_model
+        return None if model is None or model.name == RULES else model
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens the context of a plan may have."""
+        return self._settings.context_tokens
+
+    @property
+    def prompts(self) -> Path | None:
+        """The folder with prompts of your own."""
+        return self._settings.prompts
 
     def is_planning(self, run_id: str) -> bool:
         """Tells whether this process is making a plan for a run."""
@@ -127,7 +158,9 @@ class RunPlanner:
                 triage=len(clarifications) < CLARIFICATIONS,
             )
             # Nothing of a plan runs while a person reviews it.
-            runs_on = planned.plan is not None and not await self._intake.review(planned.plan)
+            runs_on = planned.plan is not None and not (
+                await self._intake.review(planned.plan) or await self._review_of_reader(planned)
+            )
             keep = prefetch.wanted_by(planned.plan) if planned.plan and runs_on else ()
             await self.settle_early(journal, keep)
             await self._record(journal, planned)
@@ -218,6 +251,8 @@ class RunPlanner:
             reviewed = await self._standing_review(journal.run, plan)
         if reviewed is None and sees_first(journal.run):
             reviewed = await self._intake.review(plan) or [review_on_request(plan)]
+        if reviewed is None:
+            reviewed = await self._review_of_reader(planned) or None
         await self._intake.propose(
             journal,
             plan,
@@ -229,16 +264,36 @@ class RunPlanner:
             values=exchanges,
         )
 
+    async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
+        """Returns the review of a plan that changes something, made after reading results.
+
+        Whatever the policy says: words in an old result must not lead to a change by themselves.
+        """
+        plan = planned.plan
+        if plan is None or not planned.read_results or self._trusts_texts:
+            return []
+        if not await self._intake.acting(plan):
+            return []
+        return await self._intake.review(plan, more=(Sentence("review.read_results"),))
+
     def maker_of(self, planned: Planned) -> str:
         """Says who made a plan: a model, or rules if no model took part."""
         asked = {str(each["model"]) for each in planned.exchanges}
         return "model" if asked - {RULES} else "rules"
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep = _start_nothing, triage: bool = True
+        self,
+        request: PlanRequest,
+        *,
+        on_step: OnStep = _start_nothing,
+        triage: bool = True,
+        results: bool = True,
     ) -> Planned:
+        """Makes a plan; without `results` the planner reads only what persons said before."""
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
+        before = await self._earlier_than(request, results=results)
+        request = _knowing(request, before)
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
@@ -260,12 +315,20 @@ class RunPlanner:
             ),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
-        made = replace(made, exchanges=tuple(transcript.exchanges))
+        exchanges = tuple(transcript.exchanges)
+        made = replace(made, exchanges=exchanges, read_results=bool(before.blocks))
         if made.plan is None or not runs_templates(made.plan):
             return made
         plan = await self._intake.pinned(made.plan)
         found = template_problems(plan, await self._intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
+
+    async def _earlier_than(self, request: PlanRequest, *, results: bool) -> Earlier:
+        """Returns what came before in the thread of a request."""
+        if not request.thread:
+            return Earlier()
+        earlier = await self._earlier_of(request.thread, request.message)
+        return earlier if results else earlier.said_by_persons()
 
     async def _templates_for(self, request: PlanRequest) -> list[str]:
         """Returns the newest templates, and the versions that the previous plan runs."""
@@ -284,8 +347,21 @@ class RunPlanner:
         if self._report_model is None:
             return replace(callees, early=early) if early is not None else callees
         prompts = self._settings.prompts
-        composer = replies.Composer(self._report_model, locale=run.locale, prompts=prompts)
+        composer = replies.Composer(
+            self._report_model, locale=run.locale, prompts=prompts, said=self._said_before(run)
+        )
         return replace(callees, compose=composer, early=early)
+
+    def _said_before(self, run: Run) -> Callable[[], Awaitable[Sequence[Message]]] | None:
+        """Returns what reads the conversation before a run, for its replies."""
+        thread, message = run.options.thread, run.options.message
+        if not thread:
+            return None
+
+        async def said() -> Sequence[Message]:
+            return (await self._earlier_of(thread, message)).history
+
+        return said
 
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""
@@ -297,6 +373,12 @@ class RunPlanner:
         """Stops every early read."""
         for run_id in list(self._early):
             await self.drop_early(run_id)
+
+
+def _knowing(request: PlanRequest, before: Earlier) -> PlanRequest:
+    """Returns a request with what came before it."""
+    history = (*before.history, *request.history)
+    return replace(request, history=history, findings=(*before.blocks, *request.findings))
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

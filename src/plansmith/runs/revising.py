@@ -192,7 +192,8 @@ class PlanReviser:
             kept=kept,
             pins=run.earlier,
         )
-        planned = await self.planner.make(again)
+        reads = may_read_texts(run, self.limits, self.intake.policy)
+        planned = await self.planner.make(again, results=reads)
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:

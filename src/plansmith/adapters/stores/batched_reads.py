@@ -20,6 +20,20 @@ MOST_BYTES: Final = 8_000_000
 LARGEST: Final = 100_000
 # Followers of all runs wait under this name, which no run has.
 ANY_RUN: Final = ""
+# What the name starts with under which followers of a thread wait.
+_THREAD: Final = "\n"
+
+
+def thread_key(thread: str) -> str:
+    """Returns the name under which followers of a thread wait."""
+    return _THREAD + thread
+
+
+def apart(keys: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Returns the runs and the threads of those names."""
+    names = [*keys]
+    runs = [each for each in names if not each.startswith(_THREAD)]
+    return runs, [each.removeprefix(_THREAD) for each in names if each.startswith(_THREAD)]
 
 
 class BatchedReads(Generic[_K, _V]):

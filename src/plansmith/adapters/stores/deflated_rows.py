@@ -6,10 +6,12 @@ computes the chain from the last whole hash on, and so knows the hash of every e
 
 from __future__ import annotations
 
+import hashlib
 import zlib
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.packing import TYPES
 from plansmith.plan.chain import hash_of, moment, run_text
@@ -125,3 +127,43 @@ def plain_value(data: object) -> str:
 def _shown(data: object) -> str:
     """What a hand put in the place of bytes, as text that can be stored again."""
     return str(data).encode(errors="surrogateescape").decode(errors="replace")
+
+
+def event_cells(run: str, key: int, rows: Sequence[Sequence[Any]]) -> list[tuple[object, ...]]:
+    """Makes the cells of `events` from positions, numbers and compressed rows."""
+    plain = plain_rows(run, [(number, data) for _, number, data in rows])
+    return [(row[0], key, *cells) for row, cells in zip(rows, plain, strict=True)]
+
+
+def content_cells(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
+    """Makes the cells of `contents`; recomputes the hash, of which only half was stored."""
+    moved: list[tuple[str, str, str]] = []
+    for key, day, data in rows:
+        text = plain_value(data)
+        half = key.hex() if isinstance(key, bytes) else str(key)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        found = digest if digest.startswith(half) else half
+        moved.append((found, (date(1970, 1, 1) + timedelta(days=day)).isoformat(), text))
+    return moved
+
+
+def record_cells(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Decompresses rows that end with a hash and a compressed text."""
+    return [(*cells, bytes(digest).hex(), plain_value(data)) for *cells, digest, data in rows]
+
+
+def fire_cells(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
+    """Makes the cells of `fires`, whose times were whole microseconds."""
+    return [
+        (schedule, moment(_EPOCH + timedelta(microseconds=due)), *cells)
+        for schedule, due, *cells in record_cells(rows)
+    ]
+
+
+def aside_cells(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
+    """Makes the cells of `set_aside`."""
+    return [
+        (run, *cells)
+        for run, some in groupby(rows, key=lambda row: str(row[0]))
+        for cells in plain_rows(run, [(number, data) for _, number, data in some])
+    ]

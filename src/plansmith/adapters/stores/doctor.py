@@ -19,17 +19,21 @@ from plansmith.adapters.stores.migrations import (
     schema_version,
 )
 from plansmith.adapters.stores.pg_connection import Connection
+from plansmith.adapters.stores.thread_rows import grown
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.plan.summary import Headline, RunSummary
+from plansmith.plan.thread import fold_thread
 from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
+from plansmith.threads.store import ThreadHeadline, ThreadStore
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000
 _SHOWN: Final = 20
+_THREADS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,12 @@ class Finding:
     hint: str = ""
 
 
-class _Examined(PlanStore, SummaryStore, Protocol):
+class _Examined(PlanStore, SummaryStore, ThreadStore, Protocol):
     """A store that can also count values that no event mentions."""
 
     async def unmentioned(self) -> int: ...
     async def missing(self) -> Sequence[str]: ...
+    async def keep_headline(self, headline: ThreadHeadline) -> None: ...
 
 
 async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
@@ -113,7 +118,8 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
     journals = Finding(level, "journals", summary)
     summaries = await _summaries(examined, wrong)
-    return [*missing, *damaged[:_SHOWN], journals, summaries, await _values(examined)]
+    about = [journals, summaries, await _values(examined), *await _threads(examined)]
+    return [*missing, *damaged[:_SHOWN], *about]
 
 
 def _agrees(stored: Headline, found: RunSummary) -> bool:
@@ -150,6 +156,41 @@ async def _values(store: _Examined) -> Finding:
         return _error("values", error)
     summary = f"{unused} values are mentioned by no event"
     return Finding("ok", "values", summary, "retention removes them" if unused else "")
+
+
+async def _threads(store: _Examined) -> list[Finding]:
+    """Reads all threads, and stores the right headlines instead of wrong ones."""
+    count, before = 0, ""
+    findings: list[Finding] = []
+    try:
+        while page := await store.threads(before=before, limit=_THREADS_AT_ONCE):
+            for each in page:
+                findings += await _thread(store, each)
+            count, before = count + len(page), page[-1].thread
+    except PlansmithError as error:
+        return [_error("threads", error)]
+    damaged = [found for found in findings if found.level == "error"]
+    level: Literal["ok", "warning"] = "warning" if findings else "ok"
+    summary = f"{count} threads read, {len(damaged)} damaged"
+    return [*findings[:_SHOWN], Finding(level, "threads", summary)] if count else []
+
+
+async def _thread(store: _Examined, listed: ThreadHeadline) -> list[Finding]:
+    subject = f"thread {listed.thread}"
+    try:
+        entries = await store.thread_entries(listed.thread)
+        fold_thread(listed.thread, entries)
+    except JournalDamaged as damage:
+        hint = "restore the store from a backup; its runs are not affected"
+        return [Finding("error", subject, damage.message, hint)]
+    if not entries or entries[-1].number != listed.last:
+        return []  # it went on meanwhile
+    found = grown(None, entries)
+    if found == listed:
+        return []
+    await store.keep_headline(found)
+    what = "its line in lists did not say what its entries say, and was made again"
+    return [Finding("warning", subject, what)]
 
 
 def _error(subject: str, error: PlansmithError) -> Finding:

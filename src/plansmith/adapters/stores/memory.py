@@ -15,16 +15,27 @@ from plansmith.lazy import lazy_modules
 from plansmith.ports import News, Sound
 
 if TYPE_CHECKING:
+    from plansmith.adapters.stores import thread_rows
     from plansmith.plan import data
     from plansmith.plan import summary as summaries
+    from plansmith.plan import thread as entry_texts
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
     from plansmith.plan.schedules import Fire, Schedule
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+    from plansmith.plan.thread import ThreadEntry
+    from plansmith.threads.store import ThreadHeadline
 else:
-    lazy_modules(globals(), data="plansmith.plan.data", summaries="plansmith.plan.summary")
+    lazy_modules(
+        globals(),
+        data="plansmith.plan.data",
+        entry_texts="plansmith.plan.thread",
+        summaries="plansmith.plan.summary",
+        thread_rows="plansmith.adapters.stores.thread_rows",
+    )
 
 _ANY_RUN: Final = ""  # the name that no run has
+_THREAD: Final = "\n"  # what no run's name starts with
 
 
 class MemoryStore:
@@ -42,6 +53,9 @@ class MemoryStore:
         self._owners: dict[str, str] = {}
         self._statuses: dict[str, str] = {}
         self._summaries: dict[str, RunSummary] = {}
+        self._entries: dict[str, list[str]] = {}
+        self._threads: dict[str, ThreadHeadline] = {}
+        self._thread_of: dict[str, str] = {}
 
     async def append(
         self,
@@ -293,5 +307,60 @@ class MemoryStore:
         """Returns the fires of all schedules that are not finished, oldest first."""
         return [fire for _, fire in sorted(self._fires.items()) if fire.state.open]
 
+    async def append_entries(self, entries: Sequence[ThreadEntry]) -> bool:
+        """Stores entries that follow the last one of their thread; False if another came first."""
+        if not entries:
+            return True
+        thread_rows.need_following(entries)
+        thread = entries[0].thread
+        stored = self._entries.get(thread, [])
+        if entries[0].number != len(stored) + 1:
+            return False
+        texts = [*map(entry_texts.entry_text, entries)]
+        self._threads[thread] = thread_rows.grown(self._threads.get(thread), entries)
+        self._entries[thread] = stored + texts
+        for run in filter(None, map(entry_texts.runs_named, entries)):
+            self._thread_of.setdefault(run, thread)
+        for waiting in self._waiting.pop(_THREAD + thread, ()):
+            waiting.set()
+        return True
+
+    async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[ThreadEntry]:
+        """Returns the entries of a thread after a number; none for an unknown thread."""
+        return [*map(entry_texts.read_entry, self._entries.get(thread, [])[max(after, 0) :])]
+
+    async def threads(
+        self, *, owner: str | None = None, before: str = "", limit: int
+    ) -> Sequence[ThreadHeadline]:
+        """Returns threads, newest activity first; `before` is the last one of the page before."""
+        place = self._threads.get(before)
+        found = [
+            each
+            for each in self._threads.values()
+            if owner in (None, each.owner) and (place is None or _activity(each) < _activity(place))
+        ]
+        return sorted(found, key=_activity, reverse=True)[:limit]
+
+    async def thread_of(self, run: str) -> str:
+        """Returns the thread that a run belongs to; empty if it belongs to none."""
+        return self._thread_of.get(run, "")
+
+    async def remove_thread(self, thread: str) -> bool:
+        """Removes all entries of a thread; False if there is none."""
+        self._thread_of = {run: each for run, each in self._thread_of.items() if each != thread}
+        self._entries.pop(thread, None)
+        return self._threads.pop(thread, None) is not None
+
+    async def wait_thread(self, thread: str, *, after: int) -> None:
+        """Returns when the thread has an entry after the number."""
+        while len(self._entries.get(thread, ())) <= after:
+            news = asyncio.Event()
+            self._waiting.setdefault(_THREAD + thread, []).append(news)
+            await news.wait()
+
     async def close(self) -> None:
         """Does nothing: nothing is open."""
+
+
+def _activity(thread: ThreadHeadline) -> tuple[datetime, str]:
+    return thread.updated, thread.thread

@@ -2,39 +2,42 @@
 
 Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
 so that earlier releases no longer write there. Then the rows are moved in many small transactions,
-which makes version 9. One transaction each makes 10 and 11. Whoever opens the store goes on there.
+which makes version 9. One transaction each makes 10, 11 and 12. Whoever opens the store goes on
+there.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import sqlite3
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from itertools import groupby
 from typing import Any, Final
 
 from plansmith.adapters.stores import packing_migration, schemas, status_migration
 from plansmith.adapters.stores.broken_pages import LEFT, SoundRows, or_without_removing
-from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
+from plansmith.adapters.stores.deflated_rows import (
+    aside_cells,
+    content_cells,
+    event_cells,
+    fire_cells,
+    record_cells,
+)
 from plansmith.adapters.stores.migration_progress import Progress
 from plansmith.errors import Misconfigured
-from plansmith.plan.chain import moment
 
-VERSION: Final = 11
+VERSION: Final = 12
 _MOVING: Final = 8
 _MOVED: Final = 9
 _SUMMED: Final = 10
+_PACKED: Final = 11
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.
 _MIGRATION_LOCK: Final = 0x504C4E53
 _SOME_RUNS: Final = 50
 _SOME_VALUES: Final = 500
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OLD_TABLES: Final = ("event", "value", "template", "schedule", "fire", "aside")
 _log: Final = logging.getLogger("plansmith")
 
@@ -48,47 +51,6 @@ def refuse_newer(name: str, found: int) -> None:
         )
 
 
-# What moves, in the form that both databases take.
-
-
-def _events(run: str, key: int, rows: Sequence[Sequence[Any]]) -> list[tuple[object, ...]]:
-    """Makes the cells of `events` from positions, numbers and compressed rows."""
-    plain = plain_rows(run, [(number, data) for _, number, data in rows])
-    return [(row[0], key, *cells) for row, cells in zip(rows, plain, strict=True)]
-
-
-def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """Makes the cells of `contents`; recomputes the hash, of which only half was stored."""
-    moved: list[tuple[str, str, str]] = []
-    for key, day, data in rows:
-        text = plain_value(data)
-        half = key.hex() if isinstance(key, bytes) else str(key)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        found = digest if digest.startswith(half) else half
-        moved.append((found, (date(1970, 1, 1) + timedelta(days=day)).isoformat(), text))
-    return moved
-
-
-def _records(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Decompresses rows that end with a hash and a compressed text."""
-    return [(*cells, bytes(digest).hex(), plain_value(data)) for *cells, digest, data in rows]
-
-
-def _fires(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
-    return [
-        (schedule, moment(_EPOCH + timedelta(microseconds=due)), *cells)
-        for schedule, due, *cells in _records(rows)
-    ]
-
-
-def _set_aside(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
-    return [
-        (run, *cells)
-        for run, some in groupby(rows, key=lambda row: str(row[0]))
-        for cells in plain_rows(run, [(number, data) for _, number, data in some])
-    ]
-
-
 _TEXTS: Final = "number, type, at, by, hash, body"
 _INSERTS: Final = {
     "event": (f"INSERT INTO events (position, run, {_TEXTS}) VALUES ", 8),  # noqa: S608 - constants
@@ -99,10 +61,10 @@ _INSERTS: Final = {
     "aside": (f"INSERT INTO set_aside (run, {_TEXTS}) VALUES ", 7),  # noqa: S608 - constants
 }
 _RECORDS: Final = {
-    "template": ("SELECT name, version, removed, hash, data FROM old_template", _records),
-    "schedule": ("SELECT id, version, hash, data FROM old_schedule", _records),
-    "fire": ("SELECT schedule, due, version, open, hash, data FROM old_fire", _fires),
-    "aside": ("SELECT run, number, data FROM old_aside ORDER BY {}", _set_aside),
+    "template": ("SELECT name, version, removed, hash, data FROM old_template", record_cells),
+    "schedule": ("SELECT id, version, hash, data FROM old_schedule", record_cells),
+    "fire": ("SELECT schedule, due, version, open, hash, data FROM old_fire", fire_cells),
+    "aside": ("SELECT run, number, data FROM old_aside ORDER BY {}", aside_cells),
 }
 
 
@@ -139,6 +101,10 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
             status_migration.tell_sqlite(connection)
             connection.execute(f"PRAGMA user_version = {_SUMMED}")
     or_without_removing(partial(_pack_sqlite, connection, name))
+    with _transaction(connection):
+        if _number(connection, "user_version") == _PACKED:
+            _run(connection, schemas.SQLITE_FROM_11)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _pack_sqlite(connection: sqlite3.Connection, name: str, *, removing: bool) -> None:
@@ -151,7 +117,7 @@ def _pack_sqlite(connection: sqlite3.Connection, name: str, *, removing: bool) -
             connection.execute("DROP TABLE old_events")
         else:
             _log.warning(LEFT, name, "old_events")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA user_version = {_PACKED}")
 
 
 def _begin_sqlite(connection: sqlite3.Connection, done: int) -> None:
@@ -213,7 +179,7 @@ class _MoveSqlite:
         with _transaction(self._connection):
             for key, run in runs if self.is_due else ():
                 rows = self._old.of_run(key)
-                cells = _events(str(run), key, rows)
+                cells = event_cells(str(run), key, rows)
                 self._connection.executemany(_insert("event", "?"), cells)
                 if removing:
                     self._connection.execute("DELETE FROM old_place WHERE run = ?", (key,))
@@ -223,7 +189,7 @@ class _MoveSqlite:
     def _values(self, query: str, last: bytes, *, removing: bool) -> tuple[int, bytes | None]:
         with _transaction(self._connection):
             rows = self._old.rows(query, last, _SOME_VALUES) if self.is_due else []
-            self._connection.executemany(_insert("value", "?"), _values(rows))
+            self._connection.executemany(_insert("value", "?"), content_cells(rows))
             if removing:
                 keys = [row[:1] for row in rows]
                 self._connection.executemany("DELETE FROM old_value WHERE key = ?", keys)
@@ -308,6 +274,10 @@ async def migrate_postgres(connection: Any) -> None:
         async with connection.transaction():
             if await schema_version(connection) == _SUMMED:
                 await packing_migration.pack_postgres(connection)
+                await _note(connection, _PACKED)
+        async with connection.transaction():
+            if await schema_version(connection) == _PACKED:
+                await connection.execute(schemas.POSTGRES_FROM_11)
                 await _note(connection, VERSION)
     finally:
         if not connection.closed:
@@ -342,7 +312,7 @@ async def _move_postgres(connection: Any) -> None:
     while values:
         async with connection.transaction():
             values = await _fetch(connection, _SOME_OLD_VALUES, _SOME_VALUES)
-            await _insert_all(connection, "value", _values(values))
+            await _insert_all(connection, "value", content_cells(values))
         progress.add(len(values))
     async with connection.transaction():
         for table, (query, plain) in _RECORDS.items():
@@ -356,7 +326,7 @@ async def _move_postgres(connection: Any) -> None:
 async def _move_run_in_postgres(connection: Any, key: int, run: str) -> int:
     old = "DELETE FROM old_event WHERE run = %s RETURNING position, number, data"
     rows = sorted(await _fetch(connection, old, key), key=lambda row: row[1])
-    await _insert_all(connection, "event", _events(run, key, rows))
+    await _insert_all(connection, "event", event_cells(run, key, rows))
     return len(rows)
 
 

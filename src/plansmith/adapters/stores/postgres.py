@@ -12,6 +12,8 @@ from plansmith.adapters.stores.batched_reads import (
     BatchedReads,
     Followers,
     ValueCache,
+    apart,
+    thread_key,
 )
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
 from plansmith.adapters.stores.packing import ref_of
@@ -177,11 +179,11 @@ class PostgresStore(DatabaseStore):
         return await self._use(execute)
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        async def transact(connection: Any, _: bool) -> list[list[int] | None]:  # noqa: FBT001 - as `use` calls it
+        async def transact(connection: Any, again: bool) -> list[list[int] | None]:  # noqa: FBT001 - as `use` calls it
             async with connection.transaction(), connection.cursor() as cursor:
                 # The counter comes first, as in every append: whoever has it writes alone.
                 await cursor.execute(for_postgres(POSTGRES.take), {"count": 0})
-                return [await _change(cursor, each) for each in changes]
+                return [await _change(cursor, each, again=again) for each in changes]
 
         if self._closed:
             raise closed()
@@ -205,9 +207,11 @@ class PostgresStore(DatabaseStore):
         rest = [each for each in hashes if each not in found]
         return found | dict(await self._read(query, [rest]) if rest else ())
 
-    async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
-        query = "SELECT name, last FROM runs WHERE name = ANY(%b)"
-        numbers = dict(await self._read(query, [list(runs)]))
+    async def _numbers(self, keys: Sequence[str]) -> Mapping[str, int]:
+        runs, threads = apart(keys)
+        numbers: dict[str, int] = dict(await self._read(_LASTS, [runs])) if runs else {}
+        for thread, last in await self._read(_THREAD_LASTS, [threads]) if threads else ():
+            numbers[thread_key(thread)] = last
         return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
 
     async def _watch(self) -> None:
@@ -224,13 +228,23 @@ class PostgresStore(DatabaseStore):
         await self._listening.use(listen)
 
 
-async def _change(cursor: Any, change: Change) -> list[int] | None:
-    statement, given = change.need
-    await cursor.execute(for_postgres(statement), given)
-    if await cursor.fetchone() is None:
-        return None
+_LASTS: Final = "SELECT name, last FROM runs WHERE name = ANY(%b)"
+_THREAD_LASTS: Final = "SELECT thread, last FROM threads WHERE thread = ANY(%b)"
+
+
+async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | None:
+    if not await _finds(cursor, change.need):
+        # The lost connection may have taken the answer with it, not the change.
+        made = again and change.made is not None and await _finds(cursor, change.made)
+        return [] if made else None
     counts: list[int] = []
     for step, rows in change.steps:
         await cursor.executemany(for_postgres(step), rows)
         counts.append(int(cursor.rowcount))
     return counts
+
+
+async def _finds(cursor: Any, asked: tuple[str, Parameters]) -> bool:
+    statement, given = asked
+    await cursor.execute(for_postgres(statement), given)
+    return await cursor.fetchone() is not None

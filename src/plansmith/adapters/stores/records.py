@@ -30,6 +30,7 @@ from plansmith.adapters.stores.rows import (
 )
 from plansmith.adapters.stores.statements import Change, Dialect, Parameters, Step
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads, cells_of
+from plansmith.adapters.stores.threads import ThreadRecords
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
@@ -70,11 +71,13 @@ class Database:
     ends: Ends | None = None
 
 
-class DatabaseStore(SummaryReads):
-    """A store over a database: values, lists of runs, templates, schedules, owners."""
+class DatabaseStore(SummaryReads, ThreadRecords):
+    """A store over a database: values, lists of runs, threads, templates, schedules, owners."""
 
     def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
-        super().__init__(database.query, database.transact)
+        query, transact, notify = database.query, database.transact, database.dialect.notify
+        SummaryReads.__init__(self, query, transact)
+        ThreadRecords.__init__(self, query, transact, notify=notify, followers=followers)
         self._database = database
         self._values = values
         self._followers = followers

@@ -116,6 +116,29 @@ _TABLES: Final = """
     );
     CREATE INDEX set_aside_run ON set_aside (run);
 """
+# An entry is JSON text and its hash. A thread has a row for lists, and of a run it is known to which
+# thread it belongs.
+_THREADS: Final = """
+    CREATE TABLE threads (
+        thread text PRIMARY KEY,
+        owner text NOT NULL,
+        title text NOT NULL,
+        folder text NOT NULL,
+        messages integer NOT NULL,
+        last integer NOT NULL,
+        updated text NOT NULL
+    ){no_rowid};
+    CREATE INDEX threads_owner ON threads (owner, updated, thread);
+    CREATE INDEX threads_updated ON threads (updated, thread);
+    CREATE TABLE thread_entries (
+        thread text NOT NULL,
+        number integer NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (thread, number)
+    ){no_rowid};
+    CREATE TABLE thread_runs (run text PRIMARY KEY, thread text NOT NULL){no_rowid};
+"""
 _TYPES: Final = ", ".join(f"({number}, '{name}')" for number, name in enumerate(TYPES) if name)
 _IN_SQLITE: Final = {
     "bytes": "blob",
@@ -142,9 +165,11 @@ _IN_POSTGRES: Final = {
     "half_full": " WITH (fillfactor = 50)",
     "tenth_full": " WITH (fillfactor = 10)",
 }
-_ALL: Final = _COUNTS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
+_ALL: Final = _COUNTS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES + _THREADS
 SQLITE: Final = _ALL.format(**_IN_SQLITE)
 POSTGRES: Final = _ALL.format(**_IN_POSTGRES)
+SQLITE_FROM_11: Final = _THREADS.format(**_IN_SQLITE)
+POSTGRES_FROM_11: Final = _THREADS.format(**_IN_POSTGRES)
 # The rows are moved afterwards.
 _RENAME: Final = "ALTER TABLE events RENAME TO old_events;"
 SQLITE_FROM_10: Final = _RENAME + _EVENTS.format(**_IN_SQLITE)

@@ -16,6 +16,8 @@ from plansmith.adapters.stores.batched_reads import (
     BatchedReads,
     Followers,
     ValueCache,
+    apart,
+    thread_key,
 )
 from plansmith.adapters.stores.commit import BetweenCommits, WithCommit, WriterThread, closed
 from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
@@ -206,9 +208,16 @@ class SqliteStore(DatabaseStore):
 
         return await self._read(read)
 
-    async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
-        numbers = await self._read(lambda connection: dict(_in_parts(connection, _LASTS, runs)))
-        return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
+    async def _numbers(self, keys: Sequence[str]) -> Mapping[str, int]:
+        runs, threads = apart(keys)
+
+        def read(connection: sqlite3.Connection) -> dict[str, int]:
+            found = _in_parts(connection, _THREAD_LASTS, threads)
+            numbers = {thread_key(thread): int(last) for thread, last in found}
+            return numbers | dict(_in_parts(connection, _LASTS, runs))
+
+        position = {ANY_RUN: await self._position()} if ANY_RUN in runs else {}
+        return await self._read(read) | position
 
     async def _watch(self) -> None:
         seen = -1
@@ -231,6 +240,7 @@ _ROWS: Final = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"  # 
 _VALUES: Final = "SELECT hash, body FROM contents WHERE hash"
 _INSIDE: Final = "SELECT value FROM events WHERE ref"
 _LASTS: Final = "SELECT name, last FROM runs WHERE name"
+_THREAD_LASTS: Final = "SELECT thread, last FROM threads WHERE thread"
 
 
 def _in_parts(

@@ -19,10 +19,14 @@ Step = tuple[str, Sequence[Parameters]]
 
 
 class Change(NamedTuple):
-    """Steps of one transaction; none is done unless `need` finds a row."""
+    """Steps of one transaction; none is done unless `need` finds a row.
+
+    `made` finds a row if they were done by an earlier try whose answer was lost.
+    """
 
     need: tuple[str, Parameters]
     steps: Sequence[Step]
+    made: tuple[str, Parameters] | None = None
 
 
 class Dialect(NamedTuple):

@@ -30,13 +30,14 @@ from plansmith.adapters.models.local.wording import (
     worded,
 )
 from plansmith.adapters.models.tokens import count_prompt_tokens
-from plansmith.errors import ModelFailed, PromptTooLong
+from plansmith.errors import ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.data import Json
 from plansmith.planner.model_calls import total
 from plansmith.ports import (
     Delta,
     Message,
     ModelDone,
+    MessageBrief,
     PlanBrief,
     Prompt,
     ReplyBrief,
@@ -102,6 +103,8 @@ class DraftingModel:
                 return self._draft(DraftTask.of(brief))
             case TriageBrief():
                 return self._triage()
+            case MessageBrief():
+                raise ModelRefused("the embedded model does not judge messages: rules do")
             case ReplyBrief(style="results") as brief:
                 return self._answer(Task.of(brief))
             case _ if prompt.schema is None:

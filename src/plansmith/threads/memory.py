@@ -1,0 +1,65 @@
+"""What a thread remembers: its conversation for a planner, and results that plans may use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from plansmith.errors import PlansmithError
+from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.planner.request import Earlier
+from plansmith.ports import ContextBlock
+from plansmith.threads.book import ThreadBook
+from plansmith.threads.digest import RunDigest, conversation, result_lines
+from plansmith.threads.situation import MOST_RUNS
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
+    from plansmith.plan.thread import ThreadState
+    from plansmith.ports import Message
+    from plansmith.runs.journals import Journals
+
+RESULTS: Final = "results of earlier requests"
+
+
+class ThreadMemory:
+    """Reads threads and their runs for whoever plans the next request."""
+
+    def __init__(self, journals: Journals) -> None:
+        self._journals = journals
+        self.book = ThreadBook(journals.store, journals.clock)
+
+    async def digests(self, names: Sequence[str]) -> list[RunDigest]:
+        """Returns runs with their results and events; those that are gone are left out."""
+        found: list[RunDigest] = []
+        for name in names:
+            with suppress(PlansmithError):
+                journal = await self._journals.load(name)
+                if journal.events:
+                    whole = await self._journals.whole(journal)
+                    found.append(RunDigest(whole, tuple(journal.events)))
+        return found
+
+    async def runs(self, names: Sequence[str]) -> list[Run]:
+        """Returns runs with their results; those that are gone are left out."""
+        return [each.run for each in await self.digests(names)]
+
+    async def earlier_results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
+        """Returns the results that a plan for a message may use: those of earlier messages."""
+        state = (await self.book.read(thread)).before(message or 1)
+        return results_of(await self.runs(state.runs[-MOST_RUNS:]))
+
+    async def earlier(self, thread: str, message: int | None) -> Earlier:
+        """Returns what the planner of a message should know of its thread."""
+        state = (await self.book.read(thread)).before(message or 1)
+        digests = await self.digests(state.runs[-MOST_RUNS:])
+        said = conversation(state, {each.run.id: each for each in digests})
+        found = results_of([each.run for each in digests])
+        blocks = (ContextBlock(RESULTS, result_lines(found)),) if found else ()
+        return Earlier(said, blocks)
+
+    async def said(self, state: ThreadState) -> tuple[Message, ...]:
+        """Returns the conversation of a thread as messages for a model."""
+        digests = await self.digests(state.runs[-MOST_RUNS:])
+        return conversation(state, {each.run.id: each for each in digests})

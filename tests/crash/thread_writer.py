@@ -1,0 +1,41 @@
+"""A process that writes to one thread until it is killed: `python -m ... URL THREAD NAME COUNT`.
+
+Every line that it prints is the number of an entry that the store has acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+
+from plansmith.adapters.stores.urls import open_store
+from plansmith.plan.events import Actor
+from plansmith.plan.thread import MessageRead, MessageSaid, ThreadEntry
+
+
+async def main(url: str, thread: str, name: str, count: int) -> None:
+    """Says a message and what it was taken for in one append, and begins again if it lost."""
+    store = open_store(url)
+    for turn in range(count):
+        done = False
+        while not done:
+            last = len(await store.thread_entries(thread))
+            by, at = Actor(kind="person", name=name), datetime.now(UTC)
+            bodies = (
+                MessageSaid(text=f"{name} {turn}"),
+                MessageRead(message=last + 1, kind="request", run=f"{name}-{turn}"),
+            )
+            done = await store.append_entries(
+                [
+                    ThreadEntry(thread=thread, number=number, at=at, by=by, body=body)
+                    for number, body in enumerate(bodies, start=last + 1)
+                ]
+            )
+        sys.stdout.write(f"{last + 1} {turn}\n")
+        sys.stdout.flush()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
