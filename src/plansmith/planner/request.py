@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -149,24 +149,13 @@ class PlannerSettings(Record):
 Tell = Callable[[str], None]
 
 
-class Earlier(NamedTuple):
-    """What came before a request in its thread: the conversation, and results by name."""
-
-    history: Sequence[Message] = ()
-    blocks: Sequence[ContextBlock] = ()
-
-    def said_by_persons(self) -> Earlier:
-        """Returns only what persons said: no word of a tool or a model."""
-        return Earlier([each for each in self.history if each.role == "user"])
+# Returns the conversation before a message (its number) of a thread (its id).
+SaidBefore = Callable[[str, int | None], Awaitable[Sequence[Message]]]
 
 
-# Returns what came before a message (its number) of a thread (its id).
-EarlierOf = Callable[[str, int | None], Awaitable[Earlier]]
-
-
-async def nothing_earlier(_: str, __: int | None) -> Earlier:
+async def nothing_said(_: str, __: int | None) -> Sequence[Message]:
     """Says that nothing came before."""
-    return Earlier()
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

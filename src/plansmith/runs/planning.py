@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.journal import Entry, Journal
@@ -23,14 +24,13 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
 from plansmith.planner.request import (
-    Earlier,
-    EarlierOf,
     Planned,
     PlannerDeps,
     PlannerSettings,
     PlanRequest,
+    SaidBefore,
     Tell,
-    nothing_earlier,
+    nothing_said,
 )
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
@@ -93,7 +93,7 @@ class RunPlanner:
         early_start: bool = True,
         tell: Tell = ignore_progress,
         standing: StandingReview = no_standing_review,
-        earlier: EarlierOf = nothing_earlier,
+        said: SaidBefore = nothing_said,
         trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
@@ -108,7 +108,7 @@ class RunPlanner:
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing_review = standing
-        self._earlier_of = earlier
+        self._said = said
         self._trusts_texts = trusts_texts
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
@@ -292,8 +292,7 @@ class RunPlanner:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
-        before = await self._earlier_than(request, results=results)
-        request = _knowing(request, before)
+        request = await self._with_history(request, results=results)
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
@@ -316,19 +315,20 @@ class RunPlanner:
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         exchanges = tuple(transcript.exchanges)
-        made = replace(made, exchanges=exchanges, read_results=bool(before.blocks))
+        made = replace(made, exchanges=exchanges, read_results=_has_read(request))
         if made.plan is None or not runs_templates(made.plan):
             return made
         plan = await self._intake.pinned(made.plan)
         found = template_problems(plan, await self._intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
-    async def _earlier_than(self, request: PlanRequest, *, results: bool) -> Earlier:
-        """Returns what came before in the thread of a request."""
+    async def _with_history(self, request: PlanRequest, *, results: bool) -> PlanRequest:
+        """Adds what was said before in the thread of a request."""
         if not request.thread:
-            return Earlier()
-        earlier = await self._earlier_of(request.thread, request.message)
-        return earlier if results else earlier.said_by_persons()
+            return request
+        said = await self._said(request.thread, request.message)
+        kept = said if results else [each for each in said if each.role == "user"]
+        return replace(request, history=(*kept, *request.history))
 
     async def _templates_for(self, request: PlanRequest) -> list[str]:
         """Returns the newest templates, and the versions that the previous plan runs."""
@@ -358,10 +358,7 @@ class RunPlanner:
         if not thread:
             return None
 
-        async def said() -> Sequence[Message]:
-            return (await self._earlier_of(thread, message)).history
-
-        return said
+        return partial(self._said, thread, message)
 
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""
@@ -375,10 +372,9 @@ class RunPlanner:
             await self.drop_early(run_id)
 
 
-def _knowing(request: PlanRequest, before: Earlier) -> PlanRequest:
-    """Returns a request with what came before it."""
-    history = (*before.history, *request.history)
-    return replace(request, history=history, findings=(*before.blocks, *request.findings))
+def _has_read(request: PlanRequest) -> bool:
+    """Tells whether a planner read words of tools or models in the thread of a request."""
+    return bool(request.thread) and any(each.role == "assistant" for each in request.history)
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

@@ -1,4 +1,4 @@
-"""What a request knows of its thread: the conversation as messages, and results by name."""
+"""A thread as a planner reads it: what was said, decided and found, as messages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from plansmith.ports import Message
 from plansmith.text import clip
 
 if TYPE_CHECKING:
-    from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.thread import ThreadMessage, ThreadState
 
 _LONGEST_ANSWER: Final = 800
 _LONGEST_TEXT: Final = 400
-_LONGEST_REQUEST: Final = 80
-_MOST_RESULTS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +112,3 @@ def answer_text(run: Run) -> str:
     )
     texts = [run.steps[name].result for name in replies if name in run.steps]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
-
-
-def result_lines(found: Sequence[EarlierResult]) -> str:
-    """Describes results to a model, one line of JSON each: name, type and first lines."""
-    return "\n".join(
-        json.dumps(
-            {
-                "name": each.name or each.ref,
-                "$from": each.ref,
-                "of": clip(" ".join(each.request.split()), _LONGEST_REQUEST),
-                "is": each.kind,
-                "begins": each.lines,
-            },
-            ensure_ascii=False,
-        )
-        for each in reversed(found[-_MOST_RESULTS:])
-    )
