@@ -87,7 +87,8 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        self.state = await self._desk.book.read(self.id)
+        found = await self._desk.book.read(self.id)
+        self.state = found if found.last else self.state
         return self
 
     async def say(
@@ -100,7 +101,7 @@ class Thread:
         those of `Plansmith.plan`, for a new request.
         """
         who = e.actor(by)
-        self._check(text, who)
+        _check(text)
         PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
         async with self._desk.lock(self.id):
             said = await self._store_message(text, who, key)
@@ -142,25 +143,20 @@ class Thread:
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         return self._turn(number, instead)._replace(text=text)
 
-    def _check(self, text: str, who: e.Actor) -> None:
-        if not text.strip():
-            raise Refused("the message is empty", hint="say what should be done")
-        if len(text) > _MOST_TEXT:
-            hint = "put long texts into a file of the folder, and name the file"
-            raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
-        self._desk.require_owner(self.state, who)
-
     async def _store_message(self, text: str, who: e.Actor, key: str) -> ThreadMessage:
-        await self.refresh()
-        known = [each for each in self.state.messages if key and each.key == key]
-        if known:
-            return known[0]
         body = MessageSaid(text=text, key=key)
-        self.state, number = await self._desk.book.add(
-            self.id, *self._desk.opening(self.state, who), body, by=who
-        )
-        number = self.state.last if self.state.message(number) is None else number
-        return self._message(number)
+        while True:
+            await self.refresh()
+            self._desk.require_owner(self.state, who)
+            known = [each for each in self.state.messages if key and each.key == key]
+            if known:
+                return known[0]
+            opening = self._desk.opening(self.state, who)
+            after = await self._desk.book.append(self.state, *opening, body, by=who)
+            if after is not None:
+                number = self.state.last + len(opening) + 1
+                self.state = after
+                return self._message(number)
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -303,6 +299,14 @@ class Thread:
         found = self.state.message(number)
         assert found is not None  # noqa: S101
         return found
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        raise Refused("the message is empty", hint="say what should be done")
+    if len(text) > _MOST_TEXT:
+        hint = "put long texts into a file of the folder, and name the file"
+        raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
 
 
 def _not_by_message(reading: Reading, now: Situation) -> ThreadReply:
