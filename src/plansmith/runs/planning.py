@@ -18,6 +18,7 @@ from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PickedTool, PlanningFigures
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
@@ -314,7 +315,9 @@ class RunPlanner:
             settings=self._settings_for(request),
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
-            earlier=await self._intake.usable_results(request.options(), request.pins),
+            earlier=await self._intake.usable_results(
+                RunOptions(thread=request.thread, message=request.message), request.pins
+            ),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         exchanges = tuple(transcript.exchanges)
