@@ -57,6 +57,10 @@ class Threads:
         """Returns threads, newest activity first; `before` is the last one of the page before."""
         return await self._book.store.threads(owner=owner, before=before, limit=limit)
 
+    async def wait(self, thread: str, *, after: int) -> None:
+        """Returns when a thread has an entry after the number, whoever wrote it."""
+        await self._book.store.wait_thread(thread, after=after)
+
     async def last(self) -> Thread:
         """Returns the thread of this folder in which something was said last."""
         for each in await self.list(limit=200):
