@@ -15,6 +15,8 @@ from plansmith.server.state import ServerState
 from plansmith.threads.thread import Thread, Turn
 
 NEW: Final = ("", "new")
+# Messages of these kinds get their answer at once, and set nothing off.
+ANSWERED: Final = ("why", "review")
 _LONGEST_ID: Final = 200
 _RECENT: Final = 3
 
@@ -51,7 +53,7 @@ async def say(
     background = server_state.background
     if turn.run is not None and turn.kind == "change":
         await background.until_journaled(turn.run.id, thread.plan(turn))
-    elif turn.run is not None and turn.kind in ("request", "answer"):
+    elif turn.run is not None and turn.kind not in ANSWERED:
         background.go_on(turn.run.id)
     # Messages that a process left unread when it died were read before this one.
     for name in thread.runs[-_RECENT:]:
@@ -117,10 +119,16 @@ async def turn_view(server_state: ServerState, thread: Thread, turn: Turn) -> di
     if turn.run is None:
         raise not_found("run of message", str(turn.number))
     own = await server_state.for_run(turn.run.id, acts=False)
+    view = await run_view(own.smith, turn.run.id)
+    return {**view, "conversation": turn.thread, "message": taken_for(thread, turn)}
+
+
+def taken_for(thread: Thread, turn: Turn) -> dict[str, Json]:
+    """Returns what a message was taken for, and the answer that it got at once."""
     message = thread.state.message(turn.number)
     reading = message.reading if message else None
     reply = message.reply if message else None
-    told: dict[str, Json] = {
+    return {
         "number": turn.number,
         "kind": turn.kind,
         "text": turn.text,
@@ -129,5 +137,3 @@ async def turn_view(server_state: ServerState, thread: Thread, turn: Turn) -> di
         "question": reading.question if reading else "",
         "step": reply.step if reply else "",
     }
-    view = await run_view(own.smith, turn.run.id)
-    return {**view, "conversation": turn.thread, "message": told}
