@@ -56,9 +56,10 @@ class ThreadDesk:
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""
         before, planner = state.before(upto), self.runs.planner
-        older = [each.number for each in before.messages][:-_KEPT_WHOLE]
+        done = before.summary.upto if before.summary else 0
+        older = [each.number for each in before.messages if each.number > done][:-_KEPT_WHOLE]
         model = planner.judging_model
-        if not older or model is None or before.summary_covers(older[-1]):
+        if model is None or not older or (done and len(older) < _KEPT_WHOLE):
             return state
         if _fits(await self.memory.said(before), planner.context_tokens // 3):
             return state

@@ -107,5 +107,7 @@ class Threads:
         if not events:
             return None
         run = (await self.runs.journals.load(name)).run
+        if run.options.thread:
+            return await self._book.read(run.options.thread)
         owner, title = events[0].by.label, short_title(run.request)
         return ThreadState(name, owner, title, run.folder, runs=(name,), adopted=name)
