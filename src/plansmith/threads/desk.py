@@ -40,7 +40,8 @@ class ThreadDesk:
 
     def require_owner(self, state: ThreadState, who: Actor) -> None:
         """Refuses a program that did not open the thread; persons share theirs."""
-        if state.last and who.kind != "person" and state.owner != who.label:
+        begun = state.last or state.runs
+        if begun and who.kind != "person" and state.owner != who.label:
             hint = "begin a conversation of your own"
             raise Refused(f"the thread {state.id} belongs to somebody else", hint=hint)
 
@@ -50,7 +51,7 @@ class ThreadDesk:
             return []
         adopts = state.runs[0] if state.runs else ""
         folder = self.runs.journals.folder
-        return [ThreadOpened(owner=who.label, folder=folder, adopts=adopts)]
+        return [ThreadOpened(owner=state.owner or who.label, folder=folder, adopts=adopts)]
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""
