@@ -9,13 +9,22 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused
-from plansmith.plan.thread import AnyThreadBody, ThreadOpened, ThreadState, ThreadSummarised
+from plansmith.plan.thread import (
+    AnyThreadBody,
+    MessageRead,
+    MessageSaid,
+    ReplyGiven,
+    ThreadOpened,
+    ThreadState,
+    ThreadSummarised,
+)
 from plansmith.planner.context.history import Summariser, summarise
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.threads.memory import ThreadMemory
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Actor
+    from plansmith.plan.thread import Reading
     from plansmith.ports import Message
     from plansmith.runs.service import RunService
 
@@ -51,6 +60,28 @@ class ThreadDesk:
         adopts = state.runs[0] if state.runs else ""
         folder = self.runs.journals.folder
         return [ThreadOpened(owner=who.label, folder=folder, adopts=adopts)]
+
+    async def present(self, state: ThreadState) -> ThreadState:
+        """Returns a thread as it is now; one of which nothing is stored yet, as it was."""
+        found = await self.book.read(state.id)
+        return found if found.last else state
+
+    async def store_read(
+        self, state: ThreadState, text: str, who: Actor, reading: Reading, reply: str
+    ) -> tuple[ThreadState, int]:
+        """Stores a message with what it is, and with its reply if it has one, all at once."""
+        if reading.kind == "request" and not (reading.run or reply):
+            reading = reading._replace(run=self.runs.journals.new_id())
+        while True:
+            state = await self.present(state)
+            opening = self.opening(state, who)
+            number = state.last + len(opening) + 1
+            read = MessageRead(message=number, **reading._asdict())
+            replies = [ReplyGiven(message=number, text=reply)] if reply else []
+            bodies = (*opening, MessageSaid(text=text), read, *replies)
+            after = await self.book.append(state, *bodies, by=who)
+            if after is not None:
+                return after, number
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,18 +29,23 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import Usage
 from plansmith.threads.judging import judge
-from plansmith.threads.reading import guess, read_by_rules
+from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
+    from plansmith.ports import Message
     from plansmith.threads.desk import ThreadDesk
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 _MOST_TEXT: Final = 100_000
 PLANS: Final = frozenset({"request", "answer", "change"})
+
+
+# Creates the run of a request: under the id that its message names, and for that message.
+MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
 
 
 class Turn(NamedTuple):
@@ -87,8 +92,12 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        self.state = await self._desk.book.read(self.id)
+        self.state = await self._desk.present(self.state)
         return self
+
+    async def said(self) -> Sequence[Message]:
+        """Returns the conversation as a planner reads it."""
+        return await self._desk.memory.said(self.state)
 
     async def say(
         self, text: str, *, by: e.Who = "", key: str = "", plan: bool = True, **options: Any
@@ -109,14 +118,61 @@ class Thread:
             turn = await self._act(said, await self._read(said, options), options)
         return await self.plan(turn) if plan else turn
 
-    async def plan(self, turn: Turn) -> Turn:
-        """Makes or changes the plan that a message asked for; returns the run as it is then."""
+    async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
+        """Reads the next message where it answers whatever was asked last, if anything was."""
+        await self.refresh()
+        return in_turn(text, await situation_of(self.state, self._runs, by=e.actor(by)))
+
+    async def record(
+        self,
+        text: str,
+        reading: Reading,
+        *,
+        by: e.Who = "",
+        reply: str = "",
+        make: MakeRun | None = None,
+        **options: Any,
+    ) -> Turn:
+        """Keeps a message that the program has read itself, and acts on it; `plan` plans.
+
+        With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
+        request; without it, `options` are those of `Plansmith.plan`.
+        """
+        who = e.actor(by)
+        self._check(text, who)
+        async with self._desk.lock(self.id):
+            if reading.kind == "answer":
+                await self._require_open(reading)
+            self.state, number = await self._desk.store_read(self.state, text, who, reading, reply)
+            said = self._message(number)
+            assert said.reading is not None  # noqa: S101
+            if reply:
+                return self._turn(number, None)
+            if make is not None:
+                return self._turn(number, await make(said))
+            try:
+                return await self._act(said, said.reading, options)
+            except Refused as refused:  # such as an answer that is none of the options
+                await self.reply(number, str(refused))
+                raise
+
+    async def reply(self, number: int, text: str) -> None:
+        """Keeps what a program has said to a message, such as why there is no plan for it."""
+        self.state, _ = await self._desk.book.add(
+            self.id, ReplyGiven(message=number, text=text, run=self._message(number).run)
+        )
+
+    async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
+        """Makes or changes the plan that a message asked for; returns the run as it is then.
+
+        `triaged` says that it is decided already that a plan is needed.
+        """
         if turn.run is None or turn.kind not in PLANS:
             return turn
         said = self._message(turn.number)
         if turn.kind != "change":
             self.state = await self._desk.summarised(self.state, upto=turn.number)
-            return self._turn(turn.number, await self._runs.planned(turn.run))
+            return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
         if turn.run.status.over or await self._is_changed(said, turn.run):
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
@@ -162,6 +218,11 @@ class Thread:
         number = self.state.last if self.state.message(number) is None else number
         return self._message(number)
 
+    async def _require_open(self, reading: Reading) -> None:
+        run = await self._runs.journals.get(reading.run)
+        if reading.question not in run.questions:
+            raise Refused(f"run {run.id} has no open question {reading.question!r}")
+
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
 
@@ -173,7 +234,7 @@ class Thread:
                     await self._desk.book.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
         last = [each for each in self.state.messages if each.number < number][-1:]
-        begun = [each for each in last if each.kind == "request" and not each.undone]
+        begun = [each for each in last if each.kind == "request" and each.run and not each.undone]
         lost = [each for each in begun if not await self._runs.store.events(each.run)]
         return [*self._unread(number), *lost]
 
