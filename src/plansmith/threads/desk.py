@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -11,9 +11,7 @@ from plansmith.engine.progress import spending
 from plansmith.errors import Refused
 from plansmith.plan.thread import (
     AnyThreadBody,
-    MessageRead,
     MessageSaid,
-    ReplyGiven,
     ThreadOpened,
     ThreadState,
     ThreadSummarised,
@@ -24,11 +22,18 @@ from plansmith.threads.memory import ThreadMemory
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Actor
-    from plansmith.plan.thread import Reading
     from plansmith.ports import Message
     from plansmith.runs.service import RunService
 
 _KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
+
+
+# Returns what is stored together with the message that has this number.
+More = Callable[[int], Sequence[AnyThreadBody]]
+
+
+def _nothing_more(_: int) -> Sequence[AnyThreadBody]:
+    return ()
 
 
 class ThreadDesk:
@@ -66,29 +71,29 @@ class ThreadDesk:
         found = await self.book.read(state.id)
         return found if found.last else state
 
-    async def store_read(
-        self, state: ThreadState, text: str, who: Actor, reading: Reading, reply: str
+    async def store(
+        self, state: ThreadState, said: MessageSaid, who: Actor, more: More = _nothing_more
     ) -> tuple[ThreadState, int]:
-        """Stores a message with what it is, and with its reply if it has one, all at once."""
-        if reading.kind == "request" and not (reading.run or reply):
-            reading = reading._replace(run=self.runs.journals.new_id())
+        """Stores a message, and `more` given its number; one whose key is known stays as it is."""
         while True:
             state = await self.present(state)
+            self.require_owner(state, who)
+            known = [each.number for each in state.messages if said.key and each.key == said.key]
+            if known:
+                return state, known[0]
             opening = self.opening(state, who)
             number = state.last + len(opening) + 1
-            read = MessageRead(message=number, **reading._asdict())
-            replies = [ReplyGiven(message=number, text=reply)] if reply else []
-            bodies = (*opening, MessageSaid(text=text), read, *replies)
-            after = await self.book.append(state, *bodies, by=who)
+            after = await self.book.append(state, *opening, said, *more(number), by=who)
             if after is not None:
                 return after, number
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""
         before, planner = state.before(upto), self.runs.planner
-        older = [each.number for each in before.messages][:-_KEPT_WHOLE]
+        done = before.summary.upto if before.summary else 0
+        older = [each.number for each in before.messages if each.number > done][:-_KEPT_WHOLE]
         model = planner.judging_model
-        if not older or model is None or before.summary_covers(older[-1]):
+        if model is None or not older or (done and len(older) < _KEPT_WHOLE):
             return state
         if _fits(await self.memory.said(before), planner.context_tokens // 3):
             return state

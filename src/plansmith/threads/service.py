@@ -95,4 +95,6 @@ class Threads:
         if not await self.runs.store.events(name):
             return None
         run = (await self.runs.journals.own(name)).run
+        if run.options.thread:
+            return await self._book.read(run.options.thread)
         return ThreadState(name, folder=run.folder, runs=(name,), title=run.request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith.engine.progress import spending
@@ -13,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
+    AnyThreadBody,
     Judge,
     MessageKind,
     MessageRead,
@@ -109,10 +111,12 @@ class Thread:
         those of `Plansmith.plan`, for a new request.
         """
         who = e.actor(by)
-        self._check(text, who)
+        _check(text)
         PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
         async with self._desk.lock(self.id):
-            said = await self._store_message(text, who, key)
+            body = MessageSaid(text=text, key=key)
+            self.state, number = await self._desk.store(self.state, body, who)
+            said = self._message(number)
             for earlier in await self._left_before(said.number):
                 await self._act(earlier, await self._read(earlier, {}), {})
             turn = await self._act(said, await self._read(said, options), options)
@@ -138,20 +142,22 @@ class Thread:
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
         request; without it, `options` are those of `Plansmith.plan`.
         """
-        who = e.actor(by)
-        self._check(text, who)
+        _check(text)
+        if reading.kind == "request" and not (reading.run or reply):
+            reading = reading._replace(run=self._runs.journals.new_id())
         async with self._desk.lock(self.id):
             if reading.kind == "answer":
                 await self._require_open(reading)
-            self.state, number = await self._desk.store_read(self.state, text, who, reading, reply)
+            more = partial(_read_as, reading, reply)
+            body = MessageSaid(text=text)
+            self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
             said = self._message(number)
-            assert said.reading is not None  # noqa: S101
             if reply:
                 return self._turn(number, None)
             if make is not None:
                 return self._turn(number, await make(said))
             try:
-                return await self._act(said, said.reading, options)
+                return await self._act(said, reading, options)
             except Refused as refused:  # such as an answer that is none of the options
                 await self.reply(number, str(refused))
                 raise
@@ -197,26 +203,6 @@ class Thread:
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         return self._turn(number, instead)._replace(text=text)
-
-    def _check(self, text: str, who: e.Actor) -> None:
-        if not text.strip():
-            raise Refused("the message is empty", hint="say what should be done")
-        if len(text) > _MOST_TEXT:
-            hint = "put long texts into a file of the folder, and name the file"
-            raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
-        self._desk.require_owner(self.state, who)
-
-    async def _store_message(self, text: str, who: e.Actor, key: str) -> ThreadMessage:
-        await self.refresh()
-        known = [each for each in self.state.messages if key and each.key == key]
-        if known:
-            return known[0]
-        body = MessageSaid(text=text, key=key)
-        self.state, number = await self._desk.book.add(
-            self.id, *self._desk.opening(self.state, who), body, by=who
-        )
-        number = self.state.last if self.state.message(number) is None else number
-        return self._message(number)
 
     async def _require_open(self, reading: Reading) -> None:
         run = await self._runs.journals.get(reading.run)
@@ -364,6 +350,20 @@ class Thread:
         found = self.state.message(number)
         assert found is not None  # noqa: S101
         return found
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        raise Refused("the message is empty", hint="say what should be done")
+    if len(text) > _MOST_TEXT:
+        hint = "put long texts into a file of the folder, and name the file"
+        raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
+
+
+def _read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:
+    """Returns what is stored with a message that was read by the program."""
+    read = MessageRead(message=number, **reading._asdict())
+    return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
 
 
 def _not_by_message(reading: Reading, now: Situation) -> ThreadReply:
