@@ -16,9 +16,10 @@ from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
-    from plansmith.planner.request import Earlier, PlannerSettings
+    from plansmith.plan.earlier import EarlierResult
+    from plansmith.planner.request import PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.ports import Agent, ChatModel, Clock, Message, PlanStore, ToolSource
     from plansmith.runs.options import Options
     from plansmith.threads import memory
 else:
@@ -58,6 +59,7 @@ def make_runs(
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
+        find_earlier=partial(_results, journals),
     )
     return RunService(
         journals=journals,
@@ -77,9 +79,14 @@ def _ranker(settings: PlannerSettings | None, options: Options) -> SemanticRanke
     return minilm.MiniLmRanker()
 
 
-async def _earlier(journals: Journals, thread: str, message: int | None) -> Earlier:
-    """Returns what came before a message of a thread."""
-    return await memory.ThreadMemory(journals).earlier(thread, message)
+async def _said(journals: Journals, thread: str, message: int | None) -> Sequence[Message]:
+    """Returns the conversation before a message of a thread."""
+    return await memory.ThreadMemory(journals).before(thread, message)
+
+
+async def _results(journals: Journals, thread: str, message: int | None) -> Sequence[EarlierResult]:
+    """Returns the results that a plan for a message of a thread may use."""
+    return await memory.ThreadMemory(journals).results(thread, message)
 
 
 def _planner(
@@ -89,6 +96,7 @@ def _planner(
     settings: PlannerSettings | None,
     options: Options,
 ) -> RunPlanner:
+    limits = options.get("limits", Limits())
     return RunPlanner(
         journals=journals,
         intake=intake,
@@ -98,8 +106,9 @@ def _planner(
         context=options.get("context", ()),
         ranker=_ranker(settings, options),
         settings=settings,
-        early_start=options.get("limits", Limits()).early_start,
+        early_start=limits.early_start,
+        trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
-        earlier=partial(_earlier, journals),
+        said=partial(_said, journals),
     )

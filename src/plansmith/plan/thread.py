@@ -157,7 +157,10 @@ class ThreadReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThreadMessage:
-    """One message of a thread; `reading` is None as long as it is not decided what it means."""
+    """One message of a thread; `reading` is None as long as it is not decided what it means.
+
+    `instead` is the run that goes on where the message was undone.
+    """
 
     number: int
     at: datetime
@@ -167,6 +170,7 @@ class ThreadMessage:
     reading: Reading | None = None
     reply: ThreadReply | None = None
     undone: bool = False
+    instead: str = ""
 
     @property
     def kind(self) -> MessageKind | None:
@@ -198,6 +202,7 @@ class ThreadState:
     last: int = 0
     messages: tuple[ThreadMessage, ...] = ()
     runs: tuple[str, ...] = ()
+    adopted: str = ""
     summary: ThreadSummary | None = None
     opened_at: datetime | None = None
     updated_at: datetime | None = None
@@ -208,12 +213,15 @@ class ThreadState:
         at = self.by_number.get(number)
         return None if at is None else self.messages[at]
 
+    def summary_covers(self, number: int) -> bool:
+        """Tells whether the summary has the message with this number."""
+        return self.summary is not None and self.summary.upto >= number
+
     def before(self, number: int) -> ThreadState:
         """Returns the thread as the message with this number found it."""
-        runs = {each.run for each in self.messages if each.number >= number and each.run}
         earlier = tuple(each for each in self.messages if each.number < number)
-        kept = {each.run for each in earlier}
-        known = tuple(run for run in self.runs if run not in runs or run in kept)
+        made = {self.adopted, *(each.run for each in earlier), *(each.instead for each in earlier)}
+        known = tuple(run for run in self.runs if run in made)
         summary = self.summary if self.summary and self.summary.upto < number else None
         return replace(self, messages=earlier, runs=known, summary=summary)
 
@@ -249,8 +257,14 @@ class _Folding:
 
     def _apply(self, entry: ThreadEntry) -> None:
         match entry.body:
-            case ThreadOpened(owner=owner, title=title, folder=folder):
-                self._opened = replace(self._opened, owner=owner, title=title, folder=folder)
+            case ThreadOpened() as opened:
+                self._opened = replace(
+                    self._opened,
+                    owner=opened.owner,
+                    title=opened.title,
+                    folder=opened.folder,
+                    adopted=opened.adopts,
+                )
             case MessageSaid(text=text, key=key):
                 said = ThreadMessage(entry.number, entry.at, entry.by, text, key)
                 self._messages[entry.number] = said
@@ -261,8 +275,8 @@ class _Folding:
                 self._change(read.message, reading=reading)
             case ReplyGiven(message=number, text=text, run=run, step=step):
                 self._change(number, reply=ThreadReply(text, run, step))
-            case MessageUndone(message=number):
-                self._change(number, undone=True)
+            case MessageUndone(message=number, run=run):
+                self._change(number, undone=True, instead=run)
             case ThreadSummarised(upto=upto, text=text, model=model):
                 self._summary = ThreadSummary(upto, text, model)
 

@@ -10,10 +10,12 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
+    EARLIER,
     TIME,
     Context,
     Known,
     Limits,
+    earlier_text,
     gather_context,
     time_text,
 )
@@ -102,9 +104,9 @@ async def _known_to_triage(request: PlanRequest, deps: PlannerDeps) -> list[Cont
     room = deps.settings.context_tokens // 3
     said = await recall(request.history, tokens=room, count=deps.count) if request.history else None
     blocks = [ContextBlock(TITLE, said.text)] if said is not None and said.text else []
-    for each in request.findings:
-        text = clipped(each.text, tokens=room, count=deps.count)
-        blocks += [ContextBlock(each.title, text, each.source)] if text else []
+    results = earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
+    shown = clipped(results, tokens=room, count=deps.count, keep_end=True)
+    blocks += [ContextBlock(EARLIER, shown)] if shown else []
     return [*blocks, ContextBlock(TIME, time_text(deps.clock, deps.settings.timezone))]
 
 
@@ -116,6 +118,7 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
             profile=request.profile,
             timezone=deps.settings.timezone,
             history=request.history,
+            earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             previous=request.previous,
             feedback=request.feedback,
             findings=request.findings,

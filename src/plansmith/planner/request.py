@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Messa
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.earlier import UsableResults
     from plansmith.plan.estimate import Cost, Estimate
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning_events import PlanningFigures
@@ -148,20 +149,13 @@ class PlannerSettings(Record):
 Tell = Callable[[str], None]
 
 
-class Earlier(NamedTuple):
-    """What came before a request in its thread: the conversation, and results by name."""
-
-    history: Sequence[Message] = ()
-    blocks: Sequence[ContextBlock] = ()
+# Returns the conversation before a message (its number) of a thread (its id).
+SaidBefore = Callable[[str, int | None], Awaitable[Sequence[Message]]]
 
 
-# Returns what came before a message (its number) of a thread (its id).
-EarlierOf = Callable[[str, int | None], Awaitable[Earlier]]
-
-
-async def nothing_earlier(_: str, __: int | None) -> Earlier:
+async def nothing_said(_: str, __: int | None) -> Sequence[Message]:
     """Says that nothing came before."""
-    return Earlier()
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +164,8 @@ class PlanRequest:
 
     `findings` is what tools said so far, for a plan that is made again, and `kept` are the steps
     that stay in it whatever the planner writes; `triaged` says that it is decided already that a
-    plan is needed. No journal stores these here.
+    plan is needed; `pins` are the contents of earlier runs that the run uses already. No journal
+    stores these here.
     """
 
     text: str
@@ -191,6 +186,7 @@ class PlanRequest:
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()
+    pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""
@@ -248,6 +244,7 @@ class PlannerDeps:
     past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
     price_per_million: Decimal | None = None
     count: Count = rough_count
+    earlier: UsableResults | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +252,8 @@ class Planned:
     """The result of planning.
 
     `draft` is the model's unusable plan if `plan` is only a fallback. `questions` are those of a
-    planner that asks several things at once; `answer` has them as one text.
+    planner that asks several things at once; `answer` has them as one text. `read_results` says
+    that the planner read what tools returned for earlier requests.
     """
 
     decision: Decision
@@ -271,6 +269,7 @@ class Planned:
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
+    read_results: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Returns all fields as plain JSON."""

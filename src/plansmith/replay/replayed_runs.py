@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from itertools import dropwhile, takewhile
 from typing import Any, Final, cast
@@ -14,9 +14,11 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
+from plansmith.plan.earlier import UsableResults
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import RunOptions
 from plansmith.planner.draft import OnStep
 from plansmith.planner.request import PlanMetrics, Planned, PlanRequest
 from plansmith.planner.shortlist.pick import Pick
@@ -65,6 +67,7 @@ class TapedIntake(PlanIntake):
             templates=intake.templates,
             policy=intake.policy,
             price_per_million=intake.price_per_million,
+            find_earlier=intake.find_earlier,
         )
         self._tape = tape
         self._cards = intake.agents()
@@ -82,6 +85,18 @@ class TapedIntake(PlanIntake):
         """Returns the call times that were known when the next plan on the tape was proposed."""
         found = next_plan(self._tape)
         return CallTimings(found.estimate.measured if found and found.estimate else {})
+
+    async def usable_results(
+        self, options: RunOptions, pins: Mapping[str, str] | None = None
+    ) -> UsableResults:
+        """Returns the results of earlier runs, with the contents that are on the tape."""
+        taped = {
+            ref: digest
+            for event in reversed(self._tape.events)
+            if isinstance(event.body, e.PlanProposed)
+            for ref, digest in event.body.earlier.items()
+        }
+        return await super().usable_results(options, {**taped, **(pins or {})})
 
     async def propose(
         self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.journal import Entry, Journal
@@ -22,13 +23,13 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
 from plansmith.planner.request import (
-    EarlierOf,
     Planned,
     PlannerDeps,
     PlannerSettings,
     PlanRequest,
+    SaidBefore,
     Tell,
-    nothing_earlier,
+    nothing_said,
 )
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
@@ -91,7 +92,8 @@ class RunPlanner:
         early_start: bool = True,
         tell: Tell = ignore_progress,
         standing: StandingReview = no_standing_review,
-        earlier: EarlierOf = nothing_earlier,
+        said: SaidBefore = nothing_said,
+        trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
         self.tell = tell
@@ -105,7 +107,8 @@ class RunPlanner:
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing_review = standing
-        self._earlier_of = earlier
+        self._said = said
+        self._trusts_texts = trusts_texts
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
 
@@ -154,7 +157,9 @@ class RunPlanner:
                 triage=len(clarifications) < CLARIFICATIONS,
             )
             # Nothing of a plan runs while a person reviews it.
-            runs_on = planned.plan is not None and not await self._intake.review(planned.plan)
+            runs_on = planned.plan is not None and not (
+                await self._intake.review(planned.plan) or await self._review_of_reader(planned)
+            )
             keep = prefetch.wanted_by(planned.plan) if planned.plan and runs_on else ()
             await self.settle_early(journal, keep)
             await self._record(journal, planned)
@@ -245,6 +250,8 @@ class RunPlanner:
             reviewed = await self._standing_review(journal.run, plan)
         if reviewed is None and sees_first(journal.run):
             reviewed = await self._intake.review(plan) or [review_on_request(plan)]
+        if reviewed is None:
+            reviewed = await self._review_of_reader(planned) or None
         await self._intake.propose(
             journal,
             plan,
@@ -256,17 +263,35 @@ class RunPlanner:
             values=exchanges,
         )
 
+    async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
+        """Returns the review of a plan that changes something, made after reading results.
+
+        Whatever the policy says: words in an old result must not lead to a change by themselves.
+        """
+        plan = planned.plan
+        if plan is None or not planned.read_results or self._trusts_texts:
+            return []
+        if not await self._intake.acting(plan):
+            return []
+        return await self._intake.review(plan, more=(Sentence("review.read_results"),))
+
     def maker_of(self, planned: Planned) -> str:
         """Says who made a plan: a model, or rules if no model took part."""
         asked = {str(each["model"]) for each in planned.exchanges}
         return "model" if asked - {RULES} else "rules"
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep = _start_nothing, triage: bool = True
+        self,
+        request: PlanRequest,
+        *,
+        on_step: OnStep = _start_nothing,
+        triage: bool = True,
+        results: bool = True,
     ) -> Planned:
+        """Makes a plan; without `results` the planner reads only what persons said before."""
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
-        request = await self._with_earlier(request)
+        request = await self._with_history(request, results=results)
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
@@ -283,22 +308,24 @@ class RunPlanner:
             settings=self._settings_for(request),
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
+            earlier=await self._intake.usable_results(request.options(), request.pins),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
-        made = replace(made, exchanges=tuple(transcript.exchanges))
+        exchanges = tuple(transcript.exchanges)
+        made = replace(made, exchanges=exchanges, read_results=_has_read(request))
         if made.plan is None or not runs_templates(made.plan):
             return made
         plan = await self._intake.pinned(made.plan)
         found = template_problems(plan, await self._intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
-    async def _with_earlier(self, request: PlanRequest) -> PlanRequest:
-        """Adds what came before in the thread of a request."""
+    async def _with_history(self, request: PlanRequest, *, results: bool) -> PlanRequest:
+        """Adds what was said before in the thread of a request."""
         if not request.thread:
             return request
-        earlier = await self._earlier_of(request.thread, request.message)
-        history = (*earlier.history, *request.history)
-        return replace(request, history=history, findings=(*earlier.blocks, *request.findings))
+        said = await self._said(request.thread, request.message)
+        kept = said if results else [each for each in said if each.role == "user"]
+        return replace(request, history=(*kept, *request.history))
 
     async def _templates_for(self, request: PlanRequest) -> list[str]:
         """Returns the newest templates, and the versions that the previous plan runs."""
@@ -328,10 +355,7 @@ class RunPlanner:
         if not thread:
             return None
 
-        async def said() -> Sequence[Message]:
-            return (await self._earlier_of(thread, message)).history
-
-        return said
+        return partial(self._said, thread, message)
 
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""
@@ -343,6 +367,11 @@ class RunPlanner:
         """Stops every early read."""
         for run_id in list(self._early):
             await self.drop_early(run_id)
+
+
+def _has_read(request: PlanRequest) -> bool:
+    """Tells whether a planner read words of tools or models in the thread of a request."""
+    return bool(request.thread) and any(each.role == "assistant" for each in request.history)
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

@@ -37,6 +37,7 @@ class Create(Protocol):
         about: Mapping[str, Any] | None,
         kept: Sequence[e.StepReused],
         reviewed: Sequence[Entry] | None,
+        pins: Mapping[str, str],
     ) -> Journal:
         """Returns the journal of the new run."""
         ...
@@ -125,6 +126,7 @@ class RunRepeating:
             about={"origin": "rerun"},
             kept=kept,
             reviewed=reviewed,
+            pins=old.earlier,
             by=by,
         )
 

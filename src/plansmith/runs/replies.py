@@ -129,5 +129,5 @@ def filled(instruction: str, results: Mapping[str, Json]) -> str:
 
 def _step_of(name: str) -> str:
     """Returns the step that a reference such as `{{oslo.weather[0]}}` names."""
-    bare = name.strip("{} ")
-    return bare.partition(".")[0].partition("[")[0]
+    found = pieces(name)[0]
+    return found.step if isinstance(found, Ref) else name

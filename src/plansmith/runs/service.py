@@ -26,6 +26,7 @@ from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.runs.budgets import RunBudgets
@@ -144,10 +145,12 @@ class RunService:
         reviewed: Sequence[Entry] | None = None,
         checked: bool = True,
         notes: Sequence[Problem] = (),
+        pins: Mapping[str, str] | None = None,
     ) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review.
+        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review,
+        `pins` the contents of earlier runs that the repeated run uses.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -156,15 +159,17 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        plan = await self.intake.pinned(plan) if checked else plan
+        earlier = await self.intake.usable_results(options or NO_OPTIONS, pins)
+        plan, named = earlier.named(await self.intake.pinned(plan) if checked else plan)
         await self.intake.propose(
             journal,
             plan,
-            (*notes, *(await self.intake.usable(plan) if checked else ())),
+            (*notes, *named, *(await self.intake.usable(plan, earlier) if checked else ())),
             start=start,
             then=kept,
             reviewed=reviewed,
             about=about or submitted(who),
+            earlier=earlier,
             by=who,
         )
         return self.journals.keep(journal)

@@ -1,4 +1,4 @@
-"""What a request knows of its thread: the conversation as messages, and results by name."""
+"""A thread as a planner reads it: what was said, decided and found, as messages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from plansmith.ports import Message
 from plansmith.text import clip
 
 if TYPE_CHECKING:
-    from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.thread import ThreadMessage, ThreadState
 
 _LONGEST_ANSWER: Final = 800
 _LONGEST_TEXT: Final = 400
-_LONGEST_REQUEST: Final = 80
-_MOST_RESULTS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +36,23 @@ def conversation(thread: ThreadState, runs: Mapping[str, RunDigest]) -> tuple[Me
     if thread.summary is not None:
         start = thread.summary.upto
         messages.append(Message("assistant", f"[what came before, in short] {thread.summary.text}"))
-    for each in _adopted(thread, runs):
-        messages += [Message("user", each.run.request), Message("assistant", outcome(each))]
+    if thread.summary is None and thread.adopted in runs:
+        first = runs[thread.adopted]
+        messages += [Message("user", first.run.request), Message("assistant", outcome(first))]
     for said in thread.messages:
-        if said.number > start and not said.undone:
+        if said.number > start:
             messages += _told(said, runs)
     return tuple(messages)
 
 
-def _adopted(thread: ThreadState, runs: Mapping[str, RunDigest]) -> Iterator[RunDigest]:
-    """Yields the runs that were made before their thread."""
-    made = {each.run for each in thread.messages}
-    first = [name for name in thread.runs if name not in made]
-    yield from (runs[name] for name in first if name in runs and thread.summary is None)
-
-
 def _told(said: ThreadMessage, runs: Mapping[str, RunDigest]) -> Iterator[Message]:
+    if said.undone and said.instead not in runs:
+        return
     yield Message("user", said.text)
     reading = said.reading
+    if said.undone:
+        yield Message("assistant", f"(taken back by the person) {outcome(runs[said.instead])}")
+        return
     if said.reply is not None:
         yield Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
     elif reading is not None and reading.kind == "request" and reading.run in runs:
@@ -116,20 +112,3 @@ def answer_text(run: Run) -> str:
     )
     texts = [run.steps[name].result for name in replies if name in run.steps]
     return "\n".join(each.strip() for each in texts if isinstance(each, str))
-
-
-def result_lines(found: Sequence[EarlierResult]) -> str:
-    """Describes results to a model, one line of JSON each: name, type and first lines."""
-    return "\n".join(
-        json.dumps(
-            {
-                "name": each.name or each.ref,
-                "$from": each.ref,
-                "of": clip(" ".join(each.request.split()), _LONGEST_REQUEST),
-                "is": each.kind,
-                "begins": each.lines,
-            },
-            ensure_ascii=False,
-        )
-        for each in reversed(found[-_MOST_RESULTS:])
-    )

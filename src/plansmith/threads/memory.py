@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from plansmith.errors import PlansmithError
-from plansmith.plan.earlier import EarlierResult, results_of
-from plansmith.planner.request import Earlier
-from plansmith.ports import ContextBlock
+from plansmith.plan.earlier import results_of
 from plansmith.threads.book import ThreadBook
-from plansmith.threads.digest import RunDigest, conversation, result_lines
+from plansmith.threads.digest import RunDigest, conversation
 from plansmith.threads.situation import MOST_RUNS
 
 if TYPE_CHECKING:
+    from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run import Run
     from plansmith.plan.thread import ThreadState
     from plansmith.ports import Message
     from plansmith.runs.journals import Journals
-
-RESULTS: Final = "results of earlier requests"
 
 
 class ThreadMemory:
@@ -45,19 +42,14 @@ class ThreadMemory:
         """Returns runs with their results; those that are gone are left out."""
         return [each.run for each in await self.digests(names)]
 
-    async def earlier_results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
+    async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
         """Returns the results that a plan for a message may use: those of earlier messages."""
         state = (await self.book.read(thread)).before(message or 1)
         return results_of(await self.runs(state.runs[-MOST_RUNS:]))
 
-    async def earlier(self, thread: str, message: int | None) -> Earlier:
-        """Returns what the planner of a message should know of its thread."""
-        state = (await self.book.read(thread)).before(message or 1)
-        digests = await self.digests(state.runs[-MOST_RUNS:])
-        said = conversation(state, {each.run.id: each for each in digests})
-        found = results_of([each.run for each in digests])
-        blocks = (ContextBlock(RESULTS, result_lines(found)),) if found else ()
-        return Earlier(said, blocks)
+    async def before(self, thread: str, message: int | None) -> Sequence[Message]:
+        """Returns the conversation before a message."""
+        return await self.said((await self.book.read(thread)).before(message or 1))
 
     async def said(self, state: ThreadState) -> tuple[Message, ...]:
         """Returns the conversation of a thread as messages for a model."""

@@ -11,7 +11,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.run import Run, RunStatus
 
 if TYPE_CHECKING:
-    from plansmith.plan.events import QuestionAsked
+    from plansmith.plan.events import Actor, QuestionAsked
     from plansmith.plan.thread import ThreadState
     from plansmith.runs.service import RunService
 
@@ -52,8 +52,8 @@ class Situation:
         return self.review or next(open_, None)
 
 
-async def situation_of(thread: ThreadState, runs: RunService) -> Situation:
-    """Reads the runs of a thread; those that cannot be read are left out."""
+async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> Situation:
+    """Reads the runs of a thread for whoever speaks; those that cannot be read are left out."""
     found: list[Run] = []
     for name in reversed(thread.runs[-MOST_RUNS:]):
         try:
@@ -65,9 +65,16 @@ async def situation_of(thread: ThreadState, runs: RunService) -> Situation:
     waiting = [each for run in found for each in [w async for w in _waiting(run, runs)]]
     return Situation(
         found,
-        [each for each in waiting if each.question.asks in ASKED_BY_PLANS],
-        [each for each in waiting if each.question.asks not in ASKED_BY_PLANS],
+        [each for each in waiting if _takes_message(each, by)],
+        [each for each in waiting if not _takes_message(each, by)],
     )
+
+
+def _takes_message(waiting: Waiting, by: Actor) -> bool:
+    """Tells whether a message may answer; a program's never where something is changed."""
+    if waiting.question.asks not in ASKED_BY_PLANS:
+        return False
+    return by.kind == "person" or not waiting.guards
 
 
 async def _waiting(run: Run, runs: RunService) -> AsyncIterator[Waiting]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
+from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
     Judge,
@@ -35,10 +36,11 @@ from plansmith.threads.why import why
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
-    from plansmith.threads.service import Threads
+    from plansmith.threads.desk import ThreadDesk
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 _MOST_TEXT: Final = 100_000
+PLANS: Final = frozenset({"request", "answer", "change"})
 
 
 class Turn(NamedTuple):
@@ -63,9 +65,9 @@ class Thread:
     What it shows is as of the last `say`, `undo` or `refresh` here.
     """
 
-    def __init__(self, threads: Threads, state: ThreadState) -> None:
-        self._threads = threads
-        self._runs = threads.runs
+    def __init__(self, desk: ThreadDesk, state: ThreadState) -> None:
+        self._desk = desk
+        self._runs = desk.runs
         self.state = state
 
     @property
@@ -85,45 +87,60 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        self.state = await self._threads.book.read(self.id)
+        self.state = await self._desk.book.read(self.id)
         return self
 
-    async def say(self, text: str, *, by: e.Who = "", key: str = "", **options: Any) -> Turn:
+    async def say(
+        self, text: str, *, by: e.Who = "", key: str = "", plan: bool = True, **options: Any
+    ) -> Turn:
         """Says something: a request, an answer, a change of a plan, or why.
 
         A plan is never approved this way. `key` is your own name for the message: said again, it
-        does nothing more. `options` are those of `Plansmith.plan`, for a new request.
+        does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
+        those of `Plansmith.plan`, for a new request.
         """
         who = e.actor(by)
         self._check(text, who)
-        PlanRequest(text, **options)  # a wrong option is told before anything is stored
-        async with self._threads.lock(self.id):
+        PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
+        async with self._desk.lock(self.id):
             said = await self._store_message(text, who, key)
-            for earlier in await self._unread_before(said.number):
-                await self._act(earlier, await self._read(earlier, {}), {}, plan=False)
-            read = await self._read(said, options)
-            acting = await self._act(said, read, options, plan=False)
-        return acting if acting.run is None else await self._planned(said.number, acting)
+            for earlier in await self._left_before(said.number):
+                await self._act(earlier, await self._read(earlier, {}), {})
+            turn = await self._act(said, await self._read(said, options), options)
+        return await self.plan(turn) if plan else turn
+
+    async def plan(self, turn: Turn) -> Turn:
+        """Makes or changes the plan that a message asked for; returns the run as it is then."""
+        if turn.run is None or turn.kind not in PLANS:
+            return turn
+        said = self._message(turn.number)
+        if turn.kind != "change":
+            self.state = await self._desk.summarised(self.state, upto=turn.number)
+            return self._turn(turn.number, await self._runs.planned(turn.run))
+        if turn.run.status.over or await self._is_changed(said, turn.run):
+            return turn
+        run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
+        return self._turn(turn.number, run)
 
     async def undo(self, number: int, *, by: e.Who = "") -> Turn:
-        """Takes back what a message was taken for; its words are then a new request.
+        """Takes back what a message was taken for; the run of the turn goes on in its place.
 
         Refused where something was changed because of it.
         """
         who = e.actor(by)
-        async with self._threads.lock(self.id):
+        async with self._desk.lock(self.id):
             await self.refresh()
+            self._desk.require_owner(self.state, who)
             said = self.state.message(number)
             if said is None or said.reading is None:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
             instead = await undo(said.reading, self._runs, by=who)
-            done = MessageUndone(message=number, run=instead.id if instead else "")
-            self.state, _ = await self._threads.book.add(self.id, done, by=who)
-        if said.reading.kind == "request":
-            return Turn(self.id, number, "request", text=Sentence("thread.undone"))
-        return Turn(self.id, number, said.reading.kind, instead, Sentence("thread.undone"))
+            done = MessageUndone(message=number, run=instead.id)
+            self.state, _ = await self._desk.book.add(self.id, done, by=who)
+        text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
+        return self._turn(number, instead)._replace(text=text)
 
     def _check(self, text: str, who: e.Actor) -> None:
         if not text.strip():
@@ -131,7 +148,7 @@ class Thread:
         if len(text) > _MOST_TEXT:
             hint = "put long texts into a file of the folder, and name the file"
             raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
-        self._threads.require_owner(self.state, who)
+        self._desk.require_owner(self.state, who)
 
     async def _store_message(self, text: str, who: e.Actor, key: str) -> ThreadMessage:
         await self.refresh()
@@ -139,27 +156,33 @@ class Thread:
         if known:
             return known[0]
         body = MessageSaid(text=text, key=key)
-        self.state, number = await self._threads.book.add(
-            self.id, *self._threads.opening(self.state, who), body, by=who
+        self.state, number = await self._desk.book.add(
+            self.id, *self._desk.opening(self.state, who), body, by=who
         )
         number = self.state.last if self.state.message(number) is None else number
         return self._message(number)
 
-    async def _unread_before(self, number: int) -> list[ThreadMessage]:
-        """Returns earlier messages that nobody has read; gives other processes time to do it."""
+    async def _left_before(self, number: int) -> list[ThreadMessage]:
+        """Returns earlier messages that nobody has read or acted on, because a process died.
+
+        Another process that is still at it gets time to finish.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS_S):
-                while self._left(number):
-                    await self._threads.book.store.wait_thread(self.id, after=self.state.last)
+                while self._unread(number):
+                    await self._desk.book.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
-        return self._left(number)
+        last = [each for each in self.state.messages if each.number < number][-1:]
+        begun = [each for each in last if each.kind == "request" and not each.undone]
+        lost = [each for each in begun if not await self._runs.store.events(each.run)]
+        return [*self._unread(number), *lost]
 
-    def _left(self, number: int) -> list[ThreadMessage]:
+    def _unread(self, number: int) -> list[ThreadMessage]:
         return [each for each in open_messages(self.state) if each.number < number]
 
     async def _read(self, said: ThreadMessage, options: dict[str, Any]) -> Reading:
         """Decides what a message is for, and stores that before anything is done."""
-        now = await situation_of(self.state.before(said.number), self._runs)
+        now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
         while (message := self._message(said.number)).reading is None:
             found, usage = await self._judged(said, now, str(options.get("locale", "")))
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
@@ -173,7 +196,7 @@ class Thread:
                 reason=found.reason,
                 **spending(usage),
             )
-            after = await self._threads.book.append(self.state, body)
+            after = await self._desk.book.append(self.state, body)
             if after is None:
                 await self.refresh()
             else:
@@ -199,12 +222,10 @@ class Thread:
         return judged.reading or guessed.reading, judged.usage
 
     async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
-        digests = await self._threads.memory.digests([run.id for run in now.runs])
+        digests = await self._desk.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _act(
-        self, said: ThreadMessage, reading: Reading, options: dict[str, Any], *, plan: bool
-    ) -> Turn:
+    async def _act(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
         match reading.kind:
             case "request":
@@ -240,22 +261,20 @@ class Thread:
         except StaleDecision:
             return await self._runs.journals.get(reading.run)
 
-    async def _planned(self, number: int, turn: Turn) -> Turn:
-        """Makes or changes the plan that a message asks for; returns the run as it is then."""
-        assert turn.run is not None  # noqa: S101
-        said = self._message(number)
-        if turn.kind == "change":
-            if not turn.run.status.over:
-                run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
-                return self._turn(number, run)
-            return turn
-        await self._threads.summarise(self, upto=number)
-        return self._turn(number, await self._runs.planned(turn.run))
+    async def _is_changed(self, said: ThreadMessage, run: Run) -> bool:
+        """Tells whether the change that a message asks for was asked for already."""
+        events = await self._runs.store.events(run.id)
+        return any(
+            isinstance(each.body, e.ChangesAsked)
+            and each.body.text == said.text
+            and each.at >= said.at
+            for each in events
+        )
 
     async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Answers at once: why something is so, or that a message approves nothing."""
         if said.reply is None:
-            now = await situation_of(self.state.before(said.number), self._runs)
+            now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
             if reading.kind == "why":
                 found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
             else:
@@ -263,19 +282,20 @@ class Thread:
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
-            self.state, _ = await self._threads.book.add(self.id, body)
-        run = await self._runs.journals.get(reading.run) if reading.run else None
-        return self._turn(said.number, run)._replace(run=run)
+            self.state, _ = await self._desk.book.add(self.id, body)
+        reply = self._message(said.number).reply
+        about = reply.run if reply is not None else reading.run
+        run = await self._runs.journals.get(about) if about else None
+        return self._turn(said.number, run)
 
     def _turn(self, number: int, run: Run | None) -> Turn:
         said = self._message(number)
         reading = said.reading
         assert reading is not None  # noqa: S101
-        text = str(said.reply.text) if said.reply else ""
-        locale = locale_of(said.text, "")
+        text = ""
         if said.reply is not None:
-            text = in_language(said.reply.text, locale)
-        elif run is not None and run.status == "answered":
+            text = in_language(said.reply.text, locale_of(said.text, ""))
+        elif run is not None and run.status is RunStatus.ANSWERED:
             text = run.report
         return Turn(self.id, number, reading.kind, run, text, reading.judge, reading.reason)
 

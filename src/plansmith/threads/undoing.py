@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 
-async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run | None:
+async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run:
     """Undoes the effect of a message on its run; returns the run that goes on in its place.
 
     A request is cancelled. A change goes back to the plan before. An answer is taken back in a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.lazy import lazy_pattern
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 _AROUND: Final = 60
 _MOST: Final = 3
 _COMMON: Final = frozenset(
-    "a about all an and any are as at be because but by can come comes did do does for from get "
-    "give go got had has have how i if in into is it its just made make many me my need not of on "
-    "or our out plan planned put reason result results run should so step take than that the "
-    "their them then there these they this to took use used was we were what when where which "
-    "who whole why will with would you your answer answered chose choose chosen pick picked "
-    "exactly really here please ok okay hm tell explain basis grounds makes".split()
+    re.findall(
+        r"\w+",
+        "a about all an and any are as at be because but by can come comes did do does for from get "
+        "give go got had has have how i if in into is it its just made make many me my need not of "
+        "on or our out plan planned put reason result results run should so step take than that the "
+        "their them then there these they this to took use used was we were what when where which "
+        "who whole why will with would you your answer answered chose choose chosen pick picked "
+        "exactly really here please ok okay hm tell explain basis grounds makes",
+    )
 )
 _FAILED: Final = lazy_pattern(
     r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
@@ -48,31 +51,53 @@ class _Origin(NamedTuple):
 
 
 def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
-    """Answers from the newest run that has something to say about it; None if none has."""
+    """Answers from the newest run that has something to say about it; None if none has.
+
+    Where a word came from counts more than that a later plan has it too.
+    """
     words = _words(question)
-    for each in digests:
-        found = _about(question, words, each)
-        if found is not None:
-            return found
+    for look in (_told_by_run, _told_by_origin, _told_by_plan):
+        for each in digests:
+            found = look(question, words, each)
+            if found is not None:
+                return found
     return None
 
 
-def _about(question: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
+def _told_by_run(question: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
+    """Answers about a failure, a step that is named, or a plan as a whole."""
     run = digest.run
     if run.plan is not None and _FAILED.search(question.casefold()):
         failed = _failures(run)
         if failed:
-            return ThreadReply(joined([each.text for each in failed]), run.id, failed[0].step)
+            return ThreadReply(_all(each.text for each in failed), run.id, failed[0].step)
     named = _named_step(question, run)
     if named is not None:
-        return ThreadReply(joined([*_of_step(named, run)]), run.id, named.id)
-    origins = [*_origins(words, digest)][:_MOST] if words else []
-    if origins:
-        step = next((each.step for each in origins if each.step), "")
-        return ThreadReply(joined([each.text for each in origins]), run.id, step)
+        return ThreadReply(_all(_of_step(named, run)), run.id, named.id)
     if not words and run.plan is not None:
         return ThreadReply(_of_plan(run), run.id)
     return None
+
+
+def _told_by_origin(_: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
+    """Answers where a word came from: a person, or a result."""
+    return _reply([*_origins(words, digest)], digest.run)
+
+
+def _told_by_plan(_: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
+    """Answers where a plan itself has a word that nobody said and nothing returned."""
+    return _reply([found for word in words for found in _from_plan(word, digest.run)], digest.run)
+
+
+def _reply(origins: list[_Origin], run: Run) -> ThreadReply | None:
+    if not origins:
+        return None
+    step = next((each.step for each in origins if each.step), "")
+    return ThreadReply(_all(each.text for each in origins[:_MOST]), run.id, step)
+
+
+def _all(texts: Iterable[str]) -> str:
+    return joined([*texts], "thread.both")
 
 
 def _words(question: str) -> list[str]:
@@ -140,8 +165,6 @@ def _origins(words: list[str], digest: RunDigest) -> Iterator[_Origin]:
         if _has(run.request, word):
             yield _Origin(Sentence("thread.you_asked", text=_snippet(run.request, word)))
         yield from _from_events(word, digest)
-        if run.plan is not None and _has(run.plan.thought, word):
-            yield _Origin(Sentence("thread.plan_says", why=clip(run.plan.thought, 400)))
 
 
 def _from_events(word: str, digest: RunDigest) -> Iterator[_Origin]:
@@ -165,7 +188,6 @@ def _from_events(word: str, digest: RunDigest) -> Iterator[_Origin]:
                     return  # the first step that has it is where it comes from
             case _:
                 continue
-    yield from _from_plan(word, digest.run)
 
 
 def _from_step(name: str, word: str, run: Run) -> _Origin | None:
@@ -182,17 +204,19 @@ def _from_step(name: str, word: str, run: Run) -> _Origin | None:
         callee=state.callee or _callee(step) or step.kind,
         text=_snippet(result, word),
     )
-    return _Origin(joined([found, *_reason(step)]), name)
+    return _Origin(_all([found, *_reason(step)]), name)
 
 
 def _from_plan(word: str, run: Run) -> Iterator[_Origin]:
-    """Yields the steps of a plan whose own text has a word; no result had it."""
+    """Yields the first step of a plan whose own text has a word, or the plan's reason."""
+    if run.plan is not None and _has(run.plan.thought, word):
+        yield _Origin(Sentence("thread.plan_says", why=clip(run.plan.thought, 400)))
     for step in run.plan.steps if run.plan else ():
         fields = step.to_json()
         told = _text({key: value for key, value in fields.items() if key != "id"})
         if _has(told, word):
             found = Sentence("thread.in_plan", step=step.id, text=_snippet(told, word))
-            yield _Origin(joined([found, *_reason(step)]), step.id)
+            yield _Origin(_all([found, *_reason(step)]), step.id)
             return
 
 

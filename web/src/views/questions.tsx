@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import { typed } from "../data/json";
+import { earlierOf } from "../data/refs";
 import type { Json, Question, QuestionKind, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
@@ -83,13 +84,18 @@ function Consent({ run, question, onSeen }: { run: string; question: Question; o
   useEffect(() => onSeen(Boolean(values)), [values]);
   // An earlier release told the sources only in the text, behind the values.
   const told = question.text.split(" This comes from ").pop()?.replace(/\.$/, "") ?? "";
-  const sources = question.sources?.length ? question.sources.join(", ") : told;
+  const sources = question.sources?.length ? question.sources.map(sourceName).join(", ") : told;
   return (
     <>
       <p class="text">{question.times ? t("ask.consentItems", { sources, times: question.times }) : t("ask.consent", { sources })}</p>
       <Shown of={whole}>{() => <dl class="values">{Object.entries(values ?? {}).map(([name, value]) => <Value key={name} name={name} value={value} />)}</dl>}</Shown>
     </>
   );
+}
+
+function sourceName(source: string): string {
+  const earlier = earlierOf(source);
+  return earlier ? t("ask.earlier", { ...earlier }) : source;
 }
 
 const SHORT = 400;

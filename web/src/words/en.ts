@@ -125,6 +125,7 @@ export const en = {
   "ask.by.limit": "Plansmith asks: a limit is reached",
   "ask.consent": "It would be called with these values, which came out of: {sources}",
   "ask.consentItems": "It would be called {times} times, once for each of these items, which came out of: {sources}",
+  "ask.earlier": "step {step} of the earlier run {run}",
   "ask.option.allow": "Allow",
   "ask.option.refuse": "Refuse",
   "ask.option.done": "It happened",
@@ -196,6 +197,7 @@ export const en = {
   "origin.rerun": "from an earlier run",
   "origin.model": "by the model",
   "origin.step": "from {step}",
+  "origin.earlier": "from step {step} of an earlier run",
   "origin.default": "default",
   "origin.edited": "your edit",
 

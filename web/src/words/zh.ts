@@ -127,6 +127,7 @@ export const zh: Words = {
   "ask.by.limit": "Plansmith 询问：已达到限制",
   "ask.consent": "将使用这些值调用，它们来自：{sources}",
   "ask.consentItems": "将调用 {times} 次，下面每一项一次，它们来自：{sources}",
+  "ask.earlier": "之前的运行 {run} 的步骤 {step}",
   "ask.option.allow": "允许",
   "ask.option.refuse": "拒绝",
   "ask.option.done": "已经发生",
@@ -198,6 +199,7 @@ export const zh: Words = {
   "origin.rerun": "来自之前的运行",
   "origin.model": "模型写的",
   "origin.step": "来自 {step}",
+  "origin.earlier": "来自之前的运行的步骤 {step}",
   "origin.default": "默认",
   "origin.edited": "你的修改",
 
