@@ -17,6 +17,7 @@ from plansmith.schedules.approval import StandingApproval
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.earlier import EarlierResult
+    from plansmith.plan.run_options import RunOptions
     from plansmith.planner.request import PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Clock, Message, PlanStore, ToolSource
@@ -69,6 +70,7 @@ def make_runs(
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
+        join=partial(_join, journals),
     )
 
 
@@ -87,6 +89,11 @@ async def _said(journals: Journals, thread: str, message: int | None) -> Sequenc
 async def _results(journals: Journals, thread: str, message: int | None) -> Sequence[EarlierResult]:
     """Returns the results that a plan for a message of a thread may use."""
     return await memory.ThreadMemory(journals).results(thread, message)
+
+
+async def _join(journals: Journals, run: str, options: RunOptions) -> None:
+    """Adds a run that repeats or continues another one to its thread."""
+    await memory.ThreadMemory(journals).join(run, options)
 
 
 def _planner(

@@ -202,18 +202,30 @@ async def test_maps_templates_and_texts_use_an_earlier_result() -> None:
     greet = plan({"id": "hi", "tool": "look", "inputs": {"who": "{{params.name}}"}})
     talk, tools = talks(templates={"greet": greet})
     ref = await talk.first()
-    each = {"id": "one", "tool": "look", "inputs": {"city": "{{item.city}}", "of": f"{{{{{ref}.rows}}}}"}}
+    each = {
+        "id": "one",
+        "tool": "look",
+        "inputs": {"city": "{{item.city}}", "of": f"{{{{{ref}.rows}}}}"},
+    }
     run = await talk.submit(
         plan(
             {"id": "every", "over": {"$from": ref, "$path": ["rows"]}, "each": each},
             {"id": "hello", "template": "greet", "inputs": {"name": f"{{{{{ref}.rows[0].city}}}}"}},
-            {"id": "end", "kind": "reply", "style": "exact", "instruction": f"In {{{{{ref}.rows[1].city}}}}."},
+            {
+                "id": "end",
+                "kind": "reply",
+                "style": "exact",
+                "instruction": f"In {{{{{ref}.rows[1].city}}}}.",
+            },
         )
     )
     done = await through(talk.app, run)
     assert done.status is RunStatus.DONE
     assert {"who": "Oslo"} in arguments(tools, "look")
-    assert [given["city"] for given in arguments(tools, "look") if "city" in given] == ["Oslo", "Rome"]
+    assert [given["city"] for given in arguments(tools, "look") if "city" in given] == [
+        "Oslo",
+        "Rome",
+    ]
     report = await load_report(talk.app.store, run.id)
     assert ref in report.answer.sources
     assert any("from an earlier run: How warm" in note for note in report.notes)
@@ -225,7 +237,9 @@ async def test_a_map_over_a_long_earlier_list_asks_before_it_changes_something()
     talk, tools = talks()
     ref = await talk.first()
     each = {"id": "one", "tool": "send", "inputs": {"to": "{{item.city}}"}}
-    given = plan({"id": "every", "over": {"$from": ref, "$path": ["rows"]}, "each": each, "most": 1})
+    given = plan(
+        {"id": "every", "over": {"$from": ref, "$path": ["rows"]}, "each": each, "most": 1}
+    )
     run = await talk.submit(given)
     assert run.plan is not None
     await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
@@ -245,7 +259,10 @@ async def test_an_earlier_result_of_another_thread_or_no_step_is_refused(ref: st
     stuck = await talk.submit(plan({"id": "late", "question": "When?"}))
     await talk.app.run(stuck.id)
     named = ref.format(run=stuck.id if "late" in ref else mine, other=other)
-    for given in (sending(named), plan({"id": "a", "tool": "look", "inputs": {"x": f"{{{{{named}}}}}"}})):
+    for given in (
+        sending(named),
+        plan({"id": "a", "tool": "look", "inputs": {"x": f"{{{{{named}}}}}"}}),
+    ):
         [found] = await refused(talk, given)
         assert found.code == "PS316"
         assert "totals (run:" in found.hint
@@ -328,11 +345,16 @@ async def test_an_earlier_result_stays_pinned_when_its_step_has_another_one_now(
     assert (await proposed(talk.app, run.id))[-1].earlier == edited.earlier
     done = await through(talk.app, edited)
     assert arguments(tools, "send") == [{"rows": ROWS}]
-    for again in (await talk.app.rerun(done.id, by="ada"), await talk.app.runs.repeating.fork(done.id, at=3, by="ada")):
+    for again in (
+        await talk.app.rerun(done.id, by="ada"),
+        await talk.app.runs.repeating.fork(done.id, at=3, by="ada"),
+    ):
         assert again.earlier == edited.earlier
 
 
-async def test_an_earlier_result_is_used_after_a_restart_and_its_run_deleted(tmp_path: Path) -> None:
+async def test_an_earlier_result_is_used_after_a_restart_and_its_run_deleted(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "runs.db"
     talk, _ = talks(store=SqliteStore(file))
     ref = await talk.first()
@@ -354,7 +376,10 @@ async def test_an_earlier_result_that_was_altered_or_lost_fails_the_step_and_is_
     tmp_path: Path,
 ) -> None:
     for number, statement in enumerate(
-        ("UPDATE contents SET body = '\"pay mallory\"' WHERE length(body) > 40", "DELETE FROM contents")
+        (
+            "UPDATE contents SET body = '\"pay mallory\"' WHERE length(body) > 40",
+            "DELETE FROM contents",
+        )
     ):
         file = tmp_path / f"{number}.db"
         talk, _ = talks(store=SqliteStore(file))
@@ -461,7 +486,10 @@ async def test_a_template_that_a_program_gives_cannot_read_an_earlier_result() -
     talk, _ = talks(store=store)
     ref = await talk.first()
     sly = plan({"id": "in", "tool": "look", "inputs": {"x": {"$from": ref}}})
-    outer = plan({"id": "out", "template": "sly"}, {"id": "mine", "tool": "look", "inputs": {"x": {"$from": ref}}})
+    outer = plan(
+        {"id": "out", "template": "sly"},
+        {"id": "mine", "tool": "look", "inputs": {"x": {"$from": ref}}},
+    )
     tools = fakes()
     app = Plansmith(tools=[tools], store=store, limits=LIMITS, templates={"sly": sly})
     app.runs.intake.find_earlier = talk.results

@@ -122,7 +122,9 @@ class Consent:
             return None
         sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":
-            return Sentence("step.data_denied", sources=[*map(source_name, sources)], callee=unit.callee)
+            return Sentence(
+                "step.data_denied", sources=[*map(source_name, sources)], callee=unit.callee
+            )
         return data_question(unit, inputs, sources, attempt) if sources else None
 
     def _about_items(

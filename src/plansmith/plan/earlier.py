@@ -30,7 +30,13 @@ FROM_EARLIER: Final = "PS317"
 _LINES: Final = 3
 _LINE: Final = 120
 _REQUEST: Final = 80
-_KINDS: Final = {dict: "object", list: "list", str: "text", bool: "yes or no", type(None): "nothing"}
+_KINDS: Final = {
+    dict: "object",
+    list: "list",
+    str: "text",
+    bool: "yes or no",
+    type(None): "nothing",
+}
 _LISTED: Final = 8
 
 

@@ -83,6 +83,13 @@ class MessageUndone(EventBody, frozen=True, kw_only=True):
     run: str = ""
 
 
+class RunJoined(EventBody, frozen=True, kw_only=True):
+    """A run of the thread was repeated or continued as another one, which stands for it now."""
+
+    run: str
+    message: Positive
+
+
 class ThreadSummarised(EventBody, frozen=True, kw_only=True):
     """The messages up to `upto` in short; later requests read this instead of them."""
 
@@ -94,7 +101,13 @@ class ThreadSummarised(EventBody, frozen=True, kw_only=True):
 
 
 AnyThreadBody = (
-    ThreadOpened | MessageSaid | MessageRead | ReplyGiven | MessageUndone | ThreadSummarised
+    ThreadOpened
+    | MessageSaid
+    | MessageRead
+    | ReplyGiven
+    | MessageUndone
+    | RunJoined
+    | ThreadSummarised
 )
 
 
@@ -133,7 +146,7 @@ def runs_named(entry: ThreadEntry) -> str:
         return body.adopts
     if isinstance(body, MessageRead):
         return body.run if body.kind == "request" else ""
-    return body.run if isinstance(body, MessageUndone) else ""
+    return body.run if isinstance(body, MessageUndone | RunJoined) else ""
 
 
 class Reading(NamedTuple):
@@ -159,7 +172,7 @@ class ThreadReply(NamedTuple):
 class ThreadMessage:
     """One message of a thread; `reading` is None as long as it is not decided what it means.
 
-    `instead` is the run that goes on where the message was undone.
+    `instead` is the run that stands for its run now: after an undo, or repeated or continued.
     """
 
     number: int
@@ -212,10 +225,6 @@ class ThreadState:
         """Returns a message by the number of its entry."""
         at = self.by_number.get(number)
         return None if at is None else self.messages[at]
-
-    def summary_covers(self, number: int) -> bool:
-        """Tells whether the summary has the message with this number."""
-        return self.summary is not None and self.summary.upto >= number
 
     def before(self, number: int) -> ThreadState:
         """Returns the thread as the message with this number found it."""
@@ -277,6 +286,8 @@ class _Folding:
                 self._change(number, reply=ThreadReply(text, run, step))
             case MessageUndone(message=number, run=run):
                 self._change(number, undone=True, instead=run)
+            case RunJoined(message=number, run=run):
+                self._change(number, instead=run)
             case ThreadSummarised(upto=upto, text=text, model=model):
                 self._summary = ThreadSummary(upto, text, model)
 

@@ -125,9 +125,8 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
         ),
         sources=deps.sources,
         search=deps.search if deps.settings.background_search else None,
-        summariser=Summariser(
-            deps.triage_model or deps.plan_model, deps.clock, prompts=deps.settings.prompts
-        ),
+        # A thread keeps a summary of its own.
+        summariser=None if request.thread else _summariser(deps),
         limits=Limits(
             tokens=deps.settings.context_tokens,
             seconds=deps.settings.source_seconds,
@@ -135,6 +134,11 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
         ),
         tell=tell,
     )
+
+
+def _summariser(deps: PlannerDeps) -> Summariser:
+    model = deps.triage_model or deps.plan_model
+    return Summariser(model, deps.clock, prompts=deps.settings.prompts)
 
 
 def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[list[Pick], Offer]:

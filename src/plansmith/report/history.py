@@ -110,9 +110,7 @@ def _answered(
         question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
         answer=_answer(body.answer),
         callee=asked and (asked.callee or asked.step),
-        sources=", ".join(
-            in_language(source_name(each), words["locale"]) for each in asked.sources
-        )
+        sources=", ".join(in_language(source_name(each), words["locale"]) for each in asked.sources)
         if asked
         else "",
     )

@@ -16,8 +16,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PickedTool, PlanningFailed, PlanningFigures
-from plansmith.plan.problem import Severity
+from plansmith.plan.planning_events import PickedTool, PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
@@ -30,6 +29,12 @@ from plansmith.planner.request import (
     SaidBefore,
     Tell,
     nothing_said,
+)
+from plansmith.runs.planning_record import (
+    clarifications_in,
+    failure,
+    no_plan,
+    recorded_exchanges,
 )
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
@@ -147,7 +152,7 @@ class RunPlanner:
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
         journal.wait_for(WaitingStore(self._journals.patience))
-        clarifications = _clarifications(journal.events)
+        clarifications = clarifications_in(journal.events)
         await self.settle_early(journal)
         self._planning.add(journal.id)
         try:
@@ -198,7 +203,7 @@ class RunPlanner:
         exchanges = recorded_exchanges(planned)
         record = content_hash(exchanges[0]) if exchanges else ""
         if planned.decision is triage.Decision.PLAN:
-            failed, ended = failure(planned), _no_plan(planned)
+            failed, ended = failure(planned), no_plan(planned)
             await journal.append(decided, failed, ended, values=exchanges)
             return
         triaged = decided.replace(**spent, record=record)
@@ -372,48 +377,6 @@ class RunPlanner:
 def _has_read(request: PlanRequest) -> bool:
     """Tells whether a planner read words of tools or models in the thread of a request."""
     return bool(request.thread) and any(each.role == "assistant" for each in request.history)
-
-
-def recorded_exchanges(planned: Planned) -> list[Json]:
-    """Returns the model calls of planning as values to store, at most one."""
-    return [[*planned.exchanges]] if planned.exchanges else []
-
-
-def failure(planned: Planned) -> PlanningFailed:
-    """Returns the event of planning that failed, with its reason and cost."""
-    record = content_hash([*planned.exchanges]) if planned.exchanges else ""
-    return PlanningFailed(
-        reason=why_none(planned),
-        problems=tuple(planned.problems),
-        record=record,
-        **spending(planned.metrics.usage),
-    )
-
-
-def why_none(planned: Planned) -> str:
-    """Says why there is no plan, for a person."""
-    if planned.plan is not None and planned.plan.degraded:
-        return planned.plan.degraded
-    worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
-    return worst[0].message if worst else planned.reason or Sentence("end.model_gave_none")
-
-
-def _no_plan(planned: Planned) -> e.RunFinished:
-    reason = Sentence("end.no_plan", reason=why_none(planned))
-    return e.RunFinished(status="failed", reason=reason)
-
-
-def _clarifications(events: Sequence[e.Event]) -> list[str]:
-    """Returns the questions about the request that were answered, each with its answer."""
-    asked: dict[str, str] = {}
-    clarifications: list[str] = []
-    for event in events:
-        body = event.body
-        if isinstance(body, e.QuestionAsked) and body.asks == "request":
-            asked[body.question] = body.text
-        elif isinstance(body, e.QuestionAnswered) and body.question in asked:
-            clarifications.append(f"{asked[body.question]}\n{body.answer}")
-    return clarifications
 
 
 def review_on_request(plan: Plan) -> e.ReviewAsked:

@@ -17,7 +17,8 @@ from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
-from plansmith.runs.planning import RunPlanner, failure, recorded_exchanges
+from plansmith.runs.planning import RunPlanner
+from plansmith.runs.planning_record import failure, recorded_exchanges
 from plansmith.runs.replan import (
     Cause,
     Rounds,

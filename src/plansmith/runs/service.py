@@ -31,7 +31,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.execution import RunExecution, may_execute
-from plansmith.runs.journals import Journals, run_created
+from plansmith.runs.journals import Journals, run_created, submitted
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.revising import PlanReviser
@@ -55,7 +55,6 @@ else:
         repeating="plansmith.runs.repeating",
     )
 
-SUBMITTED: Final = {"origin": "submitted"}
 _BATCH_SIZE: Final = 100
 
 
@@ -72,11 +71,13 @@ class RunService:
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
+        join: repeating.Join | None = None,
     ) -> None:
         given = limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
         limits = given.replace(data_free=tuple(free))
+        self._join = join
         self.journals = journals
         self.lists = RunLists(journals)
         self.intake = intake
@@ -108,7 +109,8 @@ class RunService:
     @cached_property
     def repeating(self) -> repeating.RunRepeating:
         """Repeats runs that are over."""
-        return repeating.RunRepeating(reviser=self.reviser, create=self.create)
+        join = self._join or repeating.join_nothing
+        return repeating.RunRepeating(reviser=self.reviser, create=self.create, join=join)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -395,8 +397,3 @@ def _started(
                 raise each
         elif each is not None:
             yield each
-
-
-def submitted(by: e.Who) -> Mapping[str, str]:
-    """Returns the origin of a finished plan: submitted by a person or by a program."""
-    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED

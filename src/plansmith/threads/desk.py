@@ -40,7 +40,8 @@ class ThreadDesk:
 
     def require_owner(self, state: ThreadState, who: Actor) -> None:
         """Refuses a program that did not open the thread; persons share theirs."""
-        if state.last and who.kind != "person" and state.owner != who.label:
+        begun = state.last or state.runs
+        if begun and who.kind != "person" and state.owner != who.label:
             hint = "begin a conversation of your own"
             raise Refused(f"the thread {state.id} belongs to somebody else", hint=hint)
 
@@ -50,14 +51,15 @@ class ThreadDesk:
             return []
         adopts = state.runs[0] if state.runs else ""
         folder = self.runs.journals.folder
-        return [ThreadOpened(owner=who.label, folder=folder, adopts=adopts)]
+        return [ThreadOpened(owner=state.owner or who.label, folder=folder, adopts=adopts)]
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""
         before, planner = state.before(upto), self.runs.planner
-        older = [each.number for each in before.messages][:-_KEPT_WHOLE]
+        done = before.summary.upto if before.summary else 0
+        older = [each.number for each in before.messages if each.number > done][:-_KEPT_WHOLE]
         model = planner.judging_model
-        if not older or model is None or before.summary_covers(older[-1]):
+        if model is None or not older or (done and len(older) < _KEPT_WHOLE):
             return state
         if _fits(await self.memory.said(before), planner.context_tokens // 3):
             return state

@@ -55,8 +55,9 @@ def _told(said: ThreadMessage, runs: Mapping[str, RunDigest]) -> Iterator[Messag
         return
     if said.reply is not None:
         yield Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
-    elif reading is not None and reading.kind == "request" and reading.run in runs:
-        yield Message("assistant", outcome(runs[reading.run]))
+    elif reading is not None and reading.kind == "request":
+        run = runs.get(said.instead) or runs.get(reading.run)
+        yield from [Message("assistant", outcome(run))] if run is not None else []
     elif reading is not None and reading.kind == "answer":
         yield Message("assistant", "(taken as the answer to a question of the request before)")
     elif reading is not None and reading.kind == "change":

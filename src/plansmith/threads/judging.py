@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -87,7 +86,7 @@ def _reading(text: str, value: dict[str, Json], now: Situation) -> Reading | Non
     said = clip(visible(reason), _LONGEST_REASON) if isinstance(reason, str) else ""
     match kind:
         case "answer":
-            found = _answer(text, value, now.questions)
+            found = _answer(text, value, now)
         case "change" if now.planned is not None and not is_approval(text):
             found = Reading("change", run=now.planned.id)
         case "why" if now.runs:
@@ -99,7 +98,8 @@ def _reading(text: str, value: dict[str, Json], now: Situation) -> Reading | Non
     return found._replace(judge="model", reason=said) if found is not None else None
 
 
-def _answer(text: str, value: dict[str, Json], questions: Sequence[Waiting]) -> Reading | None:
+def _answer(text: str, value: dict[str, Json], now: Situation) -> Reading | None:
+    questions = now.questions
     named = [each for each in questions if each.question.question == value.get("question")]
     waiting = named[0] if named else questions[0] if len(questions) == 1 else None
     if waiting is None:
@@ -107,7 +107,7 @@ def _answer(text: str, value: dict[str, Json], questions: Sequence[Waiting]) -> 
     option = value.get("option")
     picked = option if isinstance(option, str) and option in waiting.question.options else None
     found = free_answer(picked or text, waiting)
-    if found is None or (waiting.guards and (picked or len(questions) > 1)):
+    if found is None or (waiting.guards and (picked or not now.waits_once)):
         # What changes something is decided by the person's own typed answer.
         run, name = waiting.run.id, waiting.question.question
         return Reading("review", run, name, reason=Sentence("thread.needs_typed"))

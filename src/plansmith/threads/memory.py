@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.earlier import results_of
+from plansmith.plan.thread import RunJoined
 from plansmith.threads.book import ThreadBook
 from plansmith.threads.digest import RunDigest, conversation
 from plansmith.threads.situation import MOST_RUNS
@@ -15,6 +16,7 @@ from plansmith.threads.situation import MOST_RUNS
 if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run import Run
+    from plansmith.plan.run_options import RunOptions
     from plansmith.plan.thread import ThreadState
     from plansmith.ports import Message
     from plansmith.runs.journals import Journals
@@ -50,6 +52,13 @@ class ThreadMemory:
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
         """Returns the conversation before a message."""
         return await self.said((await self.book.read(thread)).before(message or 1))
+
+    async def join(self, run: str, options: RunOptions) -> None:
+        """Adds a run that repeats or continues one of a thread to that thread."""
+        state = await self.book.read(options.thread)
+        known = state.message(options.message or 0)
+        if known is not None and run not in state.runs:
+            await self.book.add(options.thread, RunJoined(run=run, message=known.number))
 
     async def said(self, state: ThreadState) -> tuple[Message, ...]:
         """Returns the conversation of a thread as messages for a model."""

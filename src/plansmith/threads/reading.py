@@ -53,7 +53,8 @@ _ORDER: Final = lazy_pattern(
     r"(?:find|search|show|list|give|get|tell|make|create|write|draw|plot|chart|compute|calculate"
     r"|count|sum|compare|send|mail|email|book|buy|order|delete|remove|rename|move|copy|save|read"
     r"|open|look up|look|check|plan|schedule|summari[sz]e|translate|convert|explain|fetch"
-    r"|download|research|analy[sz]e|the same|do the same|same)\b"
+    r"|download|research|analy[sz]e|reserve|prepare|run|start|set|update|generate|build|call"
+    r"|notify|post|upload|print|remind|watch|monitor|ask|help|the same|do the same|same)\b"
     r"|^(?:请|再|然后|现在|接着|帮我|给我|麻烦)*"
     r"(?:查|找|搜|列|显示|告诉|画|写|算|计算|统计|比较|发送?|订|买|删除?|重命名|移动|复制|保存"
     r"|读|打开|总结|翻译|转换|解释|下载|研究|分析|做|生成|制定|安排|同样)"
@@ -96,8 +97,7 @@ def read_by_rules(text: str, now: Situation) -> Reading | None:
 
 def _about_yes(exact: list[Reading], now: Situation) -> Reading | None:
     """Reads a mere yes: it answers the one thing that waits, and never approves a plan."""
-    others = len(now.decisions) + (now.review is not None)
-    if len(exact) == 1 and not others and len(now.questions) == 1:
+    if len(exact) == 1 and now.waits_once:
         return exact[0]
     if now.review is not None:
         return Reading("review", run=now.review.id)
@@ -125,13 +125,14 @@ def guess(text: str, now: Situation) -> Guess:
     if free is not None and short and not asks:
         found = free_answer(text, free)
         if found is not None and plain:
+            if free.guards and not now.waits_once:
+                reason = Sentence("thread.needs_typed")
+                return Guess(Reading("review", free.run.id, _name(free), reason=reason), sure=True)
             reason = Sentence("thread.short_reply")
             return Guess(found._replace(reason=reason), sure=len(now.questions) == 1)
-    if now.planned is not None and free is None and short and not asks:
-        changes = bool(_CHANGE.search(said))
-        if changes or now.review is not None:
-            reading = Reading("change", run=now.planned.id, reason=Sentence("thread.asks_change"))
-            return Guess(reading if changes else Reading("request"), sure=changes and plain)
+    if now.review is not None and free is None and short and not asks and _CHANGE.search(said):
+        reading = Reading("change", run=now.review.id, reason=Sentence("thread.asks_change"))
+        return Guess(reading, sure=plain)
     return Guess(Reading("request"), sure=not now.questions and now.planned is None)
 
 

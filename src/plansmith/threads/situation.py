@@ -46,6 +46,11 @@ class Situation:
         return next((run for run in self.runs if run.phase is RunStatus.REVIEWING), None)
 
     @property
+    def waits_once(self) -> bool:
+        """Whether exactly one thing waits, so that nothing else can be meant."""
+        return len(self.questions) + len(self.decisions) + (self.review is not None) == 1
+
+    @property
     def planned(self) -> Run | None:
         """The newest run with a plan that can still be changed."""
         open_ = (run for run in self.runs if run.plan is not None and not run.status.over)

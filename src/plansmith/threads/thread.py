@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
@@ -35,11 +36,12 @@ from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
+    from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
     from plansmith.threads.desk import ThreadDesk
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
-_MOST_TEXT: Final = 100_000
+LONGEST: Final = 100_000
 PLANS: Final = frozenset({"request", "answer", "change"})
 
 
@@ -87,26 +89,36 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        self.state = await self._desk.book.read(self.id)
+        found = await self._desk.book.read(self.id)
+        # A thread of one run is stored with its first message.
+        self.state = found if found.last or self.state.last else self.state
         return self
 
     async def say(
-        self, text: str, *, by: e.Who = "", key: str = "", plan: bool = True, **options: Any
+        self,
+        text: str,
+        *,
+        by: e.Who = "",
+        key: str = "",
+        plan: bool = True,
+        origin: Origin | None = None,
+        **options: Any,
     ) -> Turn:
         """Says something: a request, an answer, a change of a plan, or why.
 
         A plan is never approved this way. `key` is your own name for the message: said again, it
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
-        those of `Plansmith.plan`, for a new request.
+        those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
         who = e.actor(by)
-        self._check(text, who)
+        _check(text)
         PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
         async with self._desk.lock(self.id):
             said = await self._store_message(text, who, key)
             for earlier in await self._left_before(said.number):
                 await self._act(earlier, await self._read(earlier, {}), {})
-            turn = await self._act(said, await self._read(said, options), options)
+            read = await self._read(said, options)
+            turn = await self._act(said, read, options, origin)
         return await self.plan(turn) if plan else turn
 
     async def plan(self, turn: Turn) -> Turn:
@@ -122,10 +134,11 @@ class Thread:
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
 
-    async def undo(self, number: int, *, by: e.Who = "") -> Turn:
+    async def undo(self, number: int, *, by: e.Who = "", plan: bool = True) -> Turn:
         """Takes back what a message was taken for; the run of the turn goes on in its place.
 
-        Refused where something was changed because of it.
+        Refused where something was changed because of it. With `plan=False` the request of that
+        run is not planned yet.
         """
         who = e.actor(by)
         async with self._desk.lock(self.id):
@@ -136,31 +149,32 @@ class Thread:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
+            if who.kind != "person" and said.by != who:
+                raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             instead = await undo(said.reading, self._runs, by=who)
             done = MessageUndone(message=number, run=instead.id)
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
+        instead = await self._runs.planned(instead) if plan else instead
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         return self._turn(number, instead)._replace(text=text)
 
-    def _check(self, text: str, who: e.Actor) -> None:
-        if not text.strip():
-            raise Refused("the message is empty", hint="say what should be done")
-        if len(text) > _MOST_TEXT:
-            hint = "put long texts into a file of the folder, and name the file"
-            raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
-        self._desk.require_owner(self.state, who)
-
     async def _store_message(self, text: str, who: e.Actor, key: str) -> ThreadMessage:
-        await self.refresh()
-        known = [each for each in self.state.messages if key and each.key == key]
-        if known:
-            return known[0]
-        body = MessageSaid(text=text, key=key)
-        self.state, number = await self._desk.book.add(
-            self.id, *self._desk.opening(self.state, who), body, by=who
-        )
-        number = self.state.last if self.state.message(number) is None else number
-        return self._message(number)
+        while True:
+            await self.refresh()
+            self._desk.require_owner(self.state, who)
+            known = [each for each in self.state.messages if key and each.key == key]
+            if known and known[0].text != text:
+                hint = "use a key of its own for every message"
+                raise Refused("another message of this thread has this key", hint=hint)
+            if known:
+                return known[0]
+            opening = self._desk.opening(self.state, who)
+            number = self.state.last + len(opening) + 1
+            body = MessageSaid(text=text, key=key)
+            after = await self._desk.book.append(self.state, *opening, body, by=who)
+            if after is not None:
+                self.state = after
+                return self._message(number)
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -225,11 +239,17 @@ class Thread:
         digests = await self._desk.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _act(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Turn:
+    async def _act(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None = None,
+    ) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
         match reading.kind:
             case "request":
-                run = await self._create(said, reading, options)
+                run = await self._create(said, reading, options, origin)
             case "answer":
                 run = await self._answer(said, reading)
             case "change":
@@ -238,7 +258,13 @@ class Thread:
                 return await self._reply(said, reading)
         return self._turn(said.number, run)
 
-    async def _create(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Run:
+    async def _create(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None,
+    ) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
         place = {"thread": self.id, "message": said.number}
         request = PlanRequest(said.text, **options | place)
@@ -248,6 +274,7 @@ class Thread:
                 options=request.options(),
                 locale=request.locale,
                 run_id=reading.run,
+                origin=origin,
                 by=said.by,
             )
         return await self._runs.journals.get(reading.run)
@@ -303,6 +330,14 @@ class Thread:
         found = self.state.message(number)
         assert found is not None  # noqa: S101
         return found
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        raise Refused("the message is empty", hint="say what should be done")
+    if len(text) > LONGEST:
+        hint = "put long texts into a file of the folder, and name the file"
+        raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
 
 
 def _not_by_message(reading: Reading, now: Situation) -> ThreadReply:

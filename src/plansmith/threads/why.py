@@ -25,11 +25,12 @@ _MOST: Final = 3
 _COMMON: Final = frozenset(
     re.findall(
         r"\w+",
-        "a about all an and any are as at be because but by can come comes did do does for from get "
-        "give go got had has have how i if in into is it its just made make many me my need not of "
-        "on or our out plan planned put reason result results run should so step take than that the "
-        "their them then there these they this to took use used was we were what when where which "
-        "who whole why will with would you your answer answered chose choose chosen pick picked "
+        "a about all an and any are as at be because but by can come comes did do does "
+        "for from get give go got had has have how i if in into is it its just made "
+        "make many me my need not of on or our out plan planned put reason result "
+        "results run should so step take than that the their them then there these "
+        "they this to took use used was we were what when where which who whole why "
+        "will with would you your answer answered chose choose chosen pick picked "
         "exactly really here please ok okay hm tell explain basis grounds makes",
     )
 )

@@ -37,8 +37,23 @@ def test_a_reference_in_text_is_read(text: str, expected: Ref) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{a}", "{{}}", "{{a b}}", "{{a..b}}", "{{a[x]}}", "{{a|first}}", "{ {a}}", "{{.a}}",
-             "{{run:/a}}", "{{run:x}}", "{{run:x/}}", "{{run:a b/c}}", "{{ran:a/b}}", "{{run:a/b/c}}"]
+    "text",
+    [
+        "{a}",
+        "{{}}",
+        "{{a b}}",
+        "{{a..b}}",
+        "{{a[x]}}",
+        "{{a|first}}",
+        "{ {a}}",
+        "{{.a}}",
+        "{{run:/a}}",
+        "{{run:x}}",
+        "{{run:x/}}",
+        "{{run:a b/c}}",
+        "{{ran:a/b}}",
+        "{{run:a/b/c}}",
+    ],
 )
 def test_what_is_no_reference_stays_as_it_is(text: str) -> None:
     assert pieces(text) == [text]
@@ -120,12 +135,18 @@ def test_a_result_of_an_earlier_run_is_named_by_run_and_step() -> None:
     assert earlier_parts("run:0198/totals") == ("0198", "totals")
     assert is_earlier("run:0198/totals")
     assert not is_earlier("run")
-    assert [earlier_source(*each) for each in (("a/b", "c"), ("a", "m/0"), ("a b", "c"))] == [""] * 3
+    assert [earlier_source(*each) for each in (("a/b", "c"), ("a", "m/0"), ("a b", "c"))] == [
+        ""
+    ] * 3
 
 
 def test_a_result_of_an_earlier_run_is_filled_in_beside_a_step_of_that_name() -> None:
     values: dict[str, Json] = {"a": 1, "run:x/a": {"b": [2]}}
-    template: Json = {"m": {"$from": "a"}, "n": {"$from": "run:x/a", "$path": ["b", 0]}, "o": "{{run:x/a.b}}"}
+    template: Json = {
+        "m": {"$from": "a"},
+        "n": {"$from": "run:x/a", "$path": ["b", 0]},
+        "o": "{{run:x/a.b}}",
+    }
     assert fill(template, values) == {"m": 1, "n": 2, "o": [2]}
     with pytest.raises(ReferenceFailed, match="of the earlier run y is not there"):
         lookup(Ref("run:y/a"), values)
