@@ -15,7 +15,12 @@ def says(prompt: Prompt) -> str | None:
     """Returns the model's part in the conversation; None if the prompt is of another story."""
     match prompt.brief:
         case MessageBrief():
-            told = {"kind": "request", "question": "", "option": "", "reason": "it is something new"}
+            told = {
+                "kind": "request",
+                "question": "",
+                "option": "",
+                "reason": "it is something new",
+            }
             return json.dumps(told)
         case TriageBrief(request=request) if request.strip() == TRIP:
             told = {"decision": "ask", "reason": "no place", "query": "", "answer": "Where to?"}

@@ -31,7 +31,7 @@ def addresses(stage: Stage) -> dict[str, str]:
     )
     said = {"request": "hello there", "conversation": "new"}
     talk = stage.api("/v1/runs", said)["conversation"]
-    stage.api(f"/v1/conversations/{talk}/messages", {"request": "why hello?"})
+    stage.api(f"/v1/conversations/{talk}/messages", {"text": "why hello?"})
     return {
         "new": "",
         "inbox": "inbox",

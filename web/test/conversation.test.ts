@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inOrder, mayUndo, newsFor, plans } from "../src/data/conversation";
+import { firstLines, inOrder, mayUndo, newsFor, plans } from "../src/data/conversation";
 import type { ConversationRun, Message, MessageKind, RunStatus } from "../src/data/types";
 
 const at = (minute: number): string => new Date(1e12 + minute * 60000).toISOString();
 const message = (number: number, kind: MessageKind | null, run = "", more: Partial<Message> = {}): Message => ({
   number, at: at(number), by: { kind: "person", name: "ada" }, text: `message ${number}`, kind, run,
-  question: "", judge: "rules", reason: "", reply: null, undone: false, ...more,
+  question: "", asked: "", judge: "rules", reason: "", reply: null, undone: false, instead: "", ...more,
 });
 const run = (id: string, minute: number, status: RunStatus = "done"): ConversationRun =>
   ({ id, status, created_at: at(minute), request: id, goal: "", answer: "" }) as ConversationRun;
@@ -48,4 +48,11 @@ test("under a run the last message is news unless it is the request at its top",
 test("a conversation plans while one of its runs does", () => {
   assert.ok(plans({ runs: [run("a", 1), run("b", 2, "planning")] }));
   assert.ok(!plans({ runs: [run("a", 1), run("b", 2, "reviewing")] }));
+});
+
+test("the first lines of an answer in a conversation have no marks of Markdown", () => {
+  const answer = "# Answer\n\n**Rome** it is: 14° and `clear` [step:south]. See *trip.md*, not snake_case_name or 2*3*4.\n\n| City |\n|---|\n| Oslo |\n> quoted\n- one\n- two";
+  assert.equal(firstLines(answer), "Answer\nRome it is: 14° and clear. See trip.md, not snake_case_name or 2*3*4.\nquoted\n- one");
+  assert.equal(firstLines("<script>x</script>"), "<script>x</script>");
+  assert.equal(firstLines(""), "");
 });

@@ -30,6 +30,15 @@ export function mayUndo(message: Message, runs: ConversationRun[]): boolean {
   return message.kind === "answer" || (run !== undefined && !isOver(run.status));
 }
 
+// The first lines of an answer without the marks of Markdown; tables and rules are left to the report.
+export function firstLines(answer: string): string {
+  const lines = answer.split("\n").map((line) => line.trim()).filter((line) => line && !/^(?:\||```|[-*_=]{3,}$)/.test(line));
+  const plain = lines.slice(0, 4).map((line) =>
+    line.replace(/^(?:#{1,6}|>+)\s+/, "").replace(/\[step:[^\]]*\]/g, "").replace(/\*\*|__|`/g, "").replace(/(^|\W)[*_](\S(?:.*?\S)?)[*_](?=\W|$)/g, "$1$2")
+      .replace(/\s+([.,;:!?])/g, "$1").trim());
+  return plain.filter(Boolean).join("\n");
+}
+
 // What was said last, where it tells more than the run itself: its own request stands at its top.
 export function newsFor(run: string, { messages }: Pick<Conversation, "messages">): Message | undefined {
   const last = messages.at(-1);

@@ -282,10 +282,14 @@ export interface Message {
   kind: MessageKind | null;
   run: string;
   question: string;
-  judge: "person" | "rules" | "model";
+  // The text of the question that it answers.
+  asked: string;
+  judge: "person" | "rules" | "model" | null;
   reason: string;
   reply: { text: string; run: string; step: string } | null;
   undone: boolean;
+  // The run that goes on in its place, where it was taken back.
+  instead: string;
 }
 
 export interface ConversationRow {
@@ -295,7 +299,7 @@ export interface ConversationRow {
   messages: number;
   updated_at: string;
   // What in it waits for a person.
-  waiting: "" | "question" | "review";
+  waits: "" | "question" | "review";
 }
 
 // A run of a conversation, with the first lines of what it answered.
@@ -315,7 +319,6 @@ export interface Conversation {
 }
 
 // What came of a message: a run as it stands, and what the message was taken for.
-export interface Said extends Partial<RunView> {
-  conversation: string;
+export interface Said extends RunView {
   message: { number: number; kind: MessageKind; text: string; judge: Message["judge"]; reason: string };
 }

@@ -25,7 +25,7 @@ export function useConversation(id: string | null): Loaded<Conversation> {
 
 // `key` names the message: sent again after a lost connection, it is the same message.
 export const say = (id: string, text: string, locale: string, key: string): Promise<Said> =>
-  call<Said>("POST", conversationPath(id, "/messages"), { body: { request: text, locale }, headers: { "Idempotency-Key": key } });
+  call<Said>("POST", conversationPath(id, "/messages"), { body: { text, locale }, headers: { "Idempotency-Key": key } });
 
 export const takeBack = (id: string, message: number): Promise<Said> =>
   call<Said>("POST", conversationPath(id, `/messages/${message}/undo`));

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { inOrder, plans } from "../data/conversation";
+import { firstLines, inOrder, plans } from "../data/conversation";
 import type { Conversation, ConversationRow, ConversationRun, Message, Question } from "../data/types";
 import { call, get } from "../live/api";
 import { conversationPath, useConversation, useConversations } from "../live/conversations";
@@ -59,7 +59,7 @@ function Row({ row, now }: { row: ConversationRow; now: number }): JSX.Element {
   return (
     <a data-row href={link(["conversations", row.id])}>
       <span class="what"><b>{row.title}</b><small>{t("talk.messages", { count: row.messages })}</small></span>
-      <WaitsBadge waits={row.waiting} />
+      <WaitsBadge waits={row.waits} />
       <time dateTime={row.updated_at}>{ago(row.updated_at, now)}</time>
     </a>
   );
@@ -116,7 +116,7 @@ function Card({ run }: { run: ConversationRun }): JSX.Element {
   return (
     <a class="card" href={link(["runs", run.id])}>
       <span class="line"><b>{run.goal || run.request}</b><RunBadge status={run.status} /></span>
-      {run.answer && <span class="first-lines">{run.answer}</span>}
+      {run.answer && <span class="first-lines">{firstLines(run.answer)}</span>}
       {run.steps.total > 0 && <small class="dim">{t("go.done", run.steps)}</small>}
     </a>
   );

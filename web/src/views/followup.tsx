@@ -21,7 +21,7 @@ export function FollowUp({ run, reload }: { run: RunView; reload: () => void }):
     setOpened(said.conversation);
     talk.reload();
     // The address without a part follows the run: to its plan, its steps or its report.
-    if (said.id && (said.id !== run.id || said.message.kind === "change")) go(["runs", said.id]);
+    if (said.id !== run.id || said.message.kind === "change") go(["runs", said.id]);
     reload();
   };
   return (
@@ -86,7 +86,7 @@ export function Taken({ id, message, talk, here, onUndone }: {
       {here !== undefined && <p class="said">{message.text}</p>}
       <p class="dim small">
         <Icon name={undone ? "undo" : kind === "review" ? "warning" : "note"} />{" "}
-        {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t("talk.as.answer", { question: message.question }) : t(`talk.as.${kind}`)}
+        {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t("talk.as.answer", { question: message.asked || message.question }) : t(`talk.as.${kind}`)}
         {message.judge === "model" && ` · ${t("talk.judged")}`}{message.reason && ` · ${message.reason}`}
       </p>
       {reply && <p class="pre">{reply.text}</p>}

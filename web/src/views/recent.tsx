@@ -18,7 +18,7 @@ export function Recent({ route }: { route: Route }): JSX.Element | null {
     <nav class="recent" aria-label={t("rail.recent")}>
       {rows.map((row) => (
         <a key={row.id} href={link(["conversations", row.id])} aria-current={row.id === current ? "page" : undefined}>
-          <span class="name">{row.title}</span>{row.waiting && <WaitsIcon waits={row.waiting} />}
+          <span class="name">{row.title}</span>{row.waits && <WaitsIcon waits={row.waits} />}
         </a>
       ))}
     </nav>
@@ -31,6 +31,6 @@ function WaitsIcon({ waits }: { waits: "question" | "review" }): JSX.Element {
   return <span class={`mark s-${ICONS[waits]}`}><Icon name={ICONS[waits]} title={t(`run.${ICONS[waits]}`)} /></span>;
 }
 
-export function WaitsBadge({ waits }: { waits: ConversationRow["waiting"] }): JSX.Element | null {
+export function WaitsBadge({ waits }: { waits: ConversationRow["waits"] }): JSX.Element | null {
   return waits ? <span class={`badge s-${ICONS[waits]}`}><Icon name={ICONS[waits]} />{t(`run.${ICONS[waits]}`)}</span> : null;
 }
