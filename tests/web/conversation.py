@@ -42,7 +42,7 @@ def _trip(city: str, locale: str) -> dict[str, Any]:
 def _note(known: str, feedback: str) -> dict[str, Any]:
     """The plan of a note; what was looked at is taken from the run before, if the prompt has it."""
     path = "weather.md" if "weather.md" in feedback else "trip.md"
-    sky: Any = {"$from": "look", "$path": ["sky"]} if '"name": "look"' in known else "unknown"
+    sky: Any = {"$from": "look", "$path": ["sky"]} if '"look"' in known else "unknown"
     inputs = {"path": path, "text": sky}
     write = {"id": "write", "kind": "tool", "tool": "notes.write", "inputs": inputs}
     return {"goal": "Note the weather", "steps": [write]}
