@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
-    from plansmith.threads.thread import Thread, Turn
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 
 async def planned(
@@ -29,7 +30,14 @@ async def planned(
 
 
 async def begun(
-    smith: Plansmith, thread: Thread, text: str, *, query: str, by: str, dialect: str = "", **run: Any
+    smith: Plansmith,
+    thread: Thread,
+    text: str,
+    *,
+    query: str,
+    by: str,
+    dialect: str = "",
+    **run: Any,
 ) -> Turn:
     """Keeps a message as a request, and creates its run with these fields of a run; unplanned.
 

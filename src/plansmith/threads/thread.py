@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
@@ -15,9 +15,6 @@ from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
-    AnyThreadBody,
-    Judge,
-    MessageKind,
     MessageRead,
     MessageSaid,
     MessageUndone,
@@ -34,6 +31,7 @@ from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
+from plansmith.threads.turn import PLANS, Turn, check_text, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
@@ -44,28 +42,10 @@ if TYPE_CHECKING:
     from plansmith.threads.desk import ThreadDesk
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
-LONGEST: Final = 100_000
-PLANS: Final = frozenset({"request", "answer", "change"})
 
 
 # Creates the run of a request: under the id that its message names, and for that message.
 MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
-
-
-class Turn(NamedTuple):
-    """What came of a message: a run, or an answer at once in `text`.
-
-    `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
-    takes that back.
-    """
-
-    thread: str
-    number: int
-    kind: MessageKind
-    run: Run | None = None
-    text: str = ""
-    judge: Judge = "rules"
-    reason: str = ""
 
 
 class Thread:
@@ -120,7 +100,7 @@ class Thread:
         those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
         who = e.actor(by)
-        _check(text)
+        check_text(text)
         PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
         async with self._desk.lock(self.id):
             body = MessageSaid(text=text, key=key)
@@ -152,13 +132,13 @@ class Thread:
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
         request; without it, `options` are those of `Plansmith.plan`.
         """
-        _check(text)
+        check_text(text)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._desk.lock(self.id):
             if reading.kind == "answer":
                 await self._require_open(reading)
-            more = partial(_read_as, reading, reply)
+            more = partial(read_as, reading, reply)
             body = MessageSaid(text=text)
             self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
             said = self._message(number)
@@ -351,7 +331,7 @@ class Thread:
             if reading.kind == "why":
                 found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
             else:
-                found = _not_by_message(reading, now)
+                found = not_by_message(reading, now)
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
@@ -376,29 +356,3 @@ class Thread:
         found = self.state.message(number)
         assert found is not None  # noqa: S101
         return found
-
-
-def _check(text: str) -> None:
-    if not text.strip():
-        raise Refused("the message is empty", hint="say what should be done")
-    if len(text) > LONGEST:
-        hint = "put long texts into a file of the folder, and name the file"
-        raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
-
-
-def _read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:
-    """Returns what is stored with a message that was read by the program."""
-    read = MessageRead(message=number, **reading._asdict())
-    return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
-
-
-def _not_by_message(reading: Reading, now: Situation) -> ThreadReply:
-    """Says how to decide what no message decides."""
-    if reading.question:
-        waiting = [*now.decisions, *now.questions]
-        asked = next((each for each in waiting if each.question.question == reading.question), None)
-        text = asked.question.text if asked else reading.question
-        name = reading.question
-        said = Sentence("thread.answer_there", question=text, run=reading.run, name=name)
-        return ThreadReply(said, reading.run)
-    return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)
