@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from plansmith.runs.stopping import LeftOut
     from plansmith.schedules import approval, service
     from plansmith.templates import book
+    from plansmith.threads import service as conversations
+    from plansmith.threads.thread import Thread
 else:
     lazy_modules(
         globals(),
         approval="plansmith.schedules.approval",
         assembly="plansmith.assembly",
         book="plansmith.templates.book",
+        conversations="plansmith.threads.service",
         functions="plansmith.adapters.tools.functions",
         requests="plansmith.planner.request",
         service="plansmith.schedules.service",
@@ -50,7 +53,8 @@ class Plansmith:
 
     `tools` are functions (see `tool`) and tool sources; `store` is a URL or your own store. For
     the other options see `Options`. Its parts are made when they are first used: `runs` manages
-    runs, `schedules` starts runs at set times, `templates` keeps plans for reuse.
+    runs, `schedules` starts runs at set times, `templates` keeps plans for reuse, `threads` are
+    conversations.
     """
 
     def __init__(
@@ -100,6 +104,11 @@ class Plansmith:
         standing = approval.StandingApproval(intake=self.runs.intake)
         return service.Schedules(runs=self.runs, templates=self.templates, approval=standing)
 
+    @made_once
+    def threads(self) -> conversations.Threads:
+        """Keeps conversations."""
+        return conversations.Threads(runs=self.runs)
+
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
         """Builds a Plansmith from settings: those given, else those that `load_settings` finds."""
@@ -136,6 +145,13 @@ class Plansmith:
         Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
         """
         return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
+
+    async def thread(self, thread_id: str = "") -> Thread:
+        """Returns a conversation by its id, or the one a run is in; without an id a new one.
+
+        `await thread.say("…")` then plans, answers, changes a plan or tells why.
+        """
+        return await self.threads.open(thread_id)
 
     async def submit(self, plan: Plan | list[Problem], *, request: str = "", by: Who = "") -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from plansmith.lazy import lazy_modules
@@ -15,12 +16,19 @@ from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
+    from plansmith.plan.earlier import EarlierResult
+    from plansmith.plan.run_options import RunOptions
     from plansmith.planner.request import PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.ports import Agent, ChatModel, Clock, Message, PlanStore, ToolSource
     from plansmith.runs.options import Options
+    from plansmith.threads import memory
 else:
-    lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
+    lazy_modules(
+        globals(),
+        memory="plansmith.threads.memory",
+        minilm="plansmith.adapters.ranking.minilm",
+    )
 
 
 def make_runs(
@@ -52,6 +60,7 @@ def make_runs(
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
+        find_earlier=partial(_results, journals),
     )
     return RunService(
         journals=journals,
@@ -61,6 +70,7 @@ def make_runs(
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
+        join=partial(_join, journals),
     )
 
 
@@ -71,6 +81,21 @@ def _ranker(settings: PlannerSettings | None, options: Options) -> SemanticRanke
     return minilm.MiniLmRanker()
 
 
+async def _said(journals: Journals, thread: str, message: int | None) -> Sequence[Message]:
+    """Returns the conversation before a message of a thread."""
+    return await memory.ThreadMemory(journals).before(thread, message)
+
+
+async def _results(journals: Journals, thread: str, message: int | None) -> Sequence[EarlierResult]:
+    """Returns the results that a plan for a message of a thread may use."""
+    return await memory.ThreadMemory(journals).results(thread, message)
+
+
+async def _join(journals: Journals, run: str, options: RunOptions) -> None:
+    """Adds a run that repeats or continues another one to its thread."""
+    await memory.ThreadMemory(journals).join(run, options)
+
+
 def _planner(
     model: ChatModel | None,
     journals: Journals,
@@ -78,6 +103,7 @@ def _planner(
     settings: PlannerSettings | None,
     options: Options,
 ) -> RunPlanner:
+    limits = options.get("limits", Limits())
     return RunPlanner(
         journals=journals,
         intake=intake,
@@ -87,7 +113,9 @@ def _planner(
         context=options.get("context", ()),
         ranker=_ranker(settings, options),
         settings=settings,
-        early_start=options.get("limits", Limits()).early_start,
+        early_start=limits.early_start,
+        trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
+        said=partial(_said, journals),
     )

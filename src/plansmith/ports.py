@@ -9,7 +9,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.plan.asking import answer_to, answers_in
-from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
+from plansmith.plan.briefs import (
+    Brief,
+    ContextBlock,
+    MessageBrief,
+    PlanBrief,
+    ReplyBrief,
+    TriageBrief,
+)
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
 
 # Re-exported, since prompts have these.
-__all__ = ["Brief", "ContextBlock", "PlanBrief", "ReplyBrief", "TriageBrief"]
+__all__ = ["Brief", "ContextBlock", "MessageBrief", "PlanBrief", "ReplyBrief", "TriageBrief"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
-"""I2: on random graphs, no value that came out of a tool reaches an effect without a word."""
+"""I2: on random graphs, no value that came out of a tool reaches an effect without a word.
+
+Neither does one that a tool gave to an earlier run of the same conversation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from hypothesis import given
@@ -11,10 +15,14 @@ from hypothesis import strategies as st
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
+from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.limits import Limits
+from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Call
 
 MARK = "CAME-OUT-OF-A-TOOL"
+EARLIER = "run:r1/found"
+FIRST = Plan.model_validate({"goal": "g", "steps": [{"id": "found", "tool": "read"}]})
 
 
 class World:
@@ -35,6 +43,11 @@ class World:
         return {"text": MARK, "list": [MARK, MARK]}
 
 
+def ids() -> Callable[[], str]:
+    numbers = count(1)
+    return lambda: f"r{next(numbers)}"
+
+
 @st.composite
 def plans(draw: Any) -> Plan:
     steps: list[dict[str, Any]] = []
@@ -43,6 +56,8 @@ def plans(draw: Any) -> Plan:
         source = draw(st.sampled_from(earlier)) if earlier else None
         inputs: dict[str, Any] = {"n": number}
         kind = draw(st.sampled_from(["plain", "ref", "text", "asked", "map"]))
+        if draw(st.integers(0, 3)) == 0:
+            source = EARLIER
         name = f"s{number}"
         tool = draw(st.sampled_from(["read", "write"]))
         if kind == "ref" and source:
@@ -63,7 +78,16 @@ def plans(draw: Any) -> Plan:
 
 
 async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
-    run = await app.submit(plan)
+    before = await app.submit(FIRST)
+    earlier = results_of([await app.run(before.id)])
+
+    async def found(_: str, __: int | None) -> Sequence[EarlierResult]:
+        return earlier
+
+    app.runs.intake.find_earlier = found
+    options = RunOptions(thread="talk", message=2)
+    run = (await app.runs.create("next", plan=plan, options=options, by="ada")).run
+    assert set(run.earlier) == ({EARLIER} if EARLIER in str(plan.to_json()) else set())
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")
     asked = 0
@@ -84,14 +108,14 @@ async def test_no_data_reaches_an_effect_unless_a_person_allows_these_values(
 ) -> None:
     world = World()
     limits = Limits(first_wait_s=0, data="deny" if mode == "deny" else "ask")
-    app = Plansmith(tools=[world], limits=limits)
+    app = Plansmith(tools=[world], limits=limits, ids=ids())
     run, asked = await finish(app, plan, "refuse")
     assert not any(MARK in written for written in world.written)
     if mode == "deny":
         assert asked == 0
     reaches = run.status is not RunStatus.DONE
     allowing = World()
-    app = Plansmith(tools=[allowing], limits=Limits(first_wait_s=0, data="ask"))
+    app = Plansmith(tools=[allowing], limits=Limits(first_wait_s=0, data="ask"), ids=ids())
     run, asked = await finish(app, plan, "allow")
     assert run.status is RunStatus.DONE
     assert (asked > 0) == reaches

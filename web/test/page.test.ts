@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { criticalPath, layOut, levels, needs } from "../src/data/graph";
 import { editable, parseExactly, readable, typed } from "../src/data/json";
-import { refsOf } from "../src/data/refs";
+import { earlierOf, needsOf, refsOf } from "../src/data/refs";
 import { timeline } from "../src/data/timeline";
 import { RUN_STATUSES, STEP_STATUSES } from "../src/data/types";
 import type { Event, Plan, Step } from "../src/data/types";
@@ -55,6 +55,14 @@ test("what is typed is JSON where it is some, and reads back as the same", () =>
 test("a reference reads as it does in text", () => {
   assert.equal(readable({ $from: "a", $path: ["k", 0] }), "{{a.k[0]}}");
   assert.equal(readable({ b: 1 }), '{"b":1}');
+});
+
+test("a result of an earlier run is told by run and step, and nothing waits for it", () => {
+  assert.deepEqual(earlierOf("run:0198-ab/totals"), { run: "0198-ab", step: "totals" });
+  assert.equal(earlierOf("totals"), null);
+  const inputs = { x: { $from: "run:0198-ab/totals" }, y: "{{run:v1.2/a.rows[0]}} {{b.c}}" };
+  assert.deepEqual([...refsOf(inputs)], ["run:0198-ab/totals", "run:v1.2/a", "b"]);
+  assert.deepEqual(needsOf({ id: "s", kind: "tool", tool: "t", inputs } as Step), ["b"]);
 });
 
 test("references are found where the language has them", () => {

@@ -12,10 +12,11 @@ from plansmith.engine.call import Callees
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import RESERVED, Ref, find
+from plansmith.plan.refs import RESERVED, Ref, find, is_earlier
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AskStep, MapStep
 from plansmith.review.policy import active_steps
@@ -35,7 +36,7 @@ def data_sources(
 ) -> list[str]:
     """Returns the steps whose output reaches a unit's inputs, without answers of a person.
 
-    `answered_by` returns the program that answered an ask step: such an answer counts like a
+    A result of an earlier run counts like a tool's output, whatever it was there. `answered_by` returns the program that answered an ask step: such an answer counts like a
     tool's output. `refs` are the references to follow, by default all of the unit's.
     """
     found: dict[str, None] = {}
@@ -43,6 +44,9 @@ def data_sources(
         if ref.step in RESERVED:
             parent = units.get(unit.parent or "")
             found |= dict.fromkeys(data_sources(parent, units, answered_by) if parent else [])
+            continue
+        if is_earlier(ref.step):
+            found[ref.step] = None
             continue
         name = f"{unit.scope}{ref.step}"
         source = units.get(name)
@@ -58,7 +62,8 @@ def data_question(
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
-    text = Sentence("question.values", callee=unit.callee, values=shown, sources=sources)
+    named = [*map(source_name, sources)]
+    text = Sentence("question.values", callee=unit.callee, values=shown, sources=named)
     return QuestionAsked(
         question=f"data:{unit.name}?{attempt}",
         text=text,
@@ -117,7 +122,9 @@ class Consent:
             return None
         sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":
-            return Sentence("step.data_denied", sources=[*sources], callee=unit.callee)
+            return Sentence(
+                "step.data_denied", sources=[*map(source_name, sources)], callee=unit.callee
+            )
         return data_question(unit, inputs, sources, attempt) if sources else None
 
     def _about_items(

@@ -24,9 +24,20 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class TriageBrief:
-    """The task to decide whether a request is answered, planned, asked about or refused."""
+    """The task to decide whether a request is answered, planned, asked about or refused.
+
+    `before` is what the person asked for earlier in the same conversation.
+    """
 
     request: str
+    before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBrief:
+    """The task to say what a message in a thread is for."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +68,4 @@ class ReplyBrief:
     locale: str = "en"
 
 
-Brief = TriageBrief | PlanBrief | ReplyBrief
+Brief = TriageBrief | MessageBrief | PlanBrief | ReplyBrief

@@ -217,6 +217,8 @@ class RunFold(StepsFold):
         self._set(
             plan=body.plan,
             templates=body.templates,
+            # Once pinned, always the same: neither a revision nor an undo may change what is used.
+            earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,
             approved="",
             drops=(),
             locale=body.plan.locale,

@@ -97,8 +97,9 @@ class PlanProposed(EventBody, frozen=True, kw_only=True):
     program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
     `record` is the content hash of what models were asked and said for it. `acts` are the steps
     that change something, by what was known of their tools then. `templates` are the plans of the
-    templates that it runs, at every depth, by name: the run uses these and no others. `restores`
-    is the number of the event whose plan stands again.
+    templates that it runs, at every depth, by name: the run uses these and no others. `earlier` are
+    the results of earlier runs that it uses, each with its content hash: the run uses exactly
+    these contents. `restores` is the number of the event whose plan stands again.
     """
 
     plan: Plan
@@ -113,4 +114,5 @@ class PlanProposed(EventBody, frozen=True, kw_only=True):
     cost: str = ""
     record: str = ""
     templates: dict[str, Plan] = {}
+    earlier: dict[str, str] = {}
     restores: Count = 0

@@ -81,6 +81,10 @@ CODES: Final[dict[str, Code]] = {
     "PS313": Code("too-many-steps", _E, "The plan has more steps than are allowed."),
     "PS314": Code("bad-schedule", _E, "The plan's schedule names times that cannot be computed."),
     "PS315": Code("endless-timeout", _E, "A step has a time limit of more than a year."),
+    "PS316": Code(
+        "earlier-result", _E, "A step uses a result of an earlier run that it may not use."
+    ),
+    "PS317": Code("from-earlier-run", _N, "A step uses a result of an earlier run."),
     "PS401": Code("dead-step", _W, "No reply and no change uses what a step finds out."),
     "PS402": Code("hidden-serialisation", _N, "A step waits for another one without need."),
     "PS403": Code("unused-output", _N, "Steps wait for a step and do not use its output."),

@@ -18,24 +18,28 @@ LITERAL: Final = "$literal"
 ITEM: Final = "item"
 PARAMS: Final = "params"
 RESERVED: Final = frozenset({ITEM, PARAMS})
+# How the source of a reference begins that is a result of an earlier run: `run:<run>/<step>`.
+EARLIER: Final = "run:"
 
 # The types of values that hold no reference, whatever they are.
 PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 STEP_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"
-_STEP_ID: Final = re.compile(STEP_ID)
+_RUN_ID: Final = r"""[^\s/{}"\\]{1,200}"""
+_SOURCE_ID: Final = rf"(?:{EARLIER}{_RUN_ID}/)?{STEP_ID}"
+_SOURCE: Final = re.compile(_SOURCE_ID)
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _KEY: Final = r"""[^\s.\[\]{}"]+"""
 _PART: Final = re.compile(rf"\.({_KEY})|\[(\d{{1,9}})\]|\[({_QUOTED})\]")
 _TOKEN: Final = re.compile(
-    rf"\{{\{{\s*(?:({_QUOTED})|({STEP_ID})((?:\.{_KEY}|\[\d{{1,9}}\]|\[{_QUOTED}\])*))\s*\}}\}}"
+    rf"\{{\{{\s*(?:({_QUOTED})|({_SOURCE_ID})((?:\.{_KEY}|\[\d{{1,9}}\]|\[{_QUOTED}\])*))\s*\}}\}}"
 )
 _BRACES: Final = re.compile(r"\{\{([^{}]*)\}\}")
 _PLAIN_KEY: Final = re.compile(_KEY)
 
 
 class Ref(NamedTuple):
-    """The output of a step, or a part of it."""
+    """The output of a step, or a part of it; `step` may be a step of an earlier run."""
 
     step: str
     path: Path = ()
@@ -49,6 +53,23 @@ class Ref(NamedTuple):
         if self.path:
             value[PATH] = list(self.path)
         return value
+
+
+def is_earlier(source: str) -> bool:
+    """Tells whether the source of a reference is a result of an earlier run."""
+    return source.startswith(EARLIER)
+
+
+def earlier_source(run: str, step: str) -> str:
+    """Returns how a result of an earlier run is named; empty if its id cannot be written."""
+    source = f"{EARLIER}{run}/{step}"
+    return source if _SOURCE.fullmatch(source) else ""
+
+
+def earlier_parts(source: str) -> tuple[str, str]:
+    """Returns the run and the step that the source of a reference names."""
+    run, _, step = source.removeprefix(EARLIER).rpartition("/")
+    return run, step
 
 
 class Found(NamedTuple):
@@ -182,6 +203,9 @@ def _renamed_token(token: re.Match[str], names: Mapping[str, str]) -> str:
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
     """Returns the value that a reference points at."""
     if ref.step not in values:
+        if is_earlier(ref.step):
+            run, step = earlier_parts(ref.step)
+            raise ReferenceFailed(Sentence("step.earlier_gone", run=run, step=step))
         raise ReferenceFailed(Sentence("step.no_result", ref=str(ref), step=ref.step))
     value = values[ref.step]
     for depth, key in enumerate(ref.path):
@@ -227,7 +251,7 @@ def _is_literal(template: dict[str, Json]) -> bool:
 @lru_cache(maxsize=4096)
 def _whole_output(step: str) -> Ref | None:
     """Returns the reference to the whole output of a step; None if this is no step's id."""
-    return Ref(step) if _STEP_ID.fullmatch(step) else None
+    return Ref(step) if _SOURCE.fullmatch(step) else None
 
 
 def _parse(template: dict[str, Json]) -> Ref | str:
@@ -238,7 +262,9 @@ def _parse(template: dict[str, Json]) -> Ref | str:
     strangers = template.keys() - {FROM, PATH}
     if strangers:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
-    if not isinstance(step, str) or not _STEP_ID.fullmatch(step):
+    if not isinstance(step, str) or not _SOURCE.fullmatch(step):
+        if isinstance(step, str) and is_earlier(step):
+            return 'a result of an earlier run is written "run:<run id>/<step id>"'
         return '"$from" must be the id of a step'
     if not isinstance(path, list):
         return '"$path" must be a list of keys and positions'

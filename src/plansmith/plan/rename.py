@@ -1,4 +1,4 @@
-"""Renames steps of a plan, with everything that refers to them."""
+"""Renames steps of a plan with everything that refers to them, or only what refers to them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,27 @@ def rename_steps(plan: Plan, names: Mapping[str, str]) -> Plan:
     assert isinstance(steps, list)  # noqa: S101
     value["steps"] = [_renamed(each, names) for each in steps]
     return Plan.model_validate(value)
+
+
+def point_elsewhere(plan: Plan, sources: Mapping[str, str]) -> Plan:
+    """Returns the plan with references to other sources; nothing waits for these any more."""
+    value = plan.to_json()
+    steps = value["steps"]
+    assert isinstance(steps, list)  # noqa: S101
+    value["steps"] = [_pointed(each, sources) for each in steps]
+    return Plan.model_validate(value)
+
+
+def _pointed(step: Json, sources: Mapping[str, str]) -> Json:
+    if not isinstance(step, dict):
+        return step
+    made = step | {name: rename_refs(step[name], sources) for name in _TEMPLATES if name in step}
+    after = step.get("after")
+    if isinstance(after, list):
+        made["after"] = [each for each in after if each not in sources]
+    if "each" in step:
+        made["each"] = _pointed(step["each"], sources)
+    return made
 
 
 def _renamed(step: Json, names: Mapping[str, str]) -> Json:

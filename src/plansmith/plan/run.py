@@ -161,7 +161,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     `covered` is the plan that a person approved last, or that the policy let run without approval;
     a person reviews what a replan adds to it. `drops` are approved calls that the plan under
     review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
-    that the plan no longer has, kept for the calls they made. `changing`: a person asked for
+    that the plan no longer has, kept for the calls they made. `earlier` are the content hashes of
+    the results of earlier runs that any of its plans has used, by reference. `changing`: a person asked for
     another plan, which is not made yet. `interrupted` and `report_text` are filled in by whoever
     reads the store; `interrupted`: the process that executed the run has ended.
     """
@@ -177,6 +178,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     reason: str = ""
     plan: Plan | None = None
     templates: Mapping[str, Plan] = msgspec.field(default_factory=dict[str, Plan])
+    earlier: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
     metrics: PlanningFigures | None = None

@@ -91,7 +91,10 @@ class Team(Record):
 
 
 class RunOptions(Record):
-    """Everything given with a request; planning again uses the same options."""
+    """Everything given with a request; planning again uses the same options.
+
+    `thread` and `message` are the conversation of the request and its number there.
+    """
 
     locale: Text = ""
     target: Text = ""
@@ -104,6 +107,8 @@ class RunOptions(Record):
     dialect: Text = ""
     replan: Replan = ""
     team: Team | None = None
+    thread: Text = ""
+    message: Whole | None = None
 
 
 NO_OPTIONS: Final = RunOptions()

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property, need_plain
-from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, collect
+from plansmith.plan.refs import EARLIER, RESERVED, STEP_ID, Found, Ref, collect
 
 
 def _plain(value: object) -> object:
@@ -68,8 +68,13 @@ class StepFields(Record):
 
     @kept_property
     def needed(self) -> frozenset[str]:
-        """The ids of all steps that must be done first."""
-        used = {found.ref.step for found in self.references if found.ref is not None}
+        """The ids of all steps that must be done first; results of earlier runs are there."""
+        used = {
+            found.ref.step
+            for found in self.references
+            # No call of `is_earlier`: every step of every plan comes along here.
+            if found.ref is not None and EARLIER not in found.ref.step
+        }
         return frozenset(self.after) | (used - RESERVED)
 
     def found(self) -> Iterator[Found]:

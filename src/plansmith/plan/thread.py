@@ -83,6 +83,13 @@ class MessageUndone(EventBody, frozen=True, kw_only=True):
     run: str = ""
 
 
+class RunJoined(EventBody, frozen=True, kw_only=True):
+    """A run of the thread was repeated or continued as another one, which stands for it now."""
+
+    run: str
+    message: Positive
+
+
 class ThreadSummarised(EventBody, frozen=True, kw_only=True):
     """The messages up to `upto` in short; later requests read this instead of them."""
 
@@ -94,7 +101,13 @@ class ThreadSummarised(EventBody, frozen=True, kw_only=True):
 
 
 AnyThreadBody = (
-    ThreadOpened | MessageSaid | MessageRead | ReplyGiven | MessageUndone | ThreadSummarised
+    ThreadOpened
+    | MessageSaid
+    | MessageRead
+    | ReplyGiven
+    | MessageUndone
+    | RunJoined
+    | ThreadSummarised
 )
 
 
@@ -133,7 +146,7 @@ def runs_named(entry: ThreadEntry) -> str:
         return body.adopts
     if isinstance(body, MessageRead):
         return body.run if body.kind == "request" else ""
-    return body.run if isinstance(body, MessageUndone) else ""
+    return body.run if isinstance(body, MessageUndone | RunJoined) else ""
 
 
 class Reading(NamedTuple):
@@ -157,7 +170,10 @@ class ThreadReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThreadMessage:
-    """One message of a thread; `reading` is None as long as it is not decided what it means."""
+    """One message of a thread; `reading` is None as long as it is not decided what it means.
+
+    `instead` is the run that stands for its run now: after an undo, or repeated or continued.
+    """
 
     number: int
     at: datetime
@@ -167,6 +183,7 @@ class ThreadMessage:
     reading: Reading | None = None
     reply: ThreadReply | None = None
     undone: bool = False
+    instead: str = ""
 
     @property
     def kind(self) -> MessageKind | None:
@@ -198,6 +215,7 @@ class ThreadState:
     last: int = 0
     messages: tuple[ThreadMessage, ...] = ()
     runs: tuple[str, ...] = ()
+    adopted: str = ""
     summary: ThreadSummary | None = None
     opened_at: datetime | None = None
     updated_at: datetime | None = None
@@ -210,10 +228,9 @@ class ThreadState:
 
     def before(self, number: int) -> ThreadState:
         """Returns the thread as the message with this number found it."""
-        runs = {each.run for each in self.messages if each.number >= number and each.run}
         earlier = tuple(each for each in self.messages if each.number < number)
-        kept = {each.run for each in earlier}
-        known = tuple(run for run in self.runs if run not in runs or run in kept)
+        made = {self.adopted, *(each.run for each in earlier), *(each.instead for each in earlier)}
+        known = tuple(run for run in self.runs if run in made)
         summary = self.summary if self.summary and self.summary.upto < number else None
         return replace(self, messages=earlier, runs=known, summary=summary)
 
@@ -249,8 +266,14 @@ class _Folding:
 
     def _apply(self, entry: ThreadEntry) -> None:
         match entry.body:
-            case ThreadOpened(owner=owner, title=title, folder=folder):
-                self._opened = replace(self._opened, owner=owner, title=title, folder=folder)
+            case ThreadOpened() as opened:
+                self._opened = replace(
+                    self._opened,
+                    owner=opened.owner,
+                    title=opened.title,
+                    folder=opened.folder,
+                    adopted=opened.adopts,
+                )
             case MessageSaid(text=text, key=key):
                 said = ThreadMessage(entry.number, entry.at, entry.by, text, key)
                 self._messages[entry.number] = said
@@ -261,8 +284,10 @@ class _Folding:
                 self._change(read.message, reading=reading)
             case ReplyGiven(message=number, text=text, run=run, step=step):
                 self._change(number, reply=ThreadReply(text, run, step))
-            case MessageUndone(message=number):
-                self._change(number, undone=True)
+            case MessageUndone(message=number, run=run):
+                self._change(number, undone=True, instead=run)
+            case RunJoined(message=number, run=run):
+                self._change(number, instead=run)
             case ThreadSummarised(upto=upto, text=text, model=model):
                 self._summary = ThreadSummary(upto, text, model)
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.data import Json
+from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
@@ -185,7 +187,7 @@ class DraftLoop:
                     self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
                 )
             self.parsed_at_once = parsed.plan is not None
-            self._check(parsed)
+            await self._check(parsed)
             while not self._usable and self.repairs < self.deps.settings.repairs:
                 await self._repair()
         except ModelFailed as failure:
@@ -214,7 +216,14 @@ class DraftLoop:
             self.prompt, model=self.deps.plan_model, on_step=on_step, on_text=on_text
         )
 
-    def _check(self, parsed: Parsed) -> None:
+    async def _check(self, parsed: Parsed) -> None:
+        known = self.deps.earlier
+        if parsed.plan is not None and known is not None:
+            read = parsed.plan
+            if self.request.dialect and known.results:  # our own language has references
+                read = with_results(read, {**known.names, **{ref: ref for ref in known.results}})
+            written_out, notes = known.named(read)
+            parsed = Parsed(written_out, [*parsed.problems, *notes])
         if parsed.plan is not None:
             tags = self.request.dialect == "openmanus"
             named = assigned(parsed.plan, self.deps.agents, tags=tags)
@@ -223,7 +232,10 @@ class DraftLoop:
         if parsed.plan is None:
             return
         with self.watch("check", f"{len(parsed.plan.steps)} steps"):
-            self.plan, found = check(parsed.plan, self.deps, self.rules, self.request.kept)
+            earlier = await known.used_by(parsed.plan) if known else NOTHING_EARLIER
+            self.plan, found = check(
+                parsed.plan, self.deps, self.rules, self.request.kept, earlier=earlier
+            )
             made_up = made_up_values(self.plan, self.deps.tools, self.given)
             self.problems = (*parsed.problems, *found, *made_up, *self._not_offered(self.plan))
 
@@ -260,7 +272,7 @@ class DraftLoop:
             )
         self.usage = total(self.usage, fixed.usage)
         self.text = fixed.text or self.text
-        self._check(fixed.parsed)
+        await self._check(fixed.parsed)
 
     def _outcome(self) -> Planned:
         usable = self._usable
@@ -319,6 +331,8 @@ def check(
     deps: PlannerDeps,
     rules: Sequence[Constraint] = (),
     kept: Sequence[AnyStep] = (),
+    *,
+    earlier: Earlier = NOTHING_EARLIER,
 ) -> tuple[Plan, list[Problem]]:
     """Returns the plan with obvious mistakes corrected, and the problems that are left.
 
@@ -333,6 +347,7 @@ def check(
         agents=deps.agents,
         templates=deps.templates,
         max_steps=deps.settings.max_steps,
+        earlier=earlier,
     )
     names = {step.id for step in kept}
     others = (step for step in fixed.plan.steps if step.id not in names)

@@ -10,15 +10,18 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
+    EARLIER,
     TIME,
     Context,
     Known,
     Limits,
+    earlier_text,
     gather_context,
     time_text,
 )
 from plansmith.planner.context.history import TITLE, Summariser, recall
 from plansmith.planner.context.locales import locale_of
+from plansmith.planner.context.token_budget import clipped
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.model_calls import total
@@ -87,6 +90,7 @@ async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triag
         request.text,
         model=model,
         known=await _known_to_triage(request, deps) if model is not None else (),
+        before=[each.text for each in request.history if each.role == "user"],
         target=request.target,
         agents=deps.agents,
         templates=deps.templates,
@@ -101,6 +105,9 @@ async def _known_to_triage(request: PlanRequest, deps: PlannerDeps) -> list[Cont
     room = deps.settings.context_tokens // 3
     said = await recall(request.history, tokens=room, count=deps.count) if request.history else None
     blocks = [ContextBlock(TITLE, said.text)] if said is not None and said.text else []
+    results = earlier_text([*deps.earlier.results.values()]) if deps.earlier else ""
+    shown = clipped(results, tokens=room, count=deps.count, keep_end=True)
+    blocks += [ContextBlock(EARLIER, shown)] if shown else []
     return [*blocks, ContextBlock(TIME, time_text(deps.clock, deps.settings.timezone))]
 
 
@@ -112,15 +119,15 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
             profile=request.profile,
             timezone=deps.settings.timezone,
             history=request.history,
+            earlier=[*deps.earlier.results.values()] if deps.earlier else (),
             previous=request.previous,
             feedback=request.feedback,
             findings=request.findings,
         ),
         sources=deps.sources,
         search=deps.search if deps.settings.background_search else None,
-        summariser=Summariser(
-            deps.triage_model or deps.plan_model, deps.clock, prompts=deps.settings.prompts
-        ),
+        # A thread keeps a summary of its own.
+        summariser=None if request.thread else _summariser(deps),
         limits=Limits(
             tokens=deps.settings.context_tokens,
             seconds=deps.settings.source_seconds,
@@ -128,6 +135,11 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
         ),
         tell=tell,
     )
+
+
+def _summariser(deps: PlannerDeps) -> Summariser:
+    model = deps.triage_model or deps.plan_model
+    return Summariser(model, deps.clock, prompts=deps.settings.prompts)
 
 
 def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[list[Pick], Offer]:

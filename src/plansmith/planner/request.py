@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -28,6 +28,7 @@ from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Messa
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.earlier import UsableResults
     from plansmith.plan.estimate import Cost, Estimate
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning_events import PlanningFigures
@@ -148,13 +149,23 @@ class PlannerSettings(Record):
 Tell = Callable[[str], None]
 
 
+# Returns the conversation before a message (its number) of a thread (its id).
+SaidBefore = Callable[[str, int | None], Awaitable[Sequence[Message]]]
+
+
+async def nothing_said(_: str, __: int | None) -> Sequence[Message]:
+    """Says that nothing came before."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What a person wants, with the options given for it.
 
     `findings` is what tools said so far, for a plan that is made again, and `kept` are the steps
     that stay in it whatever the planner writes; `triaged` says that it is decided already that a
-    plan is needed. No journal stores these here.
+    plan is needed; `pins` are the contents of earlier runs that the run uses already. No journal
+    stores these here.
     """
 
     text: str
@@ -170,9 +181,12 @@ class PlanRequest:
     mode: Mode = ""
     dialect: str = ""
     replan: Replan = ""
+    thread: str = ""
+    message: int | None = None
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()
+    pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""
@@ -187,11 +201,13 @@ class PlanRequest:
             "mode": self.mode,
             "dialect": self.dialect,
             "replan": self.replan,
+            "thread": self.thread,
+            "message": self.message,
         }
         return read_options({name: value for name, value in given.items() if value})
 
     @classmethod
-    def of(cls, text: str, options: RunOptions) -> PlanRequest:
+    def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
         """Returns the request stored in a journal."""
         profile = options.profile
         return cls(
@@ -206,6 +222,9 @@ class PlanRequest:
             mode=options.mode,
             dialect=options.dialect,
             replan=options.replan,
+            thread=options.thread,
+            message=options.message,
+            triaged=triaged,
         )
 
 
@@ -226,6 +245,7 @@ class PlannerDeps:
     past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
     price_per_million: Decimal | None = None
     count: Count = rough_count
+    earlier: UsableResults | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +253,8 @@ class Planned:
     """The result of planning.
 
     `draft` is the model's unusable plan if `plan` is only a fallback. `questions` are those of a
-    planner that asks several things at once; `answer` has them as one text.
+    planner that asks several things at once; `answer` has them as one text. `read_results` says
+    that the planner read what tools returned for earlier requests.
     """
 
     decision: Decision
@@ -249,6 +270,7 @@ class Planned:
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
+    read_results: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Returns all fields as plain JSON."""

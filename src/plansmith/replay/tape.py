@@ -99,9 +99,9 @@ def _values_of(body: e.AnyBody) -> list[str]:
             return [digest]
         case PlanningFailed(record=digest) if digest:
             return [digest]
-        case (
-            e.QuestionAsked(state=digest) | e.PlanProposed(record=digest) | e.Triaged(record=digest)
-        ) if digest:
+        case e.PlanProposed(record=record, earlier=earlier):
+            return [*([record] if record else []), *earlier.values()]
+        case e.QuestionAsked(state=digest) | e.Triaged(record=digest) if digest:
             return [digest]
         case _:
             return []

@@ -14,9 +14,10 @@ from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
-from plansmith.plan.refs import RESERVED
+from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
@@ -265,15 +266,23 @@ def _answer(
         return Answer(), (missing_reply if replies else words["no_reply"],)
     step = made[-1]
     text = str(results[step.id])
-    seen = step.needs() - RESERVED
+    earlier = [name for name in dict.fromkeys(ref.step for ref in step.refs()) if is_earlier(name)]
+    seen = (step.needs() - RESERVED).union(earlier)
     checked = check_claims(text[:LONGEST_ANSWER], run, seen)
     notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
     if checked.uncited:
         notes.append(words["uncited"].format(count=checked.uncited))
     if len(text) > LONGEST_ANSWER:
         notes.append(words["clipped"].format(size=f"{len(text):,}"))
-    sources = tuple(name for name in run.steps if name in seen)
+    notes += _earlier_notes(run, words["locale"])
+    sources = (*(name for name in run.steps if name in seen), *earlier)
     return Answer(checked.text, checked.claims, sources), tuple(notes)
+
+
+def _earlier_notes(run: Run, locale: str) -> list[str]:
+    """Returns what the plan took from earlier runs, each once."""
+    used = [each.message for each in run.problems if each.code == FROM_EARLIER]
+    return [*dict.fromkeys(in_language(each, locale) for each in used)]
 
 
 def _evidence(run: Run, results: Mapping[str, Json], words: Words) -> tuple[Evidence, ...]:

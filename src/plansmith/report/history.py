@@ -12,8 +12,9 @@ from plansmith.engine.provenance import ALLOW
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
+from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import value_text
+from plansmith.plan.refs import is_earlier, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.report.words import Words
@@ -109,7 +110,9 @@ def _answered(
         question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
         answer=_answer(body.answer),
         callee=asked and (asked.callee or asked.step),
-        sources=", ".join(asked.sources) if asked else "",
+        sources=", ".join(in_language(source_name(each), words["locale"]) for each in asked.sources)
+        if asked
+        else "",
     )
 
 
@@ -246,6 +249,8 @@ def _names(cited: str) -> list[str]:
 
 
 def _flaw(name: str, run: Run, seen: Collection[str]) -> Flaw | None:
+    if is_earlier(name) and name in seen:
+        return None
     if name not in run.steps:
         return "unknown"
     if run.steps[name].status is not StepStatus.DONE:

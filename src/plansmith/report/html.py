@@ -11,6 +11,7 @@ from typing import Final
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+from plansmith.plan.refs import is_earlier
 from plansmith.report.data import Evidence, Report
 from plansmith.report.history import Entry
 from plansmith.report.markdown import taken_over, took_lines, when
@@ -118,6 +119,8 @@ def _entry(entry: Entry) -> str:
 
 
 def _step_link(name: str) -> str:
+    if is_earlier(name):  # its result stands in another report
+        return f"<code>{text(name)}</code>"
     return f'<a class="cite" href="#{_anchor(name)}"><code>{text(name)}</code></a>'
 
 

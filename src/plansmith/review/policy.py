@@ -10,8 +10,9 @@ from pydantic import Field
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Record, Whole
+from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import find
+from plansmith.plan.refs import find, is_earlier
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
@@ -79,7 +80,10 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
     step = active.step
     names = dict.fromkeys(ref.step for ref in step.refs())
     found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
-    steps = [Sentence("review.step", name=name) for name in found]
+    steps = [
+        source_name(name) if is_earlier(name) else Sentence("review.step", name=name)
+        for name in found
+    ]
     items = [_how_often(each, plan, policy) for each, plan in active.maps]
     fields = {
         "step": step.id,

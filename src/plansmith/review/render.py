@@ -11,7 +11,7 @@ from plansmith.plan.diff import FieldChange, PlanDiff
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.refs import Ref, find, pieces
+from plansmith.plan.refs import Ref, earlier_parts, find, is_earlier, pieces
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import (
     AgentStep,
@@ -67,8 +67,16 @@ def step_lines(step: StepFields, mark: str) -> Iterator[str]:
         yield from (f"  {line}" for line in step_lines(step.each, "·"))
     if step.needs():
         yield f"     after {', '.join(sorted(map(safe, step.needs())))}"
+    for run, name in _earlier(step):
+        yield f"     uses step {safe(name)} of the earlier run {safe(run)}"
     if step.why:
         yield f"     because {clip(safe(step.why))}"
+
+
+def _earlier(step: StepFields) -> list[tuple[str, str]]:
+    """Returns the runs and steps before this run whose results a step uses."""
+    names = dict.fromkeys(ref.step for ref in step.refs() if is_earlier(ref.step))
+    return [earlier_parts(name) for name in names]
 
 
 _REPLIES: Final = {"worded": "reply", "exact": "say exactly", "results": "show the results"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
-from plansmith.engine.journal import Journal, load_replies, load_results
+from plansmith.engine.journal import Journal, load_replies, load_values
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import StaleWriter
@@ -128,7 +128,7 @@ class RunExecution:
         return Executor(
             journal,
             callees=self._planner.equip(await self._intake.callees(), run),
-            results=await load_results(store, run),
+            results=await load_values(store, run),
             replies=await load_replies(store, run),
             templates={**self._intake.templates, **run.templates},
             limits=self.limits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plansmith.engine.answers import Known
 from plansmith.engine.call import Callees, secret_problems, secret_uses
@@ -15,7 +15,15 @@ from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.earlier import (
+    EarlierResults,
+    UsableResults,
+    no_earlier_results,
+    pinned_results,
+    uses_of,
+)
 from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
@@ -42,15 +50,25 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
+    from plansmith.plan.run_options import RunOptions
     from plansmith.planner.context import background
 else:
     lazy_modules(globals(), background="plansmith.planner.context.background")
 
 
+class TakenIn(NamedTuple):
+    """A plan that was checked, what is to be said of it, and the earlier results it may use."""
+
+    plan: Plan
+    problems: tuple[Problem, ...] = ()
+    earlier: UsableResults | None = None
+
+
 class PlanIntake:
     """Knows the tools, agents and templates; checks plans, proposes them and asks for review.
 
-    `ask_also` returns reasons to review a plan for which the policy has none.
+    `ask_also` returns reasons to review a plan for which the policy has none. `find_earlier`
+    returns the results of earlier runs that a plan of a conversation may use.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -66,6 +84,7 @@ class PlanIntake:
         past: CallTimings | None = None,
         secrets: Secrets | None = None,
         ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
+        find_earlier: EarlierResults = no_earlier_results,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -76,29 +95,66 @@ class PlanIntake:
         self._past = past
         self._secrets = secrets
         self._ask_also = ask_also
+        self.find_earlier = find_earlier
         self._agents = {agent.spec.name: agent for agent in agents}
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
         self._plans = PlansKnown()
 
-    async def usable(self, plan: Plan) -> list[Problem]:
+    async def take_in(
+        self,
+        plan: Plan,
+        options: RunOptions | None,
+        pins: Mapping[str, str] | None = None,
+        *,
+        checked: bool = True,
+    ) -> TakenIn:
+        """Checks a plan that somebody gives, if wanted; raises `InvalidPlan` if it has errors.
+
+        The plan comes back with its templates, and names of earlier results, written out.
+        """
+        if not checked:
+            return TakenIn(plan)
+        earlier = await self.usable_results(options or NO_OPTIONS, pins)
+        plan, named = earlier.named(await self.pinned(plan))
+        return TakenIn(plan, (*named, *await self.usable(plan, earlier)), earlier)
+
+    async def usable(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
         """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
-        problems = await self.check(plan)
+        problems = await self.check(plan, earlier)
         if has_errors(problems):
             raise InvalidPlan([each for each in problems if each.severity == "error"])
         return problems
 
-    async def check(self, plan: Plan) -> list[Problem]:
-        """Returns every problem of a plan, given the present tools, agents and templates."""
+    async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
+        """Returns every problem of a plan, given the present tools, agents and templates.
+
+        `earlier` are the results of earlier runs that the plan may use, by default none.
+        """
         callees, agents = await self.callees(), self.agents()
         tools, facts = self._catalogue_of(callees), self._facts_of(plan, callees, agents)
         known = await self.load_templates() if facts.runs_templates else dict[str, Template]()
-        found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
+        found: Sequence[Problem]
+        if earlier is not None and earlier.results:
+            used = await earlier.used_by(plan)
+            found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
+        else:
+            found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
         of_templates = template_problems(plan, known) if facts.runs_templates else ()
         # Which secrets are set may change at any time.
         of_secrets = secret_problems(facts.once(secret_uses, plan), self._secrets)
         return [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
+
+    async def usable_results(
+        self, options: RunOptions, pins: Mapping[str, str] | None = None
+    ) -> UsableResults:
+        """Returns the results of earlier runs that plans of a request may use.
+
+        `pins` are the contents that the run, or the one that it repeats, uses already.
+        """
+        found = await self.find_earlier(options.thread, options.message) if options.thread else ()
+        return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     def _facts_of(self, plan: Plan, callees: Callees, agents: Sequence[AgentSpec]) -> PlanFacts:
         """Returns what is known of a plan with the present tools, agents and policy."""
@@ -133,17 +189,24 @@ class PlanIntake:
         reviewed: Sequence[Entry] | None = None,
         about: Mapping[str, Any] | None = None,
         values: Sequence[Json] = (),
+        earlier: UsableResults | None = None,
         by: e.Actor = SYSTEM,
     ) -> None:
         """Writes a plan into a run, with a request for review if its effects require one.
 
         All in one append, so that no crash leaves a plan without its review. `about` are more
-        fields of the event; `reviewed` replaces the review that would be asked for here.
+        fields of the event; `reviewed` replaces the review that would be asked for here. `earlier`
+        are the results of earlier runs that it may use, if the caller has them.
         """
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*[event.body for event in journal.events], *begun]
         found = (*problems, *left_out(bodies, plan, **known))
+        pins: dict[str, str] = {}
+        if uses := uses_of(plan):
+            given = earlier or await self._usable_in(journal.run, bodies[0])
+            pins = {ref: given.results[ref].hash for ref in uses if ref in given.results}
+            found += tuple(note for note in given.notes(plan) if note not in found)
         tools, agents = list(known["tools"].values()), list(known["agents"].values())
         workload = facts.once(Workload, plan, tools, agents)
         past = (await self.past()).measured(workload.names)
@@ -151,6 +214,7 @@ class PlanIntake:
             "acts": facts.once(acting_steps, plan, **known),
             "problems": found,
             "estimate": workload.estimate(past, self.price_per_million),
+            "earlier": pins,
         }
         if now := known["templates"]:  # finished steps keep the templates they ran with
             fields["templates"] = {**journal.run.templates, **now}
@@ -160,6 +224,10 @@ class PlanIntake:
             asked = self._review(plan, journal.run, facts, known)
         asked = asking_about_missing(asked, plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
+
+    async def _usable_in(self, run: Run, created: e.AnyBody) -> UsableResults:
+        options = created.options if isinstance(created, e.RunCreated) else run.options
+        return await self.usable_results(options, run.earlier)
 
     async def acting(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None

@@ -37,6 +37,7 @@ else:
     lazy_modules(globals(), build="plansmith.report.build")
 
 _MAX_REMEMBERED: Final = 1000
+SUBMITTED: Final = {"origin": "submitted"}
 
 
 class Journals:
@@ -198,3 +199,8 @@ def run_created(
         origin=origin or OWN_REQUEST,
         folder=folder,
     )
+
+
+def submitted(by: e.Who) -> Mapping[str, str]:
+    """Returns the origin of a finished plan: submitted by a person or by a program."""
+    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED

@@ -8,6 +8,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from plansmith.engine.call import Callees
 from plansmith.plan.capability import AgentSpec
+from plansmith.plan.earlier import uses_of
 from plansmith.plan.plan import Plan
 from plansmith.review.policy import ReviewPolicy
 from plansmith.templates.book import runs_templates
@@ -35,8 +36,9 @@ class PlanFacts:
 class PlansKnown:
     """The facts of the plans seen last, by their whole content.
 
-    None outlives a change of a tool, an agent or the policy. Facts of a plan that runs templates
-    or has a schedule are not kept: they also depend on the store and on the machine.
+    None outlives a change of a tool, an agent or the policy. Facts of a plan that runs templates,
+    uses results of earlier runs or has a schedule are not kept: they also depend on the store, the
+    conversation and the machine.
     """
 
     def __init__(self) -> None:
@@ -59,7 +61,8 @@ class PlansKnown:
             self._facts.move_to_end(mark)
             return found
         facts = PlanFacts(runs_templates=runs_templates(plan))
-        if mark is None or facts.runs_templates or plan.schedule or plan.schedules:
+        others = facts.runs_templates or plan.schedule or plan.schedules or uses_of(plan)
+        if mark is None or others:
             return facts
         self._facts[mark] = facts
         if len(self._facts) > PLANS_KEPT:

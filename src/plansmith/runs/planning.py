@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.journal import Entry, Journal
@@ -15,23 +16,39 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PickedTool, PlanningFailed, PlanningFigures
-from plansmith.plan.problem import Severity
+from plansmith.plan.planning_events import PickedTool, PlanningFigures
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest, Tell
+from plansmith.planner.request import (
+    Planned,
+    PlannerDeps,
+    PlannerSettings,
+    PlanRequest,
+    SaidBefore,
+    Tell,
+    nothing_said,
+)
+from plansmith.runs.planning_record import (
+    clarifications_in,
+    failure,
+    no_plan,
+    recorded_exchanges,
+)
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
     from plansmith.plan.steps import AnyStep
     from plansmith.planner import old_models, pipeline, triage
     from plansmith.planner.draft import OnStep
     from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import ChatModel, ContextSource
+    from plansmith.ports import ChatModel, ContextSource, Message
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
@@ -48,6 +65,7 @@ else:
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that plans by rules
 SEEN_FIRST: Final = Sentence("review.seen_first")
+READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
@@ -81,6 +99,8 @@ class RunPlanner:
         early_start: bool = True,
         tell: Tell = ignore_progress,
         standing: StandingReview = no_standing_review,
+        said: SaidBefore = nothing_said,
+        trusts_texts: bool = False,
     ) -> None:
         self.early_start = early_start
         self.tell = tell
@@ -94,6 +114,8 @@ class RunPlanner:
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing_review = standing
+        self._said = said
+        self._trusts_texts = trusts_texts
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
 
@@ -102,6 +124,22 @@ class RunPlanner:
         if self.model is None:
             raise Misconfigured("there is no model to plan with", hint="pass Plansmith(model=…)")
         return self.model
+
+    @property
+    def judging_model(self) -> ChatModel | None:
+        """The model that judges messages and shortens conversations; none where rules plan."""
+        model = self._triage_model
+        return None if model is None or model.name == RULES else model
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens the context of a plan may have."""
+        return self._settings.context_tokens
+
+    @property
+    def prompts(self) -> Path | None:
+        """The folder with prompts of your own."""
+        return self._settings.prompts
 
     def is_planning(self, run_id: str) -> bool:
         """Tells whether this process is making a plan for a run."""
@@ -116,7 +154,7 @@ class RunPlanner:
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
         journal.wait_for(WaitingStore(self._journals.patience))
-        clarifications = _clarifications(journal.events)
+        clarifications = clarifications_in(journal.events)
         await self.settle_early(journal)
         self._planning.add(journal.id)
         try:
@@ -126,7 +164,9 @@ class RunPlanner:
                 triage=len(clarifications) < CLARIFICATIONS,
             )
             # Nothing of a plan runs while a person reviews it.
-            runs_on = planned.plan is not None and not await self._intake.review(planned.plan)
+            runs_on = planned.plan is not None and not (
+                await self._intake.review(planned.plan) or await self._review_of_reader(planned)
+            )
             keep = prefetch.wanted_by(planned.plan) if planned.plan and runs_on else ()
             await self.settle_early(journal, keep)
             await self._record(journal, planned)
@@ -165,7 +205,7 @@ class RunPlanner:
         exchanges = recorded_exchanges(planned)
         record = content_hash(exchanges[0]) if exchanges else ""
         if planned.decision is triage.Decision.PLAN:
-            failed, ended = failure(planned), _no_plan(planned)
+            failed, ended = failure(planned), no_plan(planned)
             await journal.append(decided, failed, ended, values=exchanges)
             return
         triaged = decided.replace(**spent, record=record)
@@ -217,6 +257,8 @@ class RunPlanner:
             reviewed = await self._standing_review(journal.run, plan)
         if reviewed is None and sees_first(journal.run):
             reviewed = await self._intake.review(plan) or [review_on_request(plan)]
+        if reviewed is None:
+            reviewed = await self._review_of_reader(planned) or None
         await self._intake.propose(
             journal,
             plan,
@@ -228,16 +270,35 @@ class RunPlanner:
             values=exchanges,
         )
 
+    async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
+        """Returns the review of a plan that changes something, made after reading results.
+
+        Whatever the policy says: words in an old result must not lead to a change by themselves.
+        """
+        plan = planned.plan
+        if plan is None or not planned.read_results or self._trusts_texts:
+            return []
+        if not await self._intake.acting(plan):
+            return []
+        return await self._intake.review(plan, more=(READ_RESULTS,))
+
     def maker_of(self, planned: Planned) -> str:
         """Says who made a plan: a model, or rules if no model took part."""
         asked = {str(each["model"]) for each in planned.exchanges}
         return "model" if asked - {RULES} else "rules"
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep = _start_nothing, triage: bool = True
+        self,
+        request: PlanRequest,
+        *,
+        on_step: OnStep = _start_nothing,
+        triage: bool = True,
+        results: bool = True,
     ) -> Planned:
+        """Makes a plan; without `results` the planner reads only what persons said before."""
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
+        request = await self._with_history(request, results=results)
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
@@ -254,14 +315,26 @@ class RunPlanner:
             settings=self._settings_for(request),
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
+            earlier=await self._intake.usable_results(
+                RunOptions(thread=request.thread, message=request.message), request.pins
+            ),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
-        made = replace(made, exchanges=tuple(transcript.exchanges))
+        exchanges = tuple(transcript.exchanges)
+        made = replace(made, exchanges=exchanges, read_results=_has_read(request))
         if made.plan is None or not runs_templates(made.plan):
             return made
         plan = await self._intake.pinned(made.plan)
         found = template_problems(plan, await self._intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
+
+    async def _with_history(self, request: PlanRequest, *, results: bool) -> PlanRequest:
+        """Adds what was said before in the thread of a request."""
+        if not request.thread:
+            return request
+        said = await self._said(request.thread, request.message)
+        kept = said if results else [each for each in said if each.role == "user"]
+        return replace(request, history=(*kept, *request.history))
 
     async def _templates_for(self, request: PlanRequest) -> list[str]:
         """Returns the newest templates, and the versions that the previous plan runs."""
@@ -280,8 +353,18 @@ class RunPlanner:
         if self._report_model is None:
             return replace(callees, early=early) if early is not None else callees
         prompts = self._settings.prompts
-        composer = replies.Composer(self._report_model, locale=run.locale, prompts=prompts)
+        composer = replies.Composer(
+            self._report_model, locale=run.locale, prompts=prompts, said=self._said_before(run)
+        )
         return replace(callees, compose=composer, early=early)
+
+    def _said_before(self, run: Run) -> Callable[[], Awaitable[Sequence[Message]]] | None:
+        """Returns what reads the conversation before a run, for its replies."""
+        thread, message = run.options.thread, run.options.message
+        if not thread:
+            return None
+
+        return partial(self._said, thread, message)
 
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""
@@ -295,46 +378,9 @@ class RunPlanner:
             await self.drop_early(run_id)
 
 
-def recorded_exchanges(planned: Planned) -> list[Json]:
-    """Returns the model calls of planning as values to store, at most one."""
-    return [[*planned.exchanges]] if planned.exchanges else []
-
-
-def failure(planned: Planned) -> PlanningFailed:
-    """Returns the event of planning that failed, with its reason and cost."""
-    record = content_hash([*planned.exchanges]) if planned.exchanges else ""
-    return PlanningFailed(
-        reason=why_none(planned),
-        problems=tuple(planned.problems),
-        record=record,
-        **spending(planned.metrics.usage),
-    )
-
-
-def why_none(planned: Planned) -> str:
-    """Says why there is no plan, for a person."""
-    if planned.plan is not None and planned.plan.degraded:
-        return planned.plan.degraded
-    worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
-    return worst[0].message if worst else planned.reason or Sentence("end.model_gave_none")
-
-
-def _no_plan(planned: Planned) -> e.RunFinished:
-    reason = Sentence("end.no_plan", reason=why_none(planned))
-    return e.RunFinished(status="failed", reason=reason)
-
-
-def _clarifications(events: Sequence[e.Event]) -> list[str]:
-    """Returns the questions about the request that were answered, each with its answer."""
-    asked: dict[str, str] = {}
-    clarifications: list[str] = []
-    for event in events:
-        body = event.body
-        if isinstance(body, e.QuestionAsked) and body.asks == "request":
-            asked[body.question] = body.text
-        elif isinstance(body, e.QuestionAnswered) and body.question in asked:
-            clarifications.append(f"{asked[body.question]}\n{body.answer}")
-    return clarifications
+def _has_read(request: PlanRequest) -> bool:
+    """Tells whether a planner read words of tools or models in the thread of a request."""
+    return bool(request.thread) and any(each.role == "assistant" for each in request.history)
 
 
 def review_on_request(plan: Plan) -> e.ReviewAsked:

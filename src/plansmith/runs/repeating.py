@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from plansmith.errors import Refused
@@ -37,17 +37,27 @@ class Create(Protocol):
         about: Mapping[str, Any] | None,
         kept: Sequence[e.StepReused],
         reviewed: Sequence[Entry] | None,
+        pins: Mapping[str, str],
     ) -> Journal:
         """Returns the journal of the new run."""
         ...
 
 
+# Adds a run to the thread that its options name.
+Join = Callable[[str, "RunOptions"], Awaitable[None]]
+
+
+async def join_nothing(_: str, __: RunOptions) -> None:
+    """Keeps no threads."""
+
+
 class RunRepeating:
     """Repeats runs that are over."""
 
-    def __init__(self, *, reviser: PlanReviser, create: Create) -> None:
+    def __init__(self, *, reviser: PlanReviser, create: Create, join: Join) -> None:
         self._reviser = reviser
         self._create = create
+        self._join = join
         self._journals = reviser.journals
         self._intake = reviser.intake
 
@@ -115,7 +125,7 @@ class RunRepeating:
         reviewed: Sequence[Entry] | None = None,
     ) -> Journal:
         """Creates a run with the same request, options and limits, and with a plan if given."""
-        return await self._create(
+        journal = await self._create(
             old.request,
             plan=plan,
             locale=old.locale,
@@ -125,8 +135,12 @@ class RunRepeating:
             about={"origin": "rerun"},
             kept=kept,
             reviewed=reviewed,
+            pins=old.earlier,
             by=by,
         )
+        if old.options.thread:
+            await self._join(journal.id, old.options)
+        return journal
 
     async def _finished_run(self, run_id: str) -> Run:
         old = await self._journals.get(run_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.plan.steps import ReplyStyle
 from plansmith.planner.context.fence import fence
+from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.token_budget import Count, Part, clipped, fit, rough_count
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
@@ -18,6 +19,7 @@ from plansmith.report.words import words_for
 
 MAX_TOKENS: Final = 24_000
 _TRIES: Final = 2
+_SAID_TOKENS: Final = 1_500
 _SMALL: Final = 200
 _CITE: Final = (
     "Put the step that a statement rests on behind it, in this form: [step:ID]. "
@@ -30,6 +32,7 @@ class Composer:
     """Writes replies; clips results that do not fit into the prompt, with a note.
 
     Without a model, or when it fails, a reply is its instruction with the results filled in.
+    `said` reads the conversation before the request.
     """
 
     def __init__(
@@ -40,12 +43,14 @@ class Composer:
         prompts: Path | None = None,
         tokens: int = MAX_TOKENS,
         count: Count = rough_count,
+        said: Callable[[], Awaitable[Sequence[Message]]] | None = None,
     ) -> None:
         self._model = model
         self._locale = locale
         self._prompts = prompts
         self._tokens = tokens
         self._count = count
+        self._said = said
 
     async def __call__(
         self,
@@ -62,9 +67,8 @@ class Composer:
         given = results or {}
         if self._model is None:
             return filled(instruction, given)
-        prompt = self._reply_prompt(instruction, given) + (
-            _AS_RESULTS if style == "results" else ""
-        )
+        prompt = await self._conversation() + self._reply_prompt(instruction, given)
+        prompt += _AS_RESULTS if style == "results" else ""
         text = render("reply", folder=self._prompts, locale=self._locale, instruction=prompt)
         brief = ReplyBrief(instruction, given, style, self._locale)
         try:
@@ -79,6 +83,14 @@ class Composer:
         if call.attempt < _TRIES:
             raise ToolBusy("the model gave an empty answer")
         return self._without_model(filled(instruction, given), "it gave an empty answer")
+
+    async def _conversation(self) -> str:
+        """Returns the conversation before the request, so that a reply fits into it."""
+        messages = await self._said() if self._said is not None else ()
+        if not messages:
+            return ""
+        said = await recall(messages, tokens=_SAID_TOKENS, count=self._count)
+        return fence(TITLE, said.text) + "\n\n"
 
     def _reply_prompt(self, instruction: str, results: Mapping[str, Json]) -> str:
         """Returns the model's material: the instruction first, then each result in equal shares."""
@@ -117,5 +129,5 @@ def filled(instruction: str, results: Mapping[str, Json]) -> str:
 
 def _step_of(name: str) -> str:
     """Returns the step that a reference such as `{{oslo.weather[0]}}` names."""
-    bare = name.strip("{} ")
-    return bare.partition(".")[0].partition("[")[0]
+    found = pieces(name)[0]
+    return found.step if isinstance(found, Ref) else name

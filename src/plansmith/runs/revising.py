@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations
-from plansmith.engine.journal import Entry, Journal, load_results
+from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
@@ -17,7 +17,8 @@ from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
-from plansmith.runs.planning import RunPlanner, failure, recorded_exchanges
+from plansmith.runs.planning import RunPlanner
+from plansmith.runs.planning_record import failure, recorded_exchanges
 from plansmith.runs.replan import (
     Cause,
     Rounds,
@@ -91,7 +92,9 @@ class PlanReviser:
             feedback = (
                 f"{feedback}\n\n{describe_outcomes(run, (await self.intake.callees()).specs)}"
             )
-        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=feedback))
+        planned = await self.planner.make(
+            replace(asked, previous=run.plan, feedback=feedback, pins=run.earlier)
+        )
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed, exchanges = failure(planned), recorded_exchanges(planned)
@@ -182,8 +185,16 @@ class PlanReviser:
         texts = await self._tool_texts(run, results=cause.kind == "rethink")
         # Another round is a plan of its own: the rules hold for it alone.
         kept = () if cause.kind == "iteration" else kept_steps(run)
-        again = replace(asked, previous=run.plan, feedback=feedback, findings=texts, kept=kept)
-        planned = await self.planner.make(again)
+        again = replace(
+            asked,
+            previous=run.plan,
+            feedback=feedback,
+            findings=texts,
+            kept=kept,
+            pins=run.earlier,
+        )
+        reads = may_read_texts(run, self.limits, self.intake.policy)
+        planned = await self.planner.make(again, results=reads)
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:
@@ -223,7 +234,8 @@ class PlanReviser:
         if cause.kind == "iteration" and self.rounds.join is not None:
             made = self.rounds.join(run.plan, made)
         kept = keep_finished(run, made, iterating=cause.kind == "iteration")
-        problems = [*await self.intake.check(kept.plan), *kept.problems]
+        earlier = await self.intake.usable_results(run.options, run.earlier)
+        problems = [*await self.intake.check(kept.plan, earlier), *kept.problems]
         flaw = await self._flaw(journal, kept.plan, problems)
         same = is_same(run.plan, kept.plan)
         if cause.kind == "rethink" and (same or flaw):
@@ -256,7 +268,7 @@ class PlanReviser:
         circle = loop_in(
             journal.events,
             plan,
-            results=await load_results(self.journals.store, run),
+            results=await load_values(self.journals.store, run),
             statuses={name: state.status for name, state in run.steps.items()},
             templates={**self.intake.templates, **run.templates},
         )
@@ -298,7 +310,7 @@ class PlanReviser:
             before=await self.intake.calls(run.plan, run.templates),
             after=await self.intake.calls(plan),
             revision=plan,
-            results=await load_results(self.journals.store, run),
+            results=await load_values(self.journals.store, run),
             templates={
                 **self.intake.templates,
                 **run.templates,

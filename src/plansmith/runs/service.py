@@ -30,7 +30,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.execution import RunExecution, may_execute
-from plansmith.runs.journals import Journals, run_created
+from plansmith.runs.journals import Journals, run_created, submitted
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.revising import PlanReviser
@@ -54,7 +54,6 @@ else:
         repeating="plansmith.runs.repeating",
     )
 
-SUBMITTED: Final = {"origin": "submitted"}
 _BATCH_SIZE: Final = 100
 
 
@@ -71,11 +70,13 @@ class RunService:
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
+        join: repeating.Join | None = None,
     ) -> None:
         given = limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
         limits = given.replace(data_free=tuple(free))
+        self._join = join
         self.journals = journals
         self.lists = RunLists(journals)
         self.intake = intake
@@ -107,7 +108,8 @@ class RunService:
     @cached_property
     def repeating(self) -> repeating.RunRepeating:
         """Repeats runs that are over."""
-        return repeating.RunRepeating(reviser=self.reviser, create=self.create)
+        join = self._join or repeating.join_nothing
+        return repeating.RunRepeating(reviser=self.reviser, create=self.create, join=join)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -144,10 +146,12 @@ class RunService:
         reviewed: Sequence[Entry] | None = None,
         checked: bool = True,
         notes: Sequence[Problem] = (),
+        pins: Mapping[str, str] | None = None,
     ) -> Journal:
         """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review.
+        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review,
+        `pins` the contents of earlier runs that the repeated run uses.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -156,15 +160,16 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        plan = await self.intake.pinned(plan) if checked else plan
+        taken = await self.intake.take_in(plan, options, pins, checked=checked)
         await self.intake.propose(
             journal,
-            plan,
-            (*notes, *(await self.intake.usable(plan) if checked else ())),
+            taken.plan,
+            (*notes, *taken.problems),
             start=start,
             then=kept,
             reviewed=reviewed,
             about=about or submitted(who),
+            earlier=taken.earlier,
             by=who,
         )
         return self.journals.keep(journal)
@@ -225,12 +230,12 @@ class RunService:
         self.journals.keep(journal)
         return True
 
-    async def planned(self, run: Run) -> Run:
+    async def planned(self, run: Run, *, triaged: bool = False) -> Run:
         """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load(run.id)
-        await self.planner.plan(journal)
+        await self.planner.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
@@ -390,8 +395,3 @@ def _started(
                 raise each
         elif each is not None:
             yield each
-
-
-def submitted(by: e.Who) -> Mapping[str, str]:
-    """Returns the origin of a finished plan: submitted by a person or by a program."""
-    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED

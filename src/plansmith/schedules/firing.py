@@ -32,7 +32,8 @@ from plansmith.plan.schedules import (
 )
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import ScheduleStore
-from plansmith.runs.service import SUBMITTED, RunService
+from plansmith.runs.journals import SUBMITTED
+from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval, schedule_store
 from plansmith.templates.book import TemplateBook
 

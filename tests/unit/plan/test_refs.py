@@ -4,7 +4,18 @@ import pytest
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json
-from plansmith.plan.refs import Ref, fill, fill_text, find, lookup, pieces
+from plansmith.plan.refs import (
+    Ref,
+    earlier_parts,
+    earlier_source,
+    fill,
+    fill_text,
+    find,
+    is_earlier,
+    lookup,
+    pieces,
+)
+from plansmith.plan.steps import ToolStep
 
 
 @pytest.mark.parametrize(
@@ -15,6 +26,9 @@ from plansmith.plan.refs import Ref, fill, fill_text, find, lookup, pieces
         ('{{a["odd key"].b}}', Ref("a", ("odd key", "b"))),
         ("{{a.温度}}", Ref("a", ("温度",))),
         ("{{get-it_2.x}}", Ref("get-it_2", ("x",))),
+        ("{{run:0198-ab/totals}}", Ref("run:0198-ab/totals")),
+        ("{{ run:v1.2/totals.rows[0] }}", Ref("run:v1.2/totals", ("rows", 0))),
+        ("{{run:一/a.b/c}}", Ref("run:一/a", ("b/c",))),
     ],
 )
 def test_a_reference_in_text_is_read(text: str, expected: Ref) -> None:
@@ -23,7 +37,23 @@ def test_a_reference_in_text_is_read(text: str, expected: Ref) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{a}", "{{}}", "{{a b}}", "{{a..b}}", "{{a[x]}}", "{{a|first}}", "{ {a}}", "{{.a}}"]
+    "text",
+    [
+        "{a}",
+        "{{}}",
+        "{{a b}}",
+        "{{a..b}}",
+        "{{a[x]}}",
+        "{{a|first}}",
+        "{ {a}}",
+        "{{.a}}",
+        "{{run:/a}}",
+        "{{run:x}}",
+        "{{run:x/}}",
+        "{{run:a b/c}}",
+        "{{ran:a/b}}",
+        "{{run:a/b/c}}",
+    ],
 )
 def test_what_is_no_reference_stays_as_it_is(text: str) -> None:
     assert pieces(text) == [text]
@@ -98,3 +128,35 @@ def test_data_that_looks_like_a_reference_is_kept_apart() -> None:
     data: Json = {"$from": "a", "text": "{{a}}", "$literal": 1}
     assert fill({"x": {"$literal": data}}, {}) == {"x": data}
     assert list(find({"x": {"$literal": data}})) == []
+
+
+def test_a_result_of_an_earlier_run_is_named_by_run_and_step() -> None:
+    assert earlier_source("0198", "totals") == "run:0198/totals"
+    assert earlier_parts("run:0198/totals") == ("0198", "totals")
+    assert is_earlier("run:0198/totals")
+    assert not is_earlier("run")
+    assert [earlier_source(*each) for each in (("a/b", "c"), ("a", "m/0"), ("a b", "c"))] == [
+        ""
+    ] * 3
+
+
+def test_a_result_of_an_earlier_run_is_filled_in_beside_a_step_of_that_name() -> None:
+    values: dict[str, Json] = {"a": 1, "run:x/a": {"b": [2]}}
+    template: Json = {
+        "m": {"$from": "a"},
+        "n": {"$from": "run:x/a", "$path": ["b", 0]},
+        "o": "{{run:x/a.b}}",
+    }
+    assert fill(template, values) == {"m": 1, "n": 2, "o": [2]}
+    with pytest.raises(ReferenceFailed, match="of the earlier run y is not there"):
+        lookup(Ref("run:y/a"), values)
+
+
+def test_a_malformed_name_of_an_earlier_run_says_how_it_is_written() -> None:
+    [found] = find({"$from": "run:only"})
+    assert "run:<run id>/<step id>" in found.flaw
+
+
+def test_a_step_waits_for_no_result_of_an_earlier_run() -> None:
+    step = ToolStep(id="a", tool="t", inputs={"x": {"$from": "run:y/b"}, "z": "{{b}}"})
+    assert step.needs() == {"b"}

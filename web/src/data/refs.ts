@@ -3,10 +3,13 @@
 import type { Json, Step } from "./types";
 
 const STEP_ID = "[A-Za-z0-9_][A-Za-z0-9_-]{0,63}";
+// A result of an earlier run is `run:<run>/<step>`.
+const EARLIER = "run:";
+const SOURCE = `(?:${EARLIER}[^\\s/{}"\\\\]{1,200}/)?${STEP_ID}`;
 const QUOTED = '"(?:[^"\\\\]|\\\\.)*"';
 const KEY = '[^\\s.\\[\\]{}"]+';
 const TOKEN = new RegExp(
-  `\\{\\{\\s*(?:(${QUOTED})|(${STEP_ID})((?:\\.${KEY}|\\[\\d{1,9}\\]|\\[${QUOTED}\\])*))\\s*\\}\\}`, "g",
+  `\\{\\{\\s*(?:(${QUOTED})|(${SOURCE})((?:\\.${KEY}|\\[\\d{1,9}\\]|\\[${QUOTED}\\])*))\\s*\\}\\}`, "g",
 );
 const RESERVED = new Set(["item", "params"]);
 
@@ -27,6 +30,15 @@ export function refsOf(template: Json | undefined, found: Set<string> = new Set(
   return found;
 }
 
+export interface EarlierStep { run: string; step: string }
+
+// The run and the step of an earlier result; null for a step of the same plan.
+export function earlierOf(source: string): EarlierStep | null {
+  if (!source.startsWith(EARLIER)) return null;
+  const [run = "", step = ""] = source.slice(EARLIER.length).split("/");
+  return { run, step };
+}
+
 // The places of a step that may hold references.
 export function templatesOf(step: Step): Json[] {
   const own = [step.task, step.inputs, step.question, step.instruction, step.over].filter((each) => each !== undefined);
@@ -36,7 +48,7 @@ export function templatesOf(step: Step): Json[] {
 export function needsOf(step: Step): string[] {
   const found = new Set(step.after ?? []);
   for (const template of templatesOf(step)) {
-    for (const ref of refsOf(template)) if (!RESERVED.has(ref)) found.add(ref);
+    for (const ref of refsOf(template)) if (!RESERVED.has(ref) && !earlierOf(ref)) found.add(ref);
   }
   return [...found];
 }

@@ -1,7 +1,9 @@
 // Every status is an icon, a word and a colour, so that none of the three is needed alone.
 
 import type { JSX } from "preact";
+import { earlierOf } from "../data/refs";
 import type { Effect, RunStatus, StepStatus } from "../data/types";
+import { link } from "../route";
 import { t } from "../words/words";
 import { Icon } from "./icons";
 
@@ -26,6 +28,11 @@ const ORIGINS = ["person", "request", "model", "rules", "template", "parameter",
 export function Origin({ origin }: { origin: string | undefined }): JSX.Element | null {
   if (!origin) return null;
   const step = origin.startsWith("step:") ? origin.slice(5) : "";
+  const earlier = earlierOf(step);
+  if (earlier) {
+    const href = link(["runs", earlier.run, "run", earlier.step]);
+    return <a class="chip origin-step" href={href}>{t("origin.earlier", { step: earlier.step })}</a>;
+  }
   if (step) return <span class="chip origin-step">{t("origin.step", { step })}</span>;
   const known = ORIGINS.find((each) => each === origin);
   return known ? <span class={`chip origin-${known}`}>{t(`origin.${known}`)}</span> : null;

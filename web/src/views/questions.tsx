@@ -1,8 +1,9 @@
 // Questions: at most three at once, each with its options, a free answer and "you decide".
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { typed } from "../data/json";
+import { earlierOf } from "../data/refs";
 import type { Json, Question, QuestionKind, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
@@ -12,13 +13,14 @@ import { moment, t } from "../words/words";
 
 const AT_ONCE = 3;
 
-export function Questions({ run, onAnswered }: { run: RunView; onAnswered: () => void }): JSX.Element | null {
+export function Questions({ run, onAnswered }: { run: Pick<RunView, "id" | "questions">; onAnswered: () => void }): JSX.Element | null {
+  const title = useId();
   const open = run.questions.slice(0, AT_ONCE);
   if (open.length === 0) return null;
   const more = run.questions.length - open.length;
   return (
-    <section class="panel questions" aria-labelledby="questions-title">
-      <h2 id="questions-title"><Icon name="asking" />{t("ask.title")}</h2>
+    <section class="panel questions" aria-labelledby={title}>
+      <h2 id={title}><Icon name="asking" />{t("ask.title")}</h2>
       {open.map((question) => <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
       {more > 0 && <p class="dim">{t("ask.more", { count: more })}</p>}
     </section>
@@ -82,13 +84,18 @@ function Consent({ run, question, onSeen }: { run: string; question: Question; o
   useEffect(() => onSeen(Boolean(values)), [values]);
   // An earlier release told the sources only in the text, behind the values.
   const told = question.text.split(" This comes from ").pop()?.replace(/\.$/, "") ?? "";
-  const sources = question.sources?.length ? question.sources.join(", ") : told;
+  const sources = question.sources?.length ? question.sources.map(sourceName).join(", ") : told;
   return (
     <>
       <p class="text">{question.times ? t("ask.consentItems", { sources, times: question.times }) : t("ask.consent", { sources })}</p>
       <Shown of={whole}>{() => <dl class="values">{Object.entries(values ?? {}).map(([name, value]) => <Value key={name} name={name} value={value} />)}</dl>}</Shown>
     </>
   );
+}
+
+function sourceName(source: string): string {
+  const earlier = earlierOf(source);
+  return earlier ? t("ask.earlier", { ...earlier }) : source;
 }
 
 const SHORT = 400;

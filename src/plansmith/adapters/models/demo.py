@@ -11,6 +11,7 @@ from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.ports import (
     Delta,
+    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,
@@ -64,6 +65,10 @@ def _answer(prompt: Prompt) -> str:
         case TriageBrief(request):
             decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
             return json.dumps(decided | {"answer": ""})
+        case MessageBrief():
+            raise ModelRefused(
+                "the scripted demo cannot judge a message", hint="rules decide instead"
+            )
         case PlanBrief(request) as brief:
             if brief.previous is not None:
                 hint = "plansmith edit changes a plan by hand; --model names a real model"

@@ -9,10 +9,21 @@ from typing import Final
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path
+from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
+from plansmith.plan.refs import (
+    FROM,
+    ITEM,
+    PARAMS,
+    RESERVED,
+    Found,
+    Ref,
+    earlier_parts,
+    is_earlier,
+    pieces,
+)
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_schedules import apart
 from plansmith.plan.steps import (
@@ -43,20 +54,22 @@ def check_plan(
     parameters: Collection[str] | None = None,
     max_steps: int | None = None,
     constraints: Iterable[Constraint | str] | None = None,
+    earlier: Earlier = NOTHING_EARLIER,
 ) -> list[Problem]:
     """Returns all problems of a plan; agents and templates are checked only if given.
 
-    A template's plan may refer to its `parameters`. Questions and replies do not count
+    A template's plan may refer to its `parameters`, a plan of a conversation to results of its
+    `earlier` runs. Questions and replies do not count
     towards `max_steps`: a limit must never cost the answer.
     """
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
-    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue)
+    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     for step in plan.steps:
         # What has nothing to check is not even called: plans are checked at every submission.
         if step.references or step.after:
-            problems += _check_references(step, plan, parameters)
+            problems += _check_references(step, plan, parameters, earlier)
         inner: AnyStep = step
         if isinstance(step, MapStep):
             problems += _check_map(step)
@@ -151,17 +164,36 @@ def _all_steps(plan: Plan) -> Iterator[StepFields]:
 
 
 def _check_references(
-    step: AnyStep, plan: Plan, parameters: Collection[str] | None
+    step: AnyStep, plan: Plan, parameters: Collection[str] | None, earlier: Earlier
 ) -> Iterator[Problem]:
     for found in step.references:
         source = plan.by_id.get(found.ref.step) if found.ref else None
-        if source is None or source.disabled or source.id in RESERVED:
+        if source is None and found.ref is not None and is_earlier(found.ref.step):
+            yield from _check_earlier(step, found.ref.step, found.where, earlier)
+        elif source is None or source.disabled or source.id in RESERVED:
             yield from _check_reference(step, found, plan, parameters)
     for position, need in enumerate(step.after):
         if need not in plan.by_id:
             message = Sentence("ps.after_unknown", step=step.id, name=need)
             hint = _near(need, plan.by_id)
             yield problem("PS302", message, hint=hint, step=step.id, path=("after", position))
+
+
+def _check_earlier(step: AnyStep, ref: str, where: Path, earlier: Earlier) -> Iterator[Problem]:
+    """Yields a result of an earlier run that is not this plan's to use, or that is gone."""
+    if ref in earlier.values:
+        return
+    run, name = earlier_parts(ref)
+    code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"
+    listed = earlier.listed()
+    hint = Sentence("hint.earlier_results", results=listed) if listed else None
+    yield problem(
+        "PS316",
+        Sentence(code, run=run, step=name),
+        hint=hint or Sentence("hint.no_earlier_results"),
+        step=step.id,
+        path=where,
+    )
 
 
 def _check_reference(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from plansmith.plan.data import Path, same
+from plansmith.errors import ReferenceFailed
+from plansmith.plan.data import Json, Path, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
-from plansmith.plan.refs import ITEM, RESERVED, Ref, find
+from plansmith.plan.refs import ITEM, RESERVED, Ref, find, lookup
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
 from plansmith.planner.check.names import Catalogue, Names
 from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.schemas import Shape, inside, shape, types_of
+from plansmith.planner.check.schemas import Shape, inside, shape, shape_of, types_of
 
 _TEXT = Shape([{"type": "string"}], {})
 _ANY = Shape([{}], {})
@@ -29,11 +30,17 @@ class Place(NamedTuple):
 
 
 class Flow:
-    """Knows the outputs of a plan's steps, as far as schemas describe them."""
+    """Knows the outputs of a plan's steps, as far as schemas describe them.
 
-    def __init__(self, plan: Plan, tools: Catalogue) -> None:
+    `earlier` are the values of earlier runs that the plan uses, which are known as they are.
+    """
+
+    def __init__(
+        self, plan: Plan, tools: Catalogue, earlier: Mapping[str, Json] | None = None
+    ) -> None:
         self.plan = plan
         self.tools = tools
+        self._earlier = earlier or {}
         self._outputs: dict[str, Shape] = {}
 
     def problems(self, step: AnyStep, arguments: Placeholders | None = None) -> Iterator[Problem]:
@@ -55,11 +62,19 @@ class Flow:
         """Returns the shape of the value that a reference will have."""
         if ref.step == ITEM:
             source = self._items(within, ref) if within is not None else _ANY
+        elif ref.step in self._earlier:
+            return self._earlier_output(ref)
         else:
             source = self._outputs.get(ref.step) or self._output_of(ref.step)
         if not source.known:
             return _ANY
         return inside(source, ref.path) if ref.path else source
+
+    def _earlier_output(self, ref: Ref) -> Shape:
+        try:
+            return shape_of(lookup(ref, self._earlier))
+        except ReferenceFailed:
+            return _ANY  # reported where its path is followed
 
     def _output_of(self, name: str) -> Shape:
         step = None if name in RESERVED else self.plan.by_id.get(name)
@@ -97,6 +112,9 @@ class Flow:
         """Follows the path key by key, to report the first that does not exist."""
         if ref.step == ITEM and within is not None and isinstance(within.over, list):
             return
+        if ref.step in self._earlier:
+            yield from self._earlier_lookup(ref, place)
+            return
         source = self.output(Ref(ref.step), within)
         for depth, key in enumerate(ref.path if source.known else ()):
             below = inside(source, (key,))
@@ -111,6 +129,21 @@ class Flow:
             severity = Severity.WARNING if below.forms else Severity.ERROR
             yield _mismatch(place, message, _near(source, key), severity)
             return
+
+    def _earlier_lookup(self, ref: Ref, place: Place) -> Iterator[Problem]:
+        """Follows the path in the value itself.
+
+        The problem names nothing of the value: models read it, and the value is words of tools.
+        """
+        for depth, key in enumerate(ref.path):
+            try:
+                lookup(Ref(ref.step, ref.path[: depth + 1]), self._earlier)
+            except ReferenceFailed:
+                message = Sentence("ps.no_output_key", ref=str(ref), step=ref.step, key=_key(key))
+                here = self._earlier_output(Ref(ref.step, ref.path[:depth]))
+                hint = Sentence("hint.it_is", type=_types(here))
+                yield _mismatch(place, message, hint, Severity.ERROR)
+                return
 
     def _list(self, step: MapStep) -> Iterator[Problem]:
         source = self.over(step)

@@ -19,6 +19,9 @@ _MOST_CUTS: Final = 16
 _MOST_FORMS: Final = 32
 _MOST_LINKS: Final = 24
 _MOST_KEPT: Final = 2048
+# How much of a value that is known is looked at.
+_DEEPEST: Final = 4
+_MOST_ITEMS: Final = 200
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords that may add properties which this module does not see.
@@ -161,6 +164,26 @@ class Shape:
         if not self._kinds:
             self._kinds[:] = [(types_of(form), values_of(form)) for form in self.forms]
         return self._kinds
+
+
+def shape_of(value: Json) -> Shape:
+    """Returns the shape of a value that is known; a single value is exactly that one."""
+    if isinstance(value, dict | list):
+        return shape(_schema_of(value, _DEEPEST), {})
+    return Shape([{"enum": [value]}], {})
+
+
+def _schema_of(value: Json, deeper: int) -> Schema:
+    if isinstance(value, dict) and deeper:
+        inner = {key: _schema_of(each, deeper - 1) for key, each in value.items()}
+        return {"type": "object", "properties": {**inner}, "additionalProperties": False}
+    form: Schema = {"type": kinds_of(value)[0]}
+    if isinstance(value, list) and deeper and len(value) <= _MOST_ITEMS:
+        items = [_schema_of(each, deeper - 1) for each in value]
+        kinds = {json.dumps(each, sort_keys=True): each for each in items}
+        form |= {"maxItems": len(value)}
+        form |= {"items": {"anyOf": [*kinds.values()]}} if 0 < len(kinds) <= _MOST_FORMS else {}
+    return form
 
 
 def shape(schema: Json, root: Schema) -> Shape:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.sentence import Sentence
@@ -23,6 +24,7 @@ from plansmith.planner.context.token_budget import Count, Part, fit, rendered, r
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 
 TIME: Final = "current time"
+EARLIER: Final = "results of earlier messages"
 _PREVIOUS: Final = "previous plan"
 _PROBLEMS: Final = "problems of the previous plan"
 _CHANGES: Final = "changes the person asks for"
@@ -35,11 +37,15 @@ _MUST, _SHOULD, _MAY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known before any source is asked; the last four are set for a revision."""
+    """What is known before any source is asked; the last four are set for a revision.
+
+    `earlier` are results of earlier runs that the plan may use.
+    """
 
     profile: Profile | None = None
     timezone: str | None = None
     history: Sequence[Message] = ()
+    earlier: Sequence[EarlierResult] = ()
     previous: Plan | None = None
     feedback: str = ""
     problems: Sequence[Problem] = ()
@@ -131,12 +137,28 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
     plan = plan_text(known.previous) if known.previous else ""
     problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
     return [
+        # No plan is made again from the words of tools without a person.
+        *_parts(EARLIER, earlier_text(known.earlier, words=known.previous is None), _SHOULD),
         *_parts(_PREVIOUS, plan, _MUST),
         *_parts(_PROBLEMS, problems, _MUST),
         *_parts(_CHANGES, known.feedback, _MUST),
         *(Part((block,), _SHOULD) for block in known.findings),
         *_parts(TIME, time_text(clock, known.timezone), _SHOULD),
     ]
+
+
+def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str:
+    """Returns earlier results, one a line: how a plan names each, and what it is.
+
+    Without `words`, nothing that a tool said is in it.
+    """
+    lines: list[str] = []
+    for each in results:
+        line = {"$from": each.name or each.ref, "is": each.kind, "request": each.request}
+        if words:
+            line["begins"] = each.lines
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return "\n".join(lines)
 
 
 def _parts(title: str, text: str, rank: int) -> Iterator[Part]:

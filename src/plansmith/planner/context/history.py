@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import fence, indented, label
 from plansmith.planner.context.timeouts import Failed, with_timeout
-from plansmith.planner.context.token_budget import Count, clipped
+from plansmith.planner.context.token_budget import Count, clipped, rough_count
 from plansmith.planner.model_calls import ModelAnswer, read_answer, render
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 
@@ -62,6 +62,16 @@ async def recall(
         (*notes, *shortened.notes),
         shortened.usage,
     )
+
+
+async def summarise(
+    history: Sequence[Message], *, words: int, summariser: Summariser
+) -> ModelAnswer | None:
+    """Returns a conversation in short, as a model words it; None if it gives nothing."""
+    whole = "\n".join(f"{label(each.role)}: {indented(each.text)}" for each in history)
+    read = clipped(whole, tokens=summariser.reads_tokens, count=rough_count, keep_end=True)
+    summary = await _summary(read, words, summariser)
+    return None if isinstance(summary, Failed) else summary
 
 
 def _newest(lines: Sequence[str], tokens: int, count: Count) -> int:

@@ -12,6 +12,8 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.diff import PlanDiff, diff_plans
 from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.run import Run
 from plansmith.planner.estimate import estimate
 from plansmith.server.errors import HttpProblem, in_reader_language, problem_json
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -67,7 +69,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     journal = await ask.server_state.journal(ask.run)
     specs = (await smith.runs.intake.callees()).specs
     known = await run_origins(smith, journal.events, specs)
-    view, plan = await _checked(smith, given, goal=journal.run.request)
+    view, plan = await _checked(smith, given, run=journal.run)
     marks = plan_origins(plan, journal.run.plan, known)
     origins: dict[str, Json] = {step: dict(places) for step, places in marks.items()}
     return view | {"origins": origins}
@@ -81,26 +83,32 @@ async def check_new(ask: Ask, given: b.NewPlanBody) -> Answer:
 
 
 async def _checked(
-    smith: Plansmith, given: b.PlanBody, *, goal: str = ""
+    smith: Plansmith, given: b.PlanBody, *, run: Run | None = None
 ) -> tuple[dict[str, Json], Plan]:
-    """Reads and checks a plan; returns what is known of it, in the plan language."""
-    agents = smith.runs.intake.agents()
+    """Reads and checks a plan, of a run if given; returns what is known, in the plan language."""
+    intake, goal = smith.runs.intake, run.request if run else ""
+    agents = intake.agents()
     read, notes = received(given.plan, given.dialect or "", goal=goal, agents=agents)
-    plan = await smith.runs.intake.pinned(read)
-    specs = (await smith.runs.intake.callees()).specs
+    earlier = await intake.usable_results(run.options, run.earlier) if run else None
+    plan, named = await intake.pinned(read), list[Problem]()
+    if earlier is not None:
+        plan, named = earlier.named(plan)
+        named += earlier.notes(plan)
+    problems = (*notes, *named, *await intake.check(plan, earlier))
+    specs = (await intake.callees()).specs
     expected = estimate(
         plan,
         list(specs.values()),
         agents=agents,
-        past=(await smith.runs.intake.past()).costs,
-        price_per_million=smith.runs.intake.price_per_million,
+        past=(await intake.past()).costs,
+        price_per_million=intake.price_per_million,
     )
     view: dict[str, Json] = {
         "plan": plan.to_json(),
         "hash": plan.hash,
-        "problems": [problem_json(each) for each in (*notes, *await smith.check(plan))],
+        "problems": [problem_json(each) for each in problems],
         "estimate": estimate_view(expected),
-        "effects": await effects_view(smith, plan, await smith.runs.intake.contents(plan)),
+        "effects": await effects_view(smith, plan, await intake.contents(plan)),
     }
     return view, plan
 

@@ -1,0 +1,245 @@
+"""Results of earlier runs that a plan may use: what they are, their names, and which are used."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from plansmith.errors import JournalDamaged
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import (
+    EARLIER,
+    RESERVED,
+    earlier_parts,
+    earlier_source,
+    is_earlier,
+    value_text,
+)
+from plansmith.plan.rename import point_elsewhere
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import StepFields
+from plansmith.text import clip, visible
+
+FROM_EARLIER: Final = "PS317"
+_LINES: Final = 3
+_LINE: Final = 120
+_REQUEST: Final = 80
+_KINDS: Final = {
+    dict: "object",
+    list: "list",
+    str: "text",
+    bool: "yes or no",
+    type(None): "nothing",
+}
+_LISTED: Final = 8
+
+
+class EarlierResult(NamedTuple):
+    """A result of an earlier run that a plan may use.
+
+    `ref` is how a plan names it, `name` a shorter way; `hash` is that of its content. `kind` and
+    `lines` say what it is: its type, and its first lines, which are words of tools.
+    """
+
+    ref: str
+    hash: str
+    name: str = ""
+    kind: str = ""
+    lines: str = ""
+    request: str = ""
+
+    @property
+    def run(self) -> str:
+        """Returns the id of the run."""
+        return earlier_parts(self.ref)[0]
+
+    @property
+    def step(self) -> str:
+        """Returns the id of the step."""
+        return earlier_parts(self.ref)[1]
+
+
+# Returns the results that a plan for a message (its number) of a thread (its id) may use.
+EarlierResults = Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]]
+
+
+async def no_earlier_results(_: str, __: int | None) -> Sequence[EarlierResult]:
+    """Says that a plan may use nothing of earlier runs."""
+    return ()
+
+
+def results_of(runs: Sequence[Run]) -> list[EarlierResult]:
+    """Returns the results of finished steps of runs, oldest run first, each with a short name.
+
+    The runs need their results. The newest result of a step has the step's id as its name; an
+    older one of that id has the place of its run behind it: `totals`, and `totals_1` before.
+    """
+    found = [
+        (place, run, step, state.result_hash, state.result)
+        for place, run in enumerate(runs, start=1)
+        for step, state in run.steps.items()
+        if state.status is StepStatus.DONE and state.result_hash and earlier_source(run.id, step)
+    ]
+    newest = {step: place for place, _, step, _, _ in found}
+    return [
+        EarlierResult(
+            ref=earlier_source(run.id, step),
+            hash=digest,
+            name=step if newest[step] == place else _older_name(step, place, newest),
+            kind=kind_of(value),
+            lines=first_lines(value),
+            request=run.request,
+        )
+        for place, run, step, digest, value in found
+    ]
+
+
+def _older_name(step: str, place: int, taken: Mapping[str, int]) -> str:
+    name = f"{step[:58]}_{place}"
+    return "" if name in taken else name
+
+
+def kind_of(value: Json) -> str:
+    """Returns the type of a value in a few words of ours; nothing of the value itself."""
+    kind = _KINDS.get(type(value), "number")
+    if isinstance(value, list):
+        of = Counter(_KINDS.get(type(each), "number") for each in value)
+        same = f" ({next(iter(of))} each)" if len(of) == 1 else ""
+        return f"{kind} of {len(value)}{same}"
+    return f"{kind} of {len(value)} keys" if isinstance(value, dict) else kind
+
+
+def first_lines(value: Json) -> str:
+    """Returns the beginning of a value as text."""
+    if isinstance(value, list):
+        lines = [value_text(each) for each in value[:_LINES]]
+    elif isinstance(value, dict):
+        head = list(value.items())[:_LINES]
+        lines = [f"{json.dumps(key, ensure_ascii=False)}: {value_text(each)}" for key, each in head]
+    else:
+        lines = value_text(value).splitlines()[:_LINES]
+    return "\n".join(clip(visible(" ".join(line.split())), _LINE) for line in lines)
+
+
+class Earlier(NamedTuple):
+    """The results that a plan may use, by reference, and the values of those that it uses.
+
+    A result that may be used and has no value here is gone from the store, or was altered.
+    """
+
+    results: Mapping[str, EarlierResult]
+    values: Mapping[str, Json]
+
+    def listed(self) -> list[str]:
+        """Returns the newest results as a hint lists them."""
+        newest = [*self.results.values()][-_LISTED:]
+        return [f"{each.name} ({each.ref})" if each.name else each.ref for each in newest]
+
+
+NOTHING_EARLIER: Final = Earlier({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class UsableResults:
+    """The results that the plans of one request may use; `load` reads a value by its hash."""
+
+    load: Callable[[str], Awaitable[Json]]
+    results: Mapping[str, EarlierResult] = field(default_factory=dict[str, EarlierResult])
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The references of results by their names."""
+        return {each.name: each.ref for each in self.results.values() if each.name}
+
+    def named(self, plan: Plan) -> tuple[Plan, list[Problem]]:
+        """Returns the plan with names of results written out, and a note for each."""
+        if not self.results:
+            return plan, []
+        names = self.names
+        known = {*plan.by_id, *(step.each.id for step in plan.steps if step.kind == "map")}
+        written = {name for step in plan.steps for name in (*_sources(step), *step.after)}
+        meant = {name: names[name] for name in sorted(written - known - RESERVED) if name in names}
+        if not meant:
+            return plan, []
+        notes = [
+            problem(
+                FROM_EARLIER,
+                Sentence("ps.named_result", name=name, **_about(self.results[ref])),
+                hint=Sentence("hint.earlier_data"),
+            )
+            for name, ref in meant.items()
+        ]
+        return point_elsewhere(plan, meant), notes
+
+    async def used_by(self, plan: Plan) -> Earlier:
+        """Returns the results with the values of those that a plan uses."""
+        values: dict[str, Json] = {}
+        for ref in uses_of(plan):
+            known = self.results.get(ref)
+            if known is None:
+                continue
+            try:
+                values[ref] = await self.load(known.hash)
+            except JournalDamaged:
+                continue  # the check says that it is gone
+        return Earlier(self.results, values)
+
+    def notes(self, plan: Plan) -> Iterator[Problem]:
+        """Yields a note for each use of an earlier result, so that whoever reviews a plan sees it."""
+        for step in plan.steps:
+            seen: set[str] = set()
+            for found in step.references:
+                ref = found.ref.step if found.ref is not None else ""
+                if ref in self.results and ref not in seen:
+                    seen.add(ref)
+                    text = Sentence("ps.from_earlier", **_about(self.results[ref]))
+                    hint = Sentence("hint.earlier_data")
+                    yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=found.where)
+
+
+def _about(result: EarlierResult) -> dict[str, str]:
+    request = clip(visible(" ".join(result.request.split())), _REQUEST)
+    return {"step": result.step, "request": request or result.run}
+
+
+def uses_of(plan: Plan) -> list[str]:
+    """Returns the results of earlier runs that the steps of a plan refer to, each once."""
+    # Without a call a step: it is asked at every submission.
+    return [
+        *dict.fromkeys(
+            [
+                found.ref.step
+                for step in plan.steps
+                for found in step.references
+                if found.ref is not None and EARLIER in found.ref.step
+            ]
+        )
+    ]
+
+
+def source_name(source: str) -> str:
+    """Returns the name of a source of data for people."""
+    if not is_earlier(source):
+        return source
+    run, step = earlier_parts(source)
+    return Sentence("source.earlier", run=run, step=step)
+
+
+def _sources(step: StepFields) -> list[str]:
+    return [found.ref.step for found in step.references if found.ref is not None]
+
+
+def pinned_results(
+    results: Iterable[EarlierResult], pins: Mapping[str, str]
+) -> dict[str, EarlierResult]:
+    """Returns results by reference; one that is pinned has that content, whatever it is now."""
+    found = {each.ref: each for each in results}
+    for ref, digest in pins.items():
+        found[ref] = found.get(ref, EarlierResult(ref, digest))._replace(hash=digest)
+    return found

@@ -1,0 +1,245 @@
+"""Reads what a message is for by rules: an answer, a change, a why, an approval or a request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import jsonschema_rs
+
+from plansmith.lazy import lazy_pattern
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.thread import Reading
+from plansmith.planner.check.schemas import BadSchema, validator
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.events import QuestionAsked
+    from plansmith.threads.situation import Situation, Waiting
+
+_LONGEST_ANSWER: Final = 200
+_LONGEST_YES: Final = 60
+_EDGE: Final = " \t\r\n.,!;:。，！；：、\"'“”‘’`"
+_APPROVAL: Final = lazy_pattern(
+    r"(?:(?:yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
+    r"|confirm(?:ed)?|approved?|accept(?:ed)?|proceed|go(?: ahead| on| for it)?|do it|do so"
+    r"|run (?:it|the plan)|start(?: it)?|execute(?: it)?|continue|carry on|ship it"
+    r"|looks? (?:good|fine|right|ok)|lgtm|sounds good|please|now|then|that|the plan|this plan"
+    r"|it|i|with|and|to me|all)[\s,.!]*)+"
+)
+_APPROVAL_ZH: Final = lazy_pattern(
+    "(?:是的?|好的?|行|可以|同意|批准|确认|没问题|执行吧?|开始吧?|继续吧?|运行吧?|就这样|请|吧"
+    "|了|这个?计划|按计划|我|对|嗯|去做|做吧|[\\s，。！,.!])+"
+)
+_SIGN: Final = lazy_pattern(
+    r"\b(?:yes|yep|yeah|ok|okay|sure|confirm|approve|accept|proceed|go|do it|run|start|execute"
+    r"|continue|carry on|lgtm|good|agree)|是|好|行|可以|同意|批准|确认|没问题|执行|开始|继续|运行"
+)
+_WHY: Final = lazy_pattern(
+    r"(?:and |but |so |ok(?:ay)?[, ]+|hm+[, ]+)*"
+    r"(?:why\b|how come\b|what makes\b|where (?:does|do|did) .{1,80} come from"
+    r"|how did (?:you|it|we) (?:get|choose|pick|find|arrive|come)|for what reason|what for\b"
+    r"|on what (?:basis|grounds))|(?:那|但|可是|请问|你)*(?:为什么|为何|为啥|凭什么|怎么会|何以"
+    r"|什么原因|怎么(?:得出|选|算|来)|.{1,40}(?:是?从哪里?来的?|怎么来的|的?原因是什么|依据是什么))"
+)
+_QUESTION: Final = lazy_pattern(
+    r"[?？]\s*$|^(?:what|when|where|who|which|whose|how|is|are|was|were|does|do|did|can|could"
+    r"|would|will|should)\b|[吗呢么]\s*[?？。]?$|^(?:什么|谁|哪|多少|几|如何|怎么)"
+)
+_ORDER: Final = lazy_pattern(
+    r"^(?:please |now |then |also |next |instead |actually |ok(?:ay)?[, ]+|and )*"
+    r"(?:find|search|show|list|give|get|tell|make|create|write|draw|plot|chart|compute|calculate"
+    r"|count|sum|compare|send|mail|email|book|buy|order|delete|remove|rename|move|copy|save|read"
+    r"|open|look up|look|check|plan|schedule|summari[sz]e|translate|convert|explain|fetch"
+    r"|download|research|analy[sz]e|reserve|prepare|run|start|set|update|generate|build|call"
+    r"|notify|post|upload|print|remind|watch|monitor|ask|help|the same|do the same|same)\b"
+    r"|^(?:请|再|然后|现在|接着|帮我|给我|麻烦)*"
+    r"(?:查|找|搜|列|显示|告诉|画|写|算|计算|统计|比较|发送?|订|买|删除?|重命名|移动|复制|保存"
+    r"|读|打开|总结|翻译|转换|解释|下载|研究|分析|做|生成|制定|安排|同样)"
+)
+_CHANGE: Final = lazy_pattern(
+    r"\b(?:cheaper|faster|slower|shorter|longer|simpler|smaller|bigger|larger|earlier|later"
+    r"|sooner|better|safer|fewer|less|more|instead|without|rather|skip|leave out|drop|omit"
+    r"|remove|add|include|also|change|replace|use|don['’]?t|do not|not|only|another|different"
+    r"|other|swap|first|before|after|step)\b"
+    r"|便宜|更|换|改|不要|别|不用|去掉|删掉|加上?|增加|减少|只要?|另外|先|再|跳过|少|多"
+)
+
+
+def is_approval(text: str) -> bool:
+    """Tells whether a message only says yes, go ahead and the like."""
+    words = text.strip(_EDGE).casefold()
+    if not words or len(words) > _LONGEST_YES or not _SIGN.search(words):
+        return False
+    return bool(_APPROVAL.fullmatch(words) or _APPROVAL_ZH.fullmatch(words))
+
+
+def is_why(text: str) -> bool:
+    """Tells whether a message asks why something is as it is."""
+    return bool(_WHY.match(text.strip(_EDGE).casefold()))
+
+
+def read_by_rules(text: str, now: Situation) -> Reading | None:
+    """Returns what a message is beyond doubt; None if that is a matter of judgement."""
+    exact = [*_exact_answers(text, now)]
+    if is_approval(text):
+        return _about_yes(exact, now)
+    if exact:
+        return exact[0]
+    if any(_option(each.question, text) is not None for each in now.decisions):
+        return Reading("review", run=now.decisions[0].run.id, question=_name(now.decisions[0]))
+    if not now.questions and now.planned is None and not (now.runs and is_why(text)):
+        return Reading("request")
+    return None
+
+
+def _about_yes(exact: list[Reading], now: Situation) -> Reading | None:
+    """Reads a mere yes: it answers the one thing that waits, and never approves a plan."""
+    if len(exact) == 1 and now.waits_once:
+        return exact[0]
+    if now.review is not None:
+        return Reading("review", run=now.review.id)
+    if now.decisions or exact:
+        first = now.decisions[0] if now.decisions else now.questions[0]
+        return Reading("review", run=first.run.id, question=_name(first))
+    return None if now.questions else Reading("request")
+
+
+class Guess(NamedTuple):
+    """What a message is by its form; `sure` if no model needs to look at it."""
+
+    reading: Reading
+    sure: bool
+
+
+def guess(text: str, now: Situation) -> Guess:
+    """Decides by the form of a message."""
+    said = text.strip().casefold()
+    asks, orders = bool(_QUESTION.search(said)), bool(_ORDER.match(said))
+    short, plain = len(text) <= _LONGEST_ANSWER, not asks and not orders
+    if now.runs and is_why(text):
+        return Guess(Reading("why", run=now.runs[0].id), sure=True)
+    free = next((each for each in now.questions if _takes_text(each.question)), None)
+    if free is not None and short and not asks:
+        found = free_answer(text, free)
+        if found is not None and plain:
+            if free.guards and not now.waits_once:
+                reason = Sentence("thread.needs_typed")
+                return Guess(Reading("review", free.run.id, _name(free), reason=reason), sure=True)
+            reason = Sentence("thread.short_reply")
+            return Guess(found._replace(reason=reason), sure=len(now.questions) == 1)
+    if now.review is not None and free is None and short and not asks and _CHANGE.search(said):
+        reading = Reading("change", run=now.review.id, reason=Sentence("thread.asks_change"))
+        return Guess(reading, sure=plain)
+    return Guess(Reading("request"), sure=not now.questions and now.planned is None)
+
+
+def in_turn(text: str, now: Situation) -> Reading:
+    """Reads a message as the answer to what the newest run that asks something asked first.
+
+    The words of a decision do not answer another question, and no message decides.
+    """
+    waiting = [*now.questions, *now.decisions]
+    asking = {each.run.id for each in waiting}
+    newest = next((run.id for run in now.runs if run.id in asking), "")
+    asked = [each for each in now.questions if each.run.id == newest]
+    held = [each for each in now.decisions if each.run.id == newest]
+    if held and (not asked or any(_option(each.question, text) is not None for each in held)):
+        return Reading("review", newest, _name(held[-1]))
+    if not asked:
+        return Reading("request")
+    if asked[-1].guards and not now.waits_once:
+        reason = Sentence("thread.needs_typed")
+        return Reading("review", newest, _name(asked[-1]), reason=reason)
+    return free_answer(text, asked[-1]) or Reading("answer", newest, _name(asked[-1]), text)
+
+
+def free_answer(text: str, waiting: Waiting) -> Reading | None:
+    """Returns a message as the answer to a question in free words; None if it must be typed."""
+    value = _typed(waiting.question, text)
+    if value is None:
+        return None
+    return Reading("answer", waiting.run.id, _name(waiting), value)
+
+
+def _takes_text(asked: QuestionAsked) -> bool:
+    if asked.options:
+        return False
+    return asked.answer_schema is None or _fits(asked.answer_schema, "some words")
+
+
+def _exact_answers(text: str, now: Situation) -> Iterator[Reading]:
+    """Yields the questions whose typed answer the message is, newest first."""
+    for each in now.questions:
+        value: Json = _option(each.question, text)
+        if value is None and each.question.answer_schema is not None:
+            value = _of_schema(each.question.answer_schema, text)
+        if value is not None:
+            yield Reading("answer", each.run.id, _name(each), value)
+
+
+def _typed(asked: QuestionAsked, text: str) -> Json:
+    """Returns a message as an answer that fits the question; None if it does not."""
+    if asked.options:
+        return _option(asked, text)
+    if asked.answer_schema is None:
+        return text.strip()
+    found = _of_schema(asked.answer_schema, text)
+    return found if found is not None else _text_for(asked.answer_schema, text)
+
+
+def _text_for(schema: dict[str, Json], text: str) -> str | None:
+    return text.strip() if _fits(schema, text.strip()) else None
+
+
+def _option(asked: QuestionAsked, text: str) -> str | None:
+    """Returns the option that a message is, by its words or by its number."""
+    said = text.strip(_EDGE).casefold()
+    for option in asked.options:
+        if said == option.strip(_EDGE).casefold():
+            return option
+    number = re.fullmatch(r"(?:option |number |no\.? ?|#|第)?(\d{1,2})(?:个|项|\))?", said)
+    digits = any(any(map(str.isdigit, option)) for option in asked.options)
+    if number and not digits and 1 <= int(number[1]) <= len(asked.options):
+        return asked.options[int(number[1]) - 1]
+    return None
+
+
+def _of_schema(schema: dict[str, Json], text: str) -> Json:
+    """Returns the value other than text that a message is, if it fits the schema."""
+    if _fits(schema, "some words"):
+        return None  # any words fit: this needs judgement
+    said = text.strip()
+    for value in (_number(said), _boolean(said), said):
+        if value is not None and _fits(schema, value):
+            return value
+    return None
+
+
+def _number(text: str) -> Json:
+    try:
+        value = json.loads(text.replace(",", "") if re.fullmatch(r"[\d,.]+", text) else text)
+    except ValueError:
+        return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _boolean(text: str) -> Json:
+    word = text.strip(_EDGE).casefold()
+    if word in {"yes", "true", "y", "是", "对"}:
+        return True
+    return False if word in {"no", "false", "n", "否", "不"} else None
+
+
+def _fits(schema: dict[str, Json], value: Json) -> bool:
+    try:
+        validator(schema).validate(value)
+    except (BadSchema, jsonschema_rs.ValidationError):
+        return False
+    return True
+
+
+def _name(waiting: Waiting) -> str:
+    return waiting.question.question

@@ -1,0 +1,114 @@
+"""Opens, lists and deletes threads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.thread import ThreadState, short_title
+from plansmith.threads.desk import ThreadDesk
+from plansmith.threads.thread import Thread
+
+if TYPE_CHECKING:
+    from plansmith.runs.service import RunService
+    from plansmith.threads.store import ThreadHeadline
+
+_ID_LENGTH: Final = 200
+
+
+class Threads:
+    """Opens, lists and deletes threads; `smith.threads`."""
+
+    def __init__(self, *, runs: RunService) -> None:
+        self.runs = runs
+        self._desk = ThreadDesk(runs)
+        self._book = self._desk.book
+
+    async def open(self, thread: str = "") -> Thread:
+        """Returns a thread by its id, or by the id of a run in it; without an id a new one.
+
+        The id of a run without a thread gives a thread of that one run. Nothing is stored before
+        the first message.
+        """
+        name = thread or self.runs.journals.new_id()
+        if len(name) > _ID_LENGTH or not name.strip() or not name.isprintable():
+            hint = f"use at most {_ID_LENGTH} letters and digits on one line"
+            raise Refused("this cannot be the id of a thread", hint=hint)
+        state = await self.read(name)
+        self.runs.journals.require_here(f"the thread {name}", state.folder)
+        return Thread(self._desk, state)
+
+    async def read(self, thread: str) -> ThreadState:
+        """Returns a thread, or that of a run, of whatever folder; an unknown one is empty."""
+        state = await self._book.read(thread)
+        return state if state.last else await self._of_run(thread) or state
+
+    async def shorten(self, thread: str, *, upto: int) -> None:
+        """Has what no longer fits summarised, before a message is planned."""
+        await self._desk.summarised(await self._book.read(thread), upto=upto)
+
+    async def list(
+        self, *, owner: str | None = None, before: str = "", limit: int = 50
+    ) -> Sequence[ThreadHeadline]:
+        """Returns threads, newest activity first; `before` is the last one of the page before."""
+        return await self._book.store.threads(owner=owner, before=before, limit=limit)
+
+    async def wait(self, thread: str, *, after: int) -> None:
+        """Returns when a thread has an entry after the number, whoever wrote it."""
+        await self._book.store.wait_thread(thread, after=after)
+
+    async def last(self) -> Thread:
+        """Returns the thread of this folder in which something was said last."""
+        for each in await self.list(limit=200):
+            if self.runs.journals.is_here(each.folder):
+                return await self.open(each.thread)
+        raise Refused("there is no thread yet", hint="leave --thread out to begin one")
+
+    async def delete(self, thread: str, *, by: e.Who = "") -> int:
+        """Deletes a thread and its runs; returns how many runs. Runs must be over."""
+        state = await self._book.read(thread)
+        if not state.last:
+            raise Refused(f"there is no thread {thread}")
+        self._desk.require_owner(state, e.actor(by))
+        open_ = [run.id for run in await self._desk.memory.runs(state.runs) if not run.status.over]
+        if open_:
+            hint = f"cancel it first: plansmith cancel {open_[0]}"
+            raise Refused(f"run {open_[0]} of this thread is not over", hint=hint)
+        delete: Callable[[str], Awaitable[bool]] | None
+        delete = getattr(self.runs.store, "delete_run", None)
+        if delete is None:
+            raise Refused("this store cannot delete runs")
+        deleted = sum([await delete(name) for name in state.runs])
+        await self._book.store.remove_thread(thread)
+        return deleted
+
+    async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
+        """Deletes the threads whose last message is older and whose runs are over."""
+        found, page = [], ""
+        while heads := await self.list(before=page, limit=200):
+            found += [each.thread for each in heads if each.updated < moment]
+            page = heads[-1].thread
+        deleted = 0
+        for name in found:
+            with suppress(Refused):  # a run of it is still open
+                await self.delete(name, by=by)
+                deleted += 1
+        return deleted
+
+    async def _of_run(self, name: str) -> ThreadState | None:
+        """Returns the thread of a run: the one it belongs to, or a new one with only this run."""
+        belongs = await self._book.store.thread_of(name)
+        if belongs:
+            return await self._book.read(belongs)
+        events = await self.runs.store.events(name)
+        if not events:
+            return None
+        run = (await self.runs.journals.load(name)).run
+        if run.options.thread:
+            return await self._book.read(run.options.thread)
+        owner, title = events[0].by.label, short_title(run.request)
+        return ThreadState(name, owner, title, run.folder, runs=(name,), adopted=name)

@@ -1,0 +1,358 @@
+"""One thread: what was said in it, and what the next message does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from plansmith.engine.answers import ONLY_PERSONS
+from plansmith.engine.progress import spending
+from plansmith.errors import Refused, StaleDecision, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.run import RunStatus
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.thread import (
+    MessageRead,
+    MessageSaid,
+    MessageUndone,
+    Reading,
+    ReplyGiven,
+    ThreadMessage,
+    ThreadReply,
+    ThreadState,
+    open_messages,
+)
+from plansmith.planner.context.locales import locale_of
+from plansmith.planner.request import PlanRequest
+from plansmith.ports import Usage
+from plansmith.threads.judging import judge
+from plansmith.threads.reading import guess, in_turn, read_by_rules
+from plansmith.threads.situation import Situation, situation_of
+from plansmith.threads.turn import PLANS, Turn, check_text, not_by_message, read_as
+from plansmith.threads.undoing import undo
+from plansmith.threads.why import why
+
+if TYPE_CHECKING:
+    from plansmith.plan.origin import Origin
+    from plansmith.plan.run import Run
+    from plansmith.ports import Message
+    from plansmith.threads.desk import ThreadDesk
+
+_OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
+
+
+# Creates the run of a request: under the id that its message names, and for that message.
+MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
+
+
+class Thread:
+    """An ordered list of messages and runs with one owner.
+
+    What it shows is as of the last `say`, `undo` or `refresh` here.
+    """
+
+    def __init__(self, desk: ThreadDesk, state: ThreadState) -> None:
+        self._desk = desk
+        self._runs = desk.runs
+        self.state = state
+
+    @property
+    def id(self) -> str:
+        """The id of the thread."""
+        return self.state.id
+
+    @property
+    def history(self) -> Sequence[ThreadMessage]:
+        """The messages, oldest first."""
+        return self.state.messages
+
+    @property
+    def runs(self) -> Sequence[str]:
+        """The ids of the runs, oldest first."""
+        return self.state.runs
+
+    async def refresh(self) -> Thread:
+        """Reads what others have said meanwhile; returns the thread."""
+        self.state = await self._desk.present(self.state)
+        return self
+
+    async def said(self) -> Sequence[Message]:
+        """Returns the conversation as a planner reads it."""
+        return await self._desk.memory.said(self.state)
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: e.Who = "",
+        key: str = "",
+        plan: bool = True,
+        origin: Origin | None = None,
+        **options: Any,
+    ) -> Turn:
+        """Says something: a request, an answer, a change of a plan, or why.
+
+        A plan is never approved this way. `key` is your own name for the message: said again, it
+        does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
+        those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
+        """
+        who = e.actor(by)
+        check_text(text)
+        PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
+        async with self._desk.lock(self.id):
+            body = MessageSaid(text=text, key=key)
+            self.state, number = await self._desk.store(self.state, body, who)
+            said = self._message(number)
+            for earlier in await self._left_before(said.number):
+                await self._act(earlier, await self._read(earlier, {}), {})
+            read = await self._read(said, options)
+            turn = await self._act(said, read, options, origin)
+        return await self.plan(turn) if plan else turn
+
+    async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
+        """Reads the next message where it answers whatever was asked last, if anything was."""
+        await self.refresh()
+        return in_turn(text, await situation_of(self.state, self._runs, by=e.actor(by)))
+
+    async def record(
+        self,
+        text: str,
+        reading: Reading,
+        *,
+        by: e.Who = "",
+        reply: str = "",
+        make: MakeRun | None = None,
+        **options: Any,
+    ) -> Turn:
+        """Keeps a message that the program has read itself, and acts on it; `plan` plans.
+
+        With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
+        request; without it, `options` are those of `Plansmith.plan`.
+        """
+        check_text(text)
+        if reading.kind == "request" and not (reading.run or reply):
+            reading = reading._replace(run=self._runs.journals.new_id())
+        async with self._desk.lock(self.id):
+            if reading.kind == "answer":
+                await self._require_open(reading)
+            more = partial(read_as, reading, reply)
+            body = MessageSaid(text=text)
+            self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
+            said = self._message(number)
+            if reply:
+                return self._turn(number, None)
+            if make is not None:
+                return self._turn(number, await make(said))
+            try:
+                return await self._act(said, reading, options)
+            except Refused as refused:  # such as an answer that is none of the options
+                await self.reply(number, str(refused))
+                raise
+
+    async def reply(self, number: int, text: str) -> None:
+        """Keeps what a program has said to a message, such as why there is no plan for it."""
+        self.state, _ = await self._desk.book.add(
+            self.id, ReplyGiven(message=number, text=text, run=self._message(number).run)
+        )
+
+    async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
+        """Makes or changes the plan that a message asked for; returns the run as it is then.
+
+        `triaged` says that it is decided already that a plan is needed.
+        """
+        if turn.run is None or turn.kind not in PLANS:
+            return turn
+        said = self._message(turn.number)
+        if turn.kind != "change":
+            self.state = await self._desk.summarised(self.state, upto=turn.number)
+            return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
+        if turn.run.status.over or await self._is_changed(said, turn.run):
+            return turn
+        run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
+        return self._turn(turn.number, run)
+
+    async def undo(self, number: int, *, by: e.Who = "", plan: bool = True) -> Turn:
+        """Takes back what a message was taken for; the run of the turn goes on in its place.
+
+        Refused where something was changed because of it. With `plan=False` the request of that
+        run is not planned yet.
+        """
+        who = e.actor(by)
+        async with self._desk.lock(self.id):
+            await self.refresh()
+            self._desk.require_owner(self.state, who)
+            said = self.state.message(number)
+            if said is None or said.reading is None:
+                raise Refused(f"the thread {self.id} has no message {number} to undo")
+            if said.undone:
+                raise Refused(f"message {number} was undone before")
+            if who.kind != "person" and said.by != who:
+                raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
+            instead = await undo(said.reading, self._runs, by=who)
+            done = MessageUndone(message=number, run=instead.id)
+            self.state, _ = await self._desk.book.add(self.id, done, by=who)
+        instead = await self._runs.planned(instead) if plan else instead
+        text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
+        return self._turn(number, instead)._replace(text=text)
+
+    async def _require_open(self, reading: Reading) -> None:
+        run = await self._runs.journals.get(reading.run)
+        if reading.question not in run.questions:
+            raise Refused(f"run {run.id} has no open question {reading.question!r}")
+
+    async def _left_before(self, number: int) -> list[ThreadMessage]:
+        """Returns earlier messages that nobody has read or acted on, because a process died.
+
+        Another process that is still at it gets time to finish.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OTHERS_S):
+                while self._unread(number):
+                    await self._desk.book.store.wait_thread(self.id, after=self.state.last)
+                    await self.refresh()
+        last = [each for each in self.state.messages if each.number < number][-1:]
+        begun = [each for each in last if each.kind == "request" and each.run and not each.undone]
+        lost = [each for each in begun if not await self._runs.store.events(each.run)]
+        return [*self._unread(number), *lost]
+
+    def _unread(self, number: int) -> list[ThreadMessage]:
+        return [each for each in open_messages(self.state) if each.number < number]
+
+    async def _read(self, said: ThreadMessage, options: dict[str, Any]) -> Reading:
+        """Decides what a message is for, and stores that before anything is done."""
+        now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+        while (message := self._message(said.number)).reading is None:
+            found, usage = await self._judged(said, now, str(options.get("locale", "")))
+            run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
+            body = MessageRead(
+                message=said.number,
+                kind=found.kind,
+                run=run,
+                question=found.question,
+                value=found.value,
+                judge=found.judge,
+                reason=found.reason,
+                **spending(usage),
+            )
+            after = await self._desk.book.append(self.state, body)
+            if after is None:
+                await self.refresh()
+            else:
+                self.state = after
+        assert message.reading is not None  # noqa: S101
+        return message.reading
+
+    async def _judged(
+        self, said: ThreadMessage, now: Situation, locale: str
+    ) -> tuple[Reading, Usage]:
+        certain = read_by_rules(said.text, now)
+        if certain is not None:
+            return certain, Usage()
+        guessed = guess(said.text, now)
+        if guessed.reading.kind == "why" and await self._why(said, now) is None:
+            return Reading("request"), Usage()
+        model = None if guessed.sure else self._runs.planner.judging_model
+        if model is None:
+            return guessed.reading, Usage()
+        language = locale_of(said.text, locale)
+        prompts = self._runs.planner.prompts
+        judged = await judge(said.text, now, model=model, locale=language, prompts=prompts)
+        return judged.reading or guessed.reading, judged.usage
+
+    async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
+        digests = await self._desk.memory.digests([run.id for run in now.runs])
+        return why(said.text, digests)
+
+    async def _act(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None = None,
+    ) -> Turn:
+        """Does what a message was read as; what is done already is not done again."""
+        if reading.kind in ("why", "review"):
+            return await self._reply(said, reading)
+        if reading.kind == "request":
+            run = await self._create(said, reading, options, origin)
+        elif reading.kind == "answer":
+            run = await self._answer(said, reading)
+        else:
+            run = await self._runs.journals.get(reading.run)
+        return self._turn(said.number, run)
+
+    async def _create(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None,
+    ) -> Run:
+        """Creates the run of a request; the same one if that was begun before."""
+        place = {"thread": self.id, "message": said.number}
+        request = PlanRequest(said.text, **options | place)
+        with suppress(StaleWriter):
+            await self._runs.create(
+                said.text,
+                options=request.options(),
+                locale=request.locale,
+                run_id=reading.run,
+                origin=origin,
+                by=said.by,
+            )
+        return await self._runs.journals.get(reading.run)
+
+    async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
+        run = await self._runs.journals.get(reading.run)
+        if reading.question not in run.questions:
+            return run
+        try:
+            return await self._runs.answer(reading.run, reading.question, reading.value, by=said.by)
+        except StaleDecision:
+            return await self._runs.journals.get(reading.run)
+
+    async def _is_changed(self, said: ThreadMessage, run: Run) -> bool:
+        """Tells whether the change that a message asks for was asked for already."""
+        events = await self._runs.store.events(run.id)
+        return any(
+            isinstance(each.body, e.ChangesAsked)
+            and each.body.text == said.text
+            and each.at >= said.at
+            for each in events
+        )
+
+    async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
+        """Answers at once: why something is so, or that a message approves nothing."""
+        if said.reply is None:
+            now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+            if reading.kind == "why":
+                found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
+            else:
+                found = not_by_message(reading, now)
+            body = ReplyGiven(
+                message=said.number, text=found.text, run=found.run or reading.run, step=found.step
+            )
+            self.state, _ = await self._desk.book.add(self.id, body)
+        reply = self._message(said.number).reply
+        about = reply.run if reply is not None else reading.run
+        run = await self._runs.journals.get(about) if about else None
+        return self._turn(said.number, run)
+
+    def _turn(self, number: int, run: Run | None) -> Turn:
+        said = self._message(number)
+        reading = said.reading
+        assert reading is not None  # noqa: S101
+        text = ""
+        if said.reply is not None:
+            text = in_language(said.reply.text, locale_of(said.text, ""))
+        elif run is not None and run.status is RunStatus.ANSWERED:
+            text = run.report
+        return Turn(self.id, number, reading.kind, run, text, reading.judge, reading.reason)
+
+    def _message(self, number: int) -> ThreadMessage:
+        found = self.state.message(number)
+        assert found is not None  # noqa: S101
+        return found

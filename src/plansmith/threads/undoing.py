@@ -1,0 +1,81 @@
+"""Takes back what a message was taken for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plansmith.errors import Refused
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.review.policy import active_steps
+
+if TYPE_CHECKING:
+    from plansmith.plan.events import Actor
+    from plansmith.plan.thread import Reading
+    from plansmith.runs.service import RunService
+
+_NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
+
+
+async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run:
+    """Undoes the effect of a message on its run; returns the run that goes on in its place.
+
+    A request is cancelled. A change goes back to the plan before. An answer is taken back in a
+    new run that asks again and keeps what the answer has nothing to do with.
+    """
+    match reading.kind:
+        case "request" if reading.run:
+            return await _cancelled(reading.run, runs, by)
+        case "change":
+            return await runs.editing.undo(reading.run, by=by)
+        case "answer":
+            return await _asked_again(reading, runs, by)
+        case "request" | "why" | "review":
+            raise Refused("this message changed nothing: there is nothing to undo")
+
+
+async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
+    run = await runs.journals.get(run_id)
+    if run.status.over:
+        hint = "start a new request that puts it right"
+        raise Refused(f"run {run_id} is over: {run.status}", hint=hint)
+    return await runs.stopping.cancel(run_id, by=by, reason=Sentence("thread.undone"))
+
+
+async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
+    journal = await runs.journals.own(reading.run)
+    run = journal.run
+    asked = next(
+        (
+            event.body
+            for event in journal.events
+            if getattr(event.body, "question", "") == reading.question
+            and event.body.type == "question_asked"
+        ),
+        None,
+    )
+    step = getattr(asked, "step", None)
+    acted = await _acted(run, runs)
+    if acted:
+        hint = "start a new request that puts it right"
+        raise Refused(f"{acted} has run since: the answer cannot be taken back", hint=hint)
+    if not run.status.over:
+        await runs.stopping.cancel(run.id, by=by, reason=Sentence("thread.undone"))
+    if step is None:
+        old = await runs.journals.get(run.id)
+        return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
+    return await runs.repeating.retry(run.id, from_step=str(step).partition("/")[0], by=by)
+
+
+async def _acted(run: Run, runs: RunService) -> str:
+    """Returns a step that changes something and has begun; empty if none has."""
+    if run.plan is None:
+        return ""
+    acting = set(await runs.intake.acting(run.plan, run.templates))
+    names = {each.id for each in active_steps(run.plan, run.templates)} & acting
+    begun = (
+        name
+        for name, state in run.steps.items()
+        if name.partition("/")[0] in names and state.status not in _NOTHING_YET
+    )
+    return next(begun, "")

@@ -1,0 +1,145 @@
+"""A model for tests of conversations: it looks at the prompt and answers by rules of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from plansmith import tool
+from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.ports import (
+    Delta,
+    MessageBrief,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    ReplyBrief,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
+
+Plans = Callable[[PlanBrief, str], Mapping[str, Any]]
+Judges = Callable[[str, str], Mapping[str, Any]]
+
+
+class LookingModel:
+    """Answers each call by its brief; keeps the prompts it saw."""
+
+    name = "looking"
+
+    def __init__(
+        self,
+        plan: Plans,
+        *,
+        ask: Mapping[str, str] | None = None,
+        judge: Judges | None = None,
+    ) -> None:
+        self._plan = plan
+        self._ask = dict(ask or {})
+        self._judge = judge
+        self.prompts: list[Prompt] = []
+
+    def kinds(self) -> list[str]:
+        return [type(each.brief).__name__ for each in self.prompts]
+
+    def texts(self, kind: type) -> list[str]:
+        return [each.text for each in self.prompts if isinstance(each.brief, kind)]
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        self.prompts.append(prompt)
+        answer = self._answer(prompt)
+        yield TextDelta(answer if isinstance(answer, str) else json.dumps(answer))
+        yield ModelDone(Usage(10, 10), self.name)
+
+    def _answer(self, prompt: Prompt) -> Mapping[str, Any] | str:
+        match prompt.brief:
+            case TriageBrief(request) if request in self._ask:
+                question = self._ask[request]
+                return {"decision": "ask", "reason": "", "query": "", "answer": question}
+            case TriageBrief(request):
+                return {"decision": "plan", "reason": "", "query": request, "answer": ""}
+            case PlanBrief() as brief:
+                return self._plan(brief, prompt.text)
+            case ReplyBrief() as brief:
+                return "; ".join(str(each) for each in brief.results.values())
+            case MessageBrief(text):
+                new = {"kind": "request", "question": "", "option": "", "reason": "it is new"}
+                return self._judge(text, prompt.text) if self._judge else new
+            case None:
+                return "in short"
+
+
+def one_step(tool: str, **inputs: Any) -> dict[str, Any]:
+    return {"goal": "g", "steps": [{"id": "s", "kind": "tool", "tool": tool, "inputs": inputs}]}
+
+
+class Desk:
+    """Tools that look and act, and what they were called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.flight: Any = {"name": "AZ 123", "city": "Rome", "price": 200}
+
+    def tools(self) -> list[FunctionTool]:
+        @tool(effect="read")
+        def flights(city: str) -> Any:
+            """Find a flight to a city."""
+            self.calls.append(("flights", city))
+            return self.flight
+
+        @tool(effect="read")
+        def trains(city: str) -> Any:
+            """Find a train to a city."""
+            self.calls.append(("trains", city))
+            return {"name": "Nightjet", "city": city, "price": 80}
+
+        @tool(effect="write")
+        def book(what: str) -> str:
+            """Book a journey."""
+            self.calls.append(("book", what))
+            return f"booked {what}"
+
+        return [flights, trains, book]
+
+    def count(self, name: str) -> int:
+        return sum(called == name for called, _ in self.calls)
+
+
+def journey(brief: PlanBrief, _: str) -> Mapping[str, Any]:
+    """Plans journeys: looks up a flight; books what was found; takes a train when asked."""
+    if "cheaper" in brief.feedback:
+        return {
+            "goal": "Book a cheap journey",
+            "thought": "A train costs less.",
+            "steps": [
+                {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}},
+                {
+                    "id": "book",
+                    "kind": "tool",
+                    "tool": "book",
+                    "inputs": {"what": {"$from": "train", "$path": ["name"]}},
+                },
+            ],
+        }
+    if "book" in brief.request:
+        what = {"$from": "find", "$path": ["name"]}
+        return {
+            "goal": "Book the flight",
+            "steps": [{"id": "book", "kind": "tool", "tool": "book", "inputs": {"what": what}}],
+        }
+    return {
+        "goal": "Find a flight",
+        "thought": "Look before booking.",
+        "steps": [
+            {
+                "id": "find",
+                "kind": "tool",
+                "tool": "flights",
+                "inputs": {"city": "Rome"},
+                "why": "the person wants to fly",
+            },
+            {"id": "say", "kind": "reply", "instruction": "Name {{find.name}}"},
+        ],
+    }
