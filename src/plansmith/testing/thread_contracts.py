@@ -49,7 +49,7 @@ def story(thread: str, *, owner: str = "ann", minute: int = 0) -> list[ThreadEnt
     """Returns a thread with every kind of entry; its runs are named after it."""
     run, later = f"{thread}-run", f"{thread}-later"
     bodies: Sequence[AnyThreadBody] = (
-        ThreadOpened(owner=owner, folder="/home/ann/旅行"),
+        ThreadOpened(owner=owner, folder="/srv/ann/旅行"),
         MessageSaid(text="Where is it warm?\n“暖” ✓", key="k1"),
         MessageRead(message=2, kind="request", run=run),
         MessageSaid(text="Rome"),
