@@ -218,8 +218,7 @@ class DraftLoop:
     async def _check(self, parsed: Parsed) -> None:
         known = self.deps.earlier
         if parsed.plan is not None and known is not None:
-            written_out, notes = known.named(parsed.plan)
-            parsed = Parsed(written_out, [*parsed.problems, *notes])
+            parsed = Parsed(known.named(parsed.plan), parsed.problems)
         if parsed.plan is not None:
             tags = self.request.dialect == "openmanus"
             named = assigned(parsed.plan, self.deps.agents, tags=tags)
