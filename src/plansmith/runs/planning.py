@@ -65,6 +65,7 @@ else:
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that plans by rules
 SEEN_FIRST: Final = Sentence("review.seen_first")
+READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
@@ -279,7 +280,7 @@ class RunPlanner:
             return []
         if not await self._intake.acting(plan):
             return []
-        return await self._intake.review(plan, more=(Sentence("review.read_results"),))
+        return await self._intake.review(plan, more=(READ_RESULTS,))
 
     def maker_of(self, planned: Planned) -> str:
         """Says who made a plan: a model, or rules if no model took part."""

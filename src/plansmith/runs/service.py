@@ -230,12 +230,12 @@ class RunService:
         self.journals.keep(journal)
         return True
 
-    async def planned(self, run: Run) -> Run:
+    async def planned(self, run: Run, *, triaged: bool = False) -> Run:
         """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load(run.id)
-        await self.planner.plan(journal)
+        await self.planner.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
