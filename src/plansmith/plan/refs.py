@@ -263,9 +263,7 @@ def _parse(template: dict[str, Json]) -> Ref | str:
     if strangers:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
     if not isinstance(step, str) or not _SOURCE.fullmatch(step):
-        if isinstance(step, str) and is_earlier(step):
-            return 'a result of an earlier run is written "run:<run id>/<step id>"'
-        return '"$from" must be the id of a step'
+        return _no_source(step)
     if not isinstance(path, list):
         return '"$path" must be a list of keys and positions'
     keys: list[str | int] = []
@@ -276,6 +274,12 @@ def _parse(template: dict[str, Json]) -> Ref | str:
             return f'a position in "$path" counts from 0, so {key} is none'
         keys.append(key)
     return Ref(step, tuple(keys))
+
+
+def _no_source(step: Json) -> str:
+    if isinstance(step, str) and is_earlier(step):
+        return 'a result of an earlier run is written "run:<run id>/<step id>"'
+    return '"$from" must be the id of a step'
 
 
 def _parse_path(text: str) -> Path:

@@ -15,7 +15,7 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import UsableResults
+from plansmith.plan.earlier import UsableResults, pinned_results
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
@@ -25,7 +25,7 @@ from plansmith.planner.request import PlanMetrics, Planned, PlanRequest
 from plansmith.planner.shortlist.pick import Pick
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Usage
-from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore
+from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import READ_RESULTS, RunPlanner
@@ -68,7 +68,6 @@ class TapedIntake(PlanIntake):
             templates=intake.templates,
             policy=intake.policy,
             price_per_million=intake.price_per_million,
-            find_earlier=intake.find_earlier,
         )
         self._tape = tape
         self._cards = intake.agents()
@@ -90,14 +89,10 @@ class TapedIntake(PlanIntake):
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None
     ) -> UsableResults:
-        """Returns the results of earlier runs, with the contents that are on the tape."""
-        taped = {
-            ref: digest
-            for event in reversed(self._tape.events)
-            if isinstance(event.body, e.PlanProposed)
-            for ref, digest in event.body.earlier.items()
-        }
-        return await super().usable_results(options, {**taped, **(pins or {})})
+        """Returns the results of earlier runs that the recorded plans use."""
+        del options
+        found = earlier_results(self._tape.events)
+        return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def propose(
         self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any

@@ -117,8 +117,8 @@ class PlanIntake:
         if not checked:
             return TakenIn(plan)
         earlier = await self.usable_results(options or NO_OPTIONS, pins)
-        plan, named = earlier.named(await self.pinned(plan))
-        return TakenIn(plan, (*named, *await self.usable(plan, earlier)), earlier)
+        plan = earlier.named(await self.pinned(plan))
+        return TakenIn(plan, tuple(await self.usable(plan, earlier)), earlier)
 
     async def usable(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
         """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
