@@ -144,8 +144,7 @@ class PlanIntake:
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*[event.body for event in journal.events], *begun]
         found = (*problems, *left_out(bodies, plan, **known))
-        tools, agents = list(known["tools"].values()), list(known["agents"].values())
-        workload = facts.once(Workload, plan, tools, agents)
+        workload = facts.once(Workload, plan, known["tools"], known["agents"])
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
             "acts": facts.once(acting_steps, plan, **known),
