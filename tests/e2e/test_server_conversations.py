@@ -81,10 +81,16 @@ async def test_a_conversation_asks_clarifies_follows_up_changes_and_tells_why(
 
         changed = await house.get(f"/v1/runs/{follow['id']}")
         await house.approve(changed)
+        consent = await house.until(follow["id"], "asking")
+        taken = await say(house, trip, "allow")  # a permission is given by name only
+        assert (taken["message"]["kind"], taken["status"]) == ("review", "asking")
+        [question] = consent["questions"]
+        allow = {"question": question["question"], "answer": "allow"}
+        await house.post(f"/v1/runs/{follow['id']}/answers", allow)
         await house.until(follow["id"], "done")
         assert tools.calls[-1] == ("book", {"what": f"{TRAIN} to Rome"})
         shown = await house.get(f"/v1/conversations/{trip}")
-        kinds = ["request", "answer", "request", "review", "change", "why"]
+        kinds = ["request", "answer", "request", "review", "change", "why", "review"]
         assert [each["kind"] for each in shown["messages"]] == kinds
         assert [each["id"] for each in shown["runs"]] == [first["id"], follow["id"]]
         assert shown["title"] == "Plan a trip"
@@ -329,11 +335,11 @@ async def test_a_message_with_a_key_is_said_once_also_after_a_restart(tmp_path: 
 
 async def test_a_run_without_a_conversation_begins_one_of_its_own(tmp_path: Path) -> None:
     async with serving(tmp_path, model=Silent()) as house:
-        run = await house.begin(tool_step("a"), mode="read_only")
+        run = await house.begin(tool_step("oslo"), mode="read_only")
         await house.until(run["id"], "done")
         shown = await house.get(f"/v1/conversations/{run['id']}")
         assert ([each["id"] for each in shown["runs"]], shown["messages"]) == ([run["id"]], [])
-        asked = await say(house, run["id"], "why a?")
+        asked = await say(house, run["id"], "why oslo?")
         assert (asked["message"]["kind"], asked["id"]) == ("why", run["id"])
         assert "weather" in asked["message"]["text"]
         assert (await house.get(f"/v1/runs/{run['id']}"))["conversation"] == run["id"]

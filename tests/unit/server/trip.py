@@ -36,9 +36,7 @@ class TripTools(Tools):
                 ToolSpec(name=name, description=about, input_schema=CITY, effect=Effect.READ)
                 for name, about in reads.items()
             ),
-            ToolSpec(
-                name="book", description="Books it", input_schema=_WHAT, effect=Effect.WRITE
-            ),
+            ToolSpec(name="book", description="Books it", input_schema=_WHAT, effect=Effect.WRITE),
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:

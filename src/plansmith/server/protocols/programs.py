@@ -59,9 +59,7 @@ class ProgramAccess:
 
         `in_team`: the team of the server's state plans it, not that of the last run.
         """
-        found, thread = await open_conversation(
-            self.server_state, conversation, fixed=in_team
-        )
+        found, thread = await open_conversation(self.server_state, conversation, fixed=in_team)
         return thread, await say(found, thread, text, by=self.who, **options)
 
     async def submit(

@@ -17,7 +17,6 @@ from plansmith.server.openapi import Input
 from plansmith.threads.thread import LONGEST
 
 
-
 def _printable(text: str) -> str:
     if not text.isprintable() or (text and not text.strip()):
         raise ValueError("use letters and digits on one line")
