@@ -23,7 +23,8 @@ from plansmith.server.conversations import open_conversation, say
 from plansmith.server.errors import in_reader_language
 from plansmith.server.serialize import awaits_review, conversation_of, moment, question_view
 from plansmith.server.state import ServerState
-from plansmith.threads.thread import Thread, Turn
+from plansmith.threads.thread import Thread
+from plansmith.threads.turn import Turn
 
 _READ_ONLY: Final = RunOptions(mode="read_only")
 _NO_ORIGIN: Final = Origin()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from starlette.responses import Response
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.server import conversations as talk
@@ -127,7 +129,10 @@ async def _view(server_state: ServerState, state: ThreadState) -> dict[str, Json
         "title": state.title,
         "owner": state.owner,
         "folder": state.folder,
-        "messages": [_message_view(each) for each in state.messages],
+        "messages": [
+            {**_message_view(each), "asked": await _asked(server_state, each)}
+            for each in state.messages
+        ],
         "runs": runs,
         "questions": questions,
         "summary": {**state.summary._asdict()} if state.summary else None,
@@ -142,6 +147,19 @@ async def _answer(server_state: ServerState, run: Run) -> str:
     if run.damage or not run.status.over:
         return ""
     return clip(answer_text(await server_state.smith.get(run.id)), _ANSWER)
+
+
+async def _asked(server_state: ServerState, message: ThreadMessage) -> str:
+    """Returns the text of the question that a message answered."""
+    reading = message.reading
+    if reading is None or reading.kind != "answer":
+        return ""
+    with suppress(PlansmithError):  # removed or damaged: the name of the question is left
+        for event in await server_state.smith.store.events(reading.run):
+            body = event.body
+            if isinstance(body, QuestionAsked) and body.question == reading.question:
+                return body.text
+    return ""
 
 
 def _message_view(each: ThreadMessage) -> dict[str, Json]:

@@ -199,7 +199,8 @@ class SpeakerView(BaseModel):
 class MessageView(BaseModel):
     """A message of a conversation; `kind` is null as long as nobody has read it.
 
-    `instead` is the run that goes on where the message was taken back.
+    `asked` is the text of the question that it answers, `instead` the run that goes on where it
+    was taken back.
     """
 
     number: int
@@ -209,6 +210,7 @@ class MessageView(BaseModel):
     kind: MessageKind | None
     run: str
     question: str
+    asked: str
     value: Json
     judge: Judge | None
     reason: str
