@@ -106,10 +106,11 @@ class Thread:
             body = MessageSaid(text=text, key=key)
             self.state, number = await self._desk.store(self.state, body, who)
             said = self._message(number)
-            for earlier in await self._left_before(said.number):
-                await self._act(earlier, await self._read(earlier, {}), {})
+            left = await self._left_before(said.number)
+            earlier = [await self._act(each, await self._read(each, {}), {}) for each in left]
             read = await self._read(said, options)
             turn = await self._act(said, read, options, origin)
+            turn = turn._replace(earlier=tuple(earlier))
         return await self.plan(turn) if plan else turn
 
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
