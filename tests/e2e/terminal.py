@@ -59,6 +59,8 @@ class Screen:
             self.column = 0
         elif letter == "\n":
             self._down(1)
+        elif letter == "\b":
+            self.column = max(self.column - 1, 0)
         elif letter >= " ":
             width = 2 if unicodedata.east_asian_width(letter) in "WF" else 1
             if self.column + width > self.columns:

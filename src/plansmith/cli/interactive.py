@@ -136,8 +136,14 @@ async def execute(watcher: Watcher) -> Executed:
         finally:
             await _cancelled(following)
             await watcher.catch_up()
-    run = await running if stop is Stop.ITSELF else await session.smith.get(run_id)
-    return Executed(run, stop)
+    if stop is Stop.ITSELF:
+        return Executed(await running, stop)
+    # A read that was cut off must not go on in this process, which may live on.
+    executing = session.smith.runs.execution.of(run_id)
+    for each in (executing, running):
+        if each is not None and stop is Stop.DETACHED:
+            await _cancelled(each)
+    return Executed(await session.smith.get(run_id), stop)
 
 
 async def _until_stopped(
@@ -240,6 +246,7 @@ async def run_to_rest(
         session.say("")
         stop = Stop.DETACHED
     await watcher.catch_up()
+    watcher.view.stop()
     return Executed(await session.smith.get(run_id), stop)
 
 
