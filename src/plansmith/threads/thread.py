@@ -186,17 +186,20 @@ class Thread:
             await self.refresh()
             self._desk.require_owner(self.state, who)
             said = self.state.message(number)
-            if said is None or said.reading is None:
+            if said is None:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
-            instead = await undo(said.reading, self._runs, by=who)
-            done = MessageUndone(message=number, run=instead.id)
+            # One that nobody has read yet has done nothing: it is only left out.
+            instead = await undo(said.reading, self._runs, by=who) if said.reading else None
+            done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
         instead = await self._runs.planned(instead) if plan else instead
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
+        if instead is None:
+            return Turn(self.id, number, "request", text=text)
         return self._turn(number, instead)._replace(text=text)
 
     async def _require_open(self, reading: Reading) -> None:
