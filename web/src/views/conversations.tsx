@@ -82,7 +82,7 @@ function Whole({ talk, reload }: { talk: Conversation; reload: () => void }): JS
     <div class="narrow conversation">
       <Head title={talk.title}><Delete id={talk.id} /></Head>
       {talk.summary && <details class="note"><summary>{t("talk.summary")}</summary><p class="pre">{talk.summary.text}</p></details>}
-      <ol class="messages" aria-label={t("talk.messagesLabel")}>
+      <ol class="messages" aria-live="polite" aria-label={t("talk.messagesLabel")}>
         {inOrder(talk).map(({ message, run }) => (
           <li key={message ? message.number : run!.id}>
             {message ? <Bubble message={message} talk={talk} reload={reload} /> : <p class="bubble">{run!.request || run!.goal}</p>}

@@ -82,18 +82,15 @@ export function Taken({ id, message, talk, here, onUndone }: {
   });
   const run = talk.runs.find((each) => each.id === (reply?.run || message.run));
   return (
-    <div class="taken" role="status">
+    <div class="taken" role={here === undefined ? undefined : "status"}>
       {here !== undefined && <p class="said">{message.text}</p>}
-      <p class="dim small">
+      <div class="line"><p class="dim small">
         <Icon name={undone ? "undo" : kind === "review" ? "warning" : "note"} />{" "}
         {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t("talk.as.answer", { question: message.asked || message.question }) : t(`talk.as.${kind}`)}
         {message.judge === "model" && ` · ${t("talk.judged")}`}{message.reason && ` · ${message.reason}`}
-      </p>
+      </p>{mayUndo(message, talk.runs) && <Button kind="quiet" icon="undo" disabled={action.busy} onClick={undo}>{t("talk.undo")}</Button>}</div>
       {reply && <p class="pre">{reply.text}</p>}
-      <div class="actions">
-        {run && <Where message={message} run={run} here={here} />}
-        {mayUndo(message, talk.runs) && <Button kind="quiet" icon="undo" disabled={action.busy} onClick={undo}>{t("talk.undo")}</Button>}
-      </div>
+      {run && <Where message={message} run={run} here={here} />}
       <ErrorNote error={action.error} />
     </div>
   );
@@ -102,7 +99,7 @@ export function Taken({ id, message, talk, here, onUndone }: {
 // Where to look: the step that an answer is about, the plan that only its own button approves, another run.
 function Where({ message, run, here }: { message: Message; run: ConversationRun; here: string | undefined }): JSX.Element | null {
   const step = message.reply?.step;
-  if (step) return <a class="button quiet" href={link(["runs", run.id, "plan", step])}>{t("talk.step", { step })}</a>;
+  if (step) return <a class="button" href={link(["runs", run.id, "plan", step])}>{t("talk.step", { step })}</a>;
   if (message.kind === "review") return <a class="button" href={link(["runs", run.id, ...(run.status === "reviewing" ? ["plan"] : [])])}>{t("talk.decide")}</a>;
-  return here === undefined || run.id === here ? null : <a class="button quiet" href={link(["runs", run.id])}>{t("talk.open")}</a>;
+  return here === undefined || run.id === here ? null : <a class="button" href={link(["runs", run.id])}>{t("talk.open")}</a>;
 }
