@@ -152,11 +152,16 @@ class UsableResults:
     load: Callable[[str], Awaitable[Json]]
     results: Mapping[str, EarlierResult] = field(default_factory=dict[str, EarlierResult])
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The references of results by their names."""
+        return {each.name: each.ref for each in self.results.values() if each.name}
+
     def named(self, plan: Plan) -> tuple[Plan, list[Problem]]:
         """Returns the plan with names of results written out, and a note for each."""
         if not self.results:
             return plan, []
-        names = {each.name: each.ref for each in self.results.values() if each.name}
+        names = self.names
         known = {*plan.by_id, *(step.each.id for step in plan.steps if step.kind == "map")}
         written = {name for step in plan.steps for name in (*_sources(step), *step.after)}
         meant = {name: names[name] for name in sorted(written - known - RESERVED) if name in names}

@@ -12,7 +12,8 @@ from plansmith.plan.thread import ThreadState
 from plansmith.server.errors import not_found
 from plansmith.server.serialize import run_view
 from plansmith.server.state import ServerState
-from plansmith.threads.thread import Thread, Turn
+from plansmith.threads.thread import Thread
+from plansmith.threads.turn import Turn
 
 NEW: Final = ("", "new")
 # Messages of these kinds get their answer at once, and set nothing off.

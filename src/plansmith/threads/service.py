@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -78,10 +78,11 @@ class Threads:
         if open_:
             hint = f"cancel it first: plansmith cancel {open_[0]}"
             raise Refused(f"run {open_[0]} of this thread is not over", hint=hint)
+        delete: Callable[[str], Awaitable[bool]] | None
         delete = getattr(self.runs.store, "delete_run", None)
-        deleted = 0
-        for name in state.runs if delete is not None else ():
-            deleted += bool(await delete(name))
+        if delete is None:
+            raise Refused("this store cannot delete runs")
+        deleted = sum([await delete(name) for name in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted
 

@@ -24,13 +24,13 @@ async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run:
     new run that asks again and keeps what the answer has nothing to do with.
     """
     match reading.kind:
-        case "request":
+        case "request" if reading.run:
             return await _cancelled(reading.run, runs, by)
         case "change":
             return await runs.editing.undo(reading.run, by=by)
         case "answer":
             return await _asked_again(reading, runs, by)
-        case "why" | "review":
+        case "request" | "why" | "review":
             raise Refused("this message changed nothing: there is nothing to undo")
 
 

@@ -55,7 +55,7 @@ from plansmith.server.protocols.a2a_context import (
 from plansmith.server.protocols.programs import ProgramAccess
 from plansmith.server.state import ServerState
 from plansmith.templates.book import Template, keeps_templates
-from plansmith.threads.thread import Turn
+from plansmith.threads.turn import Turn
 
 PATH: Final = "/a2a"
 _PLAN: Final = "plan"

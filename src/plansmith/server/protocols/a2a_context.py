@@ -25,7 +25,7 @@ from plansmith.server.auth import grant_of
 from plansmith.server.conversations import ANSWERED
 from plansmith.server.protocols.programs import ProgramAccess, program
 from plansmith.server.state import ServerState
-from plansmith.threads.thread import Turn
+from plansmith.threads.turn import Turn
 
 TURN: Final = "plansmith_turn"
 _CALLER: Final = "plansmith_caller"

@@ -55,9 +55,7 @@ ForTeam = Annotated[
 ]
 InConversation = Annotated[
     str | None,
-    Field(
-        description="the conversation to say it in, by its id; 'new' begins one", max_length=200
-    ),
+    Field(description="the conversation to say it in, by its id; 'new' begins one", max_length=200),
 ]
 Database = Annotated[str, Field(description="for the team data: its name in the settings")]
 

@@ -23,7 +23,8 @@ from plansmith.server.conversations import open_conversation, say
 from plansmith.server.errors import in_reader_language
 from plansmith.server.serialize import awaits_review, conversation_of, moment, question_view
 from plansmith.server.state import ServerState
-from plansmith.threads.thread import Thread, Turn
+from plansmith.threads.thread import Thread
+from plansmith.threads.turn import Turn
 
 _READ_ONLY: Final = RunOptions(mode="read_only")
 _NO_ORIGIN: Final = Origin()
@@ -59,9 +60,7 @@ class ProgramAccess:
 
         `in_team`: the team of the server's state plans it, not that of the last run.
         """
-        found, thread = await open_conversation(
-            self.server_state, conversation, fixed=in_team
-        )
+        found, thread = await open_conversation(self.server_state, conversation, fixed=in_team)
         return thread, await say(found, thread, text, by=self.who, **options)
 
     async def submit(

@@ -14,8 +14,7 @@ from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
 from plansmith.planner.context.profile import Profile
 from plansmith.server.openapi import Input
-from plansmith.threads.thread import LONGEST
-
+from plansmith.threads.turn import LONGEST
 
 
 def _printable(text: str) -> str:
