@@ -67,7 +67,7 @@ function Row({ row, now }: { row: ConversationRow; now: number }): JSX.Element {
 
 function One({ id }: { id: string }): JSX.Element {
   const talk = useConversation(id);
-  if (!talk.value && talk.error?.status === 404) {
+  if (talk.error?.status === 404) {
     return <Head title={t("talk.gone")}><a class="button" href={link(["conversations"])}>{t("rail.talks")}</a></Head>;
   }
   return <Shown of={talk}>{(value) => <Whole talk={value} reload={talk.reload} />}</Shown>;

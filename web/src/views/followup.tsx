@@ -2,7 +2,7 @@
 // What it was taken for is shown with the way back; no message approves anything.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { mayUndo, newsFor, plans } from "../data/conversation";
 import type { Conversation, ConversationRun, Message, RunView, Said } from "../data/types";
 import { say, takeBack, useConversation } from "../live/conversations";
@@ -36,21 +36,29 @@ export function MessageBox({ id, busy, onSaid, children, focus = false }: {
   id: string; busy: boolean; onSaid: (said: Said) => void; children?: ComponentChildren; focus?: boolean;
 }): JSX.Element {
   const kept = `plansmith-message:${id}`;
+  const named = `plansmith-message-key:${id}`;
   const [text, setText] = useState(sessionStorage.getItem(kept) ?? "");
   const action = useAction();
-  const sent = useRef({ text: "", key: "" });
   const write = (next: string): void => {
     setText(next);
     sessionStorage.setItem(kept, next);
+    // Other words are another message; the same ones, sent again after a lost answer, are not.
+    if (next.trim() !== text.trim()) sessionStorage.removeItem(named);
   };
   const send = (): void => {
     const said = text.trim();
     if (!said || action.busy) return;
-    if (sent.current.text !== said) sent.current = { text: said, key: crypto.randomUUID() };
+    const key = sessionStorage.getItem(named) ?? crypto.randomUUID();
+    sessionStorage.setItem(named, key);
     action.act(async () => {
-      const came = await say(id, said, currentLocale(), sent.current.key);
-      sent.current = { text: "", key: "" };
-      write("");
+      const came = await say(id, said, currentLocale(), key);
+      sessionStorage.removeItem(named);
+      // What was typed while the message was read is the next one.
+      setText((now) => {
+        const left = now.trim() === said ? "" : now;
+        sessionStorage.setItem(kept, left);
+        return left;
+      });
       live.said(came.conversation);
       onSaid(came);
     });
