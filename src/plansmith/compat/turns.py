@@ -29,7 +29,14 @@ async def planned(
 
 
 async def begun(
-    smith: Plansmith, thread: Thread, text: str, *, query: str, by: str, dialect: str = "", **run: Any
+    smith: Plansmith,
+    thread: Thread,
+    text: str,
+    *,
+    query: str,
+    by: str,
+    dialect: str = "",
+    **run: Any,
 ) -> Turn:
     """Keeps a message as a request, and creates its run with these fields of a run; unplanned.
 

@@ -142,7 +142,9 @@ def in_turn(text: str, now: Situation) -> Reading:
     The words of a decision do not answer another question, and no message decides.
     """
     waiting = [*now.questions, *now.decisions]
-    newest = next((run.id for run in now.runs if any(each.run.id == run.id for each in waiting)), "")
+    newest = next(
+        (run.id for run in now.runs if any(each.run.id == run.id for each in waiting)), ""
+    )
     asked = [each for each in now.questions if each.run.id == newest]
     held = [each for each in now.decisions if each.run.id == newest]
     if held and (not asked or any(_option(each.question, text) is not None for each in held)):
