@@ -334,14 +334,12 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     desk = orchestrator(smith)
     await said(desk, asked())
     told = await said(desk, asked("buy it"))
-    print(told, [(r.steps, r.plan.to_json()) for r in await smith.runs()])
     assert told[-2][1].startswith("approve the plan ")
     run = (await smith.runs())[-1]
     assert run.plan is not None
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
     run = await smith.run(run.id)
     [question] = run.questions.values()
-    print(question)
     assert question.asks == "consent"
     for words in (*question.options, "yes", "I consent"):
         told = await said(desk, asked(words))
@@ -388,7 +386,8 @@ def agent_of(model: ScriptedModel, member: Member, **options: Any) -> DataAgent:
 async def test_a_later_question_to_the_data_agent_uses_the_rows_of_a_conversation(
     scripted: Script, tmp_path: Path
 ) -> None:
-    store, rows = f"sqlite:///{tmp_path / 'runs.db'}", [{"city": "Oslo", "total": 7}]
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    rows: Json = [{"city": "Oslo", "total": 7}]
     member = Member("sql_writer", {"rows": rows})
     first = agent_of(scripted(sql("sum by city")), member, store=store)
     state = await first.ask("Which city orders most?", thread_id="orders")
