@@ -29,9 +29,14 @@ def addresses(stage: Stage) -> dict[str, str]:
     schedule = stage.api(
         "/v1/schedules", {"request": "look", "timing": {"daily_at": "07:15"}, "name": "s"}
     )
+    said = {"request": "hello there", "conversation": "new"}
+    talk = stage.api("/v1/runs", said)["conversation"]
+    stage.api(f"/v1/conversations/{talk}/messages", {"text": "why hello?"})
     return {
         "new": "",
         "inbox": "inbox",
+        "conversations": "conversations",
+        "conversation": f"conversations/{talk}",
         "runs": "runs",
         "no runs": "runs?q=nothing",
         "review": f"runs/{reviewing}",

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
-    from plansmith.threads.thread import Thread, Turn
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 
 async def planned(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import dropwhile, takewhile
 from typing import Any, Final, cast
@@ -27,7 +28,7 @@ from plansmith.ports import ChatModel, Usage
 from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner
+from plansmith.runs.planning import READ_RESULTS, RunPlanner
 from plansmith.runs.service import RunService
 
 
@@ -131,17 +132,30 @@ class TapedPlanner(RunPlanner):
         return found.origin if found else super().maker_of(planned)
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
+        self,
+        request: PlanRequest,
+        *,
+        on_step: OnStep | None = None,
+        triage: bool = True,
+        results: bool = True,
     ) -> Planned:
         """Returns the outcome of planning from the tape."""
-        del request, on_step, triage
-        return recorded_planning(self._tape)
+        del request, on_step, triage, results
+        made = recorded_planning(self._tape)
+        return replace(made, read_results=_has_read(self._tape))
 
 
 def next_plan(tape: Tape) -> e.PlanProposed | None:
     """Returns the next proposed plan on the tape, if any."""
     following = (event.body for event in tape.events[tape.position :])
     return next((body for body in following if isinstance(body, e.PlanProposed)), None)
+
+
+def _has_read(tape: Tape) -> bool:
+    """Tells whether the next plan is reviewed because its planner read earlier results."""
+    entries = (each[0] if isinstance(each, tuple) else each for each in recorded_review(tape))
+    asked = [each for each in entries if isinstance(each, e.ReviewAsked)]
+    return any(READ_RESULTS in each.reasons for each in asked)
 
 
 _EARLY: Final = (PrefetchStarted, PrefetchEnded)

@@ -26,7 +26,6 @@ from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.runs.budgets import RunBudgets
@@ -161,17 +160,16 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        earlier = await self.intake.usable_results(options or NO_OPTIONS, pins)
-        plan, named = earlier.named(await self.intake.pinned(plan) if checked else plan)
+        taken = await self.intake.take_in(plan, options, pins, checked=checked)
         await self.intake.propose(
             journal,
-            plan,
-            (*notes, *named, *(await self.intake.usable(plan, earlier) if checked else ())),
+            taken.plan,
+            (*notes, *taken.problems),
             start=start,
             then=kept,
             reviewed=reviewed,
             about=about or submitted(who),
-            earlier=earlier,
+            earlier=taken.earlier,
             by=who,
         )
         return self.journals.keep(journal)

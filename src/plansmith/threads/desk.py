@@ -54,7 +54,8 @@ class ThreadDesk:
 
     def require_owner(self, state: ThreadState, who: Actor) -> None:
         """Refuses a program that did not open the thread; persons share theirs."""
-        if state.last and who.kind != "person" and state.owner != who.label:
+        begun = state.last or state.runs
+        if begun and who.kind != "person" and state.owner != who.label:
             hint = "begin a conversation of your own"
             raise Refused(f"the thread {state.id} belongs to somebody else", hint=hint)
 
@@ -64,12 +65,13 @@ class ThreadDesk:
             return []
         adopts = state.runs[0] if state.runs else ""
         folder = self.runs.journals.folder
-        return [ThreadOpened(owner=who.label, folder=folder, adopts=adopts)]
+        return [ThreadOpened(owner=state.owner or who.label, folder=folder, adopts=adopts)]
 
     async def present(self, state: ThreadState) -> ThreadState:
         """Returns a thread as it is now; one of which nothing is stored yet, as it was."""
         found = await self.book.read(state.id)
-        return found if found.last else state
+        # A thread of one run is stored with its first message.
+        return found if found.last or state.last else state
 
     async def store(
         self, state: ThreadState, said: MessageSaid, who: Actor, more: More = _nothing_more
@@ -78,9 +80,12 @@ class ThreadDesk:
         while True:
             state = await self.present(state)
             self.require_owner(state, who)
-            known = [each.number for each in state.messages if said.key and each.key == said.key]
+            known = [each for each in state.messages if said.key and each.key == said.key]
+            if known and known[0].text != said.text:
+                hint = "use a key of its own for every message"
+                raise Refused("another message of this thread has this key", hint=hint)
             if known:
-                return state, known[0]
+                return state, known[0].number
             opening = self.opening(state, who)
             number = state.last + len(opening) + 1
             after = await self.book.append(state, *opening, said, *more(number), by=who)

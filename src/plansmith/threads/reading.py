@@ -142,9 +142,8 @@ def in_turn(text: str, now: Situation) -> Reading:
     The words of a decision do not answer another question, and no message decides.
     """
     waiting = [*now.questions, *now.decisions]
-    newest = next(
-        (run.id for run in now.runs if any(each.run.id == run.id for each in waiting)), ""
-    )
+    asking = {each.run.id for each in waiting}
+    newest = next((run.id for run in now.runs if run.id in asking), "")
     asked = [each for each in now.questions if each.run.id == newest]
     held = [each for each in now.decisions if each.run.id == newest]
     if held and (not asked or any(_option(each.question, text) is not None for each in held)):
@@ -174,7 +173,7 @@ def _takes_text(asked: QuestionAsked) -> bool:
 def _exact_answers(text: str, now: Situation) -> Iterator[Reading]:
     """Yields the questions whose typed answer the message is, newest first."""
     for each in now.questions:
-        value = _option(each.question, text)
+        value: Json = _option(each.question, text)
         if value is None and each.question.answer_schema is not None:
             value = _of_schema(each.question.answer_schema, text)
         if value is not None:

@@ -6,17 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
-    AnyThreadBody,
-    Judge,
-    MessageKind,
     MessageRead,
     MessageSaid,
     MessageUndone,
@@ -33,37 +31,21 @@ from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
+from plansmith.threads.turn import PLANS, Turn, check_text, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
+    from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
     from plansmith.ports import Message
     from plansmith.threads.desk import ThreadDesk
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
-_MOST_TEXT: Final = 100_000
-PLANS: Final = frozenset({"request", "answer", "change"})
 
 
 # Creates the run of a request: under the id that its message names, and for that message.
 MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
-
-
-class Turn(NamedTuple):
-    """What came of a message: a run, or an answer at once in `text`.
-
-    `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
-    takes that back.
-    """
-
-    thread: str
-    number: int
-    kind: MessageKind
-    run: Run | None = None
-    text: str = ""
-    judge: Judge = "rules"
-    reason: str = ""
 
 
 class Thread:
@@ -102,16 +84,23 @@ class Thread:
         return await self._desk.memory.said(self.state)
 
     async def say(
-        self, text: str, *, by: e.Who = "", key: str = "", plan: bool = True, **options: Any
+        self,
+        text: str,
+        *,
+        by: e.Who = "",
+        key: str = "",
+        plan: bool = True,
+        origin: Origin | None = None,
+        **options: Any,
     ) -> Turn:
         """Says something: a request, an answer, a change of a plan, or why.
 
         A plan is never approved this way. `key` is your own name for the message: said again, it
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
-        those of `Plansmith.plan`, for a new request.
+        those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
         who = e.actor(by)
-        _check(text)
+        check_text(text)
         PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
         async with self._desk.lock(self.id):
             body = MessageSaid(text=text, key=key)
@@ -119,7 +108,8 @@ class Thread:
             said = self._message(number)
             for earlier in await self._left_before(said.number):
                 await self._act(earlier, await self._read(earlier, {}), {})
-            turn = await self._act(said, await self._read(said, options), options)
+            read = await self._read(said, options)
+            turn = await self._act(said, read, options, origin)
         return await self.plan(turn) if plan else turn
 
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
@@ -142,13 +132,13 @@ class Thread:
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
         request; without it, `options` are those of `Plansmith.plan`.
         """
-        _check(text)
+        check_text(text)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._desk.lock(self.id):
             if reading.kind == "answer":
                 await self._require_open(reading)
-            more = partial(_read_as, reading, reply)
+            more = partial(read_as, reading, reply)
             body = MessageSaid(text=text)
             self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
             said = self._message(number)
@@ -184,10 +174,11 @@ class Thread:
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
 
-    async def undo(self, number: int, *, by: e.Who = "") -> Turn:
+    async def undo(self, number: int, *, by: e.Who = "", plan: bool = True) -> Turn:
         """Takes back what a message was taken for; the run of the turn goes on in its place.
 
-        Refused where something was changed because of it.
+        Refused where something was changed because of it. With `plan=False` the request of that
+        run is not planned yet.
         """
         who = e.actor(by)
         async with self._desk.lock(self.id):
@@ -198,9 +189,12 @@ class Thread:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
+            if who.kind != "person" and said.by != who:
+                raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             instead = await undo(said.reading, self._runs, by=who)
             done = MessageUndone(message=number, run=instead.id)
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
+        instead = await self._runs.planned(instead) if plan else instead
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         return self._turn(number, instead)._replace(text=text)
 
@@ -272,20 +266,31 @@ class Thread:
         digests = await self._desk.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _act(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Turn:
+    async def _act(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None = None,
+    ) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
-        match reading.kind:
-            case "request":
-                run = await self._create(said, reading, options)
-            case "answer":
-                run = await self._answer(said, reading)
-            case "change":
-                run = await self._runs.journals.get(reading.run)
-            case "why" | "review":
-                return await self._reply(said, reading)
+        if reading.kind in ("why", "review"):
+            return await self._reply(said, reading)
+        if reading.kind == "request":
+            run = await self._create(said, reading, options, origin)
+        elif reading.kind == "answer":
+            run = await self._answer(said, reading)
+        else:
+            run = await self._runs.journals.get(reading.run)
         return self._turn(said.number, run)
 
-    async def _create(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Run:
+    async def _create(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None,
+    ) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
         place = {"thread": self.id, "message": said.number}
         request = PlanRequest(said.text, **options | place)
@@ -295,6 +300,7 @@ class Thread:
                 options=request.options(),
                 locale=request.locale,
                 run_id=reading.run,
+                origin=origin,
                 by=said.by,
             )
         return await self._runs.journals.get(reading.run)
@@ -325,7 +331,7 @@ class Thread:
             if reading.kind == "why":
                 found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
             else:
-                found = _not_by_message(reading, now)
+                found = not_by_message(reading, now)
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
@@ -350,29 +356,3 @@ class Thread:
         found = self.state.message(number)
         assert found is not None  # noqa: S101
         return found
-
-
-def _check(text: str) -> None:
-    if not text.strip():
-        raise Refused("the message is empty", hint="say what should be done")
-    if len(text) > _MOST_TEXT:
-        hint = "put long texts into a file of the folder, and name the file"
-        raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
-
-
-def _read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:
-    """Returns what is stored with a message that was read by the program."""
-    read = MessageRead(message=number, **reading._asdict())
-    return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
-
-
-def _not_by_message(reading: Reading, now: Situation) -> ThreadReply:
-    """Says how to decide what no message decides."""
-    if reading.question:
-        waiting = [*now.decisions, *now.questions]
-        asked = next((each for each in waiting if each.question.question == reading.question), None)
-        text = asked.question.text if asked else reading.question
-        name = reading.question
-        said = Sentence("thread.answer_there", question=text, run=reading.run, name=name)
-        return ThreadReply(said, reading.run)
-    return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)

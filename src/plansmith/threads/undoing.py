@@ -63,8 +63,7 @@ async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
         await runs.stopping.cancel(run.id, by=by, reason=Sentence("thread.undone"))
     if step is None:
         old = await runs.journals.get(run.id)
-        again = await runs.repeating.ask_again(old, by=by)
-        return await runs.planned(await runs.journals.whole(again))
+        return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
     return await runs.repeating.retry(run.id, from_step=str(step).partition("/")[0], by=by)
 
 

@@ -24,7 +24,8 @@ from plansmith.ports import Message
 from plansmith.text import HAN
 
 if TYPE_CHECKING:
-    from plansmith.threads.thread import Thread, Turn
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 MOST_WORDS: Final = 10
 MOST_CHARACTERS: Final = 20
