@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -154,6 +155,23 @@ async def test_two_deerflow_conversations_in_one_store_do_not_see_each_other(
     shown = "".join(each.text for prompt in model.prompts for each in prompt)
     assert "the words of one" not in shown
     assert (await (await second.smith.thread("two")).refresh()).runs == (state.run_id,)
+
+
+async def test_two_processes_speak_in_one_deerflow_conversation_at_once_and_both_are_kept(
+    scripted: Script, tmp_path: Path
+) -> None:
+    store, member = f"sqlite:///{tmp_path / 'runs.db'}", Member()
+    flows = [flow_of(scripted(GO, research("find it"), REPORT), member, store=store) for _ in "ab"]
+    states = await asyncio.gather(
+        *(accepted(flow, words) for flow, words in zip(flows, ("one", "two"), strict=True))
+    )
+    found = await messages(flows[0].smith, "market")
+    assert sorted(kinds(found)) == [("one", "request"), ("two", "request")]
+    assert {each.run for each in found} == {state.run_id for state in states}
+    for each in found:
+        assert (await flows[1].smith.get(each.run)).request == each.text
+    for flow in flows:
+        await flow.close()
 
 
 async def test_an_instruction_in_an_old_result_of_a_deerflow_conversation_changes_nothing(
