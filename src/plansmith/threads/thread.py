@@ -155,9 +155,12 @@ class Thread:
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
-        self.state, _ = await self._desk.book.add(
-            self.id, ReplyGiven(message=number, text=text, run=self._message(number).run)
-        )
+        said = self.state.message(number)
+        if said is None:
+            raise Refused(f"the thread {self.id} has no message {number}")
+        if said.reply is None or said.reply.text != text:
+            body = ReplyGiven(message=number, text=text, run=said.run)
+            self.state, _ = await self._desk.book.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
         """Makes or changes the plan that a message asked for; returns the run as it is then.
