@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from hypothesis import HealthCheck, settings
@@ -25,3 +26,14 @@ settings.register_profile(
     "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("long" if os.environ.get("PLANSMITH_LONG") else "ordinary")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay to the end: the garbage collector need not visit them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """What is left at the end of the process is torn down as ever."""
+    gc.unfreeze()
