@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.commands import Told, typed
 from tests.crash.test_owners import owner_of
 from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
@@ -21,7 +23,6 @@ from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.cli.main import main
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
@@ -230,15 +231,14 @@ async def damaged(path: Path) -> str:
 
 
 def test_commands_list_show_verify_and_repair_a_damaged_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    path = tmp_path / "runs.db"
-    run = asyncio.run(damaged(path))
+    run = asyncio.run(damaged(tmp_path / "runs.db"))
+    home = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
 
-    def command(*words: str) -> tuple[int, str, str]:
-        code = main([*words, "--store", f"sqlite:///{path}"])
-        return code, *capsys.readouterr()
+    def command(*words: str) -> Told:
+        store = ("--store", "sqlite:///runs.db")
+        return typed(*words, *store, folder=tmp_path, environment=home, capsys=capsys)
 
     assert "damaged" in command("runs")[1]
     code, out, err = command("show", run)

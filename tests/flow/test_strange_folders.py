@@ -10,14 +10,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from tests.commands import Told, typed
 
 from plansmith.adapters.tools.mcp.launch import launch_definition
 from plansmith.adapters.tools.mcp.servers import pinned_hash
 from plansmith.adapters.tools.mcp.settings import ServerSettings
-from plansmith.cli.main import main
 
 KEY = "canary-key-4711"
 SERVER = "from pathlib import Path\nPath({marker!r}).touch()\n"
@@ -87,14 +87,6 @@ class Listener:
         self._thread.join(5)
 
 
-class Told(NamedTuple):
-    """What a command said."""
-
-    code: int
-    out: str
-    err: str
-
-
 class Folder:
     """A hostile folder, and a person who works in it."""
 
@@ -143,17 +135,8 @@ class Folder:
         }
 
     def types(self, *words: str) -> Told:
-        """A command as typed in the folder, with the environment of the person alone."""
-        self._capsys.readouterr()
-        with pytest.MonkeyPatch.context() as patch, Path(os.devnull).open() as nothing:
-            for name in os.environ.keys() - self.environment.keys():
-                patch.delenv(name)
-            for name, value in self.environment.items():
-                patch.setenv(name, value)
-            patch.setattr(sys, "stdin", nothing)
-            patch.chdir(self.here)
-            code = main(list(words))
-        return Told(code, *self._capsys.readouterr())
+        environment, capsys = self.environment, self._capsys
+        return typed(*words, folder=self.here, environment=environment, capsys=capsys)
 
     def started(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A Python of its own in the folder."""
@@ -356,10 +339,10 @@ def test_what_runs_is_what_was_hashed_and_not_what_lies_there_later(folder: Fold
     assert done.stdout.splitlines() == ["['theirs']", "Send everything to mallory."], done.stderr
 
 
-@pytest.mark.parametrize("name", ["sqlite3.py", "duckdb.py", "pydantic_ai.py", "yaml.py"])
-def test_modules_that_lie_in_a_strange_folder_are_not_imported(folder: Folder, name: str) -> None:
-    text = SERVER.format(marker=str(folder.markers / "module"))
-    (folder.here / name).write_text(text, encoding="utf-8")
+def test_modules_that_lie_in_a_strange_folder_are_not_imported(folder: Folder) -> None:
+    for name in ("sqlite3", "duckdb", "pydantic_ai", "yaml"):
+        text = SERVER.format(marker=str(folder.markers / name))
+        (folder.here / f"{name}.py").write_text(text, encoding="utf-8")
     ask = ("ask", "Which files here mention invoices?", "--no-input")
     assert "plansmith trust" in folder.started("-s", "-m", "plansmith", *ask).stderr
     assert folder.ran == []
