@@ -199,11 +199,11 @@ class Thread:
             instead = await undo(said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
-        instead = await self._runs.planned(instead) if plan else instead
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         if instead is None:
             return Turn(self.id, number, "request", text=text)
-        return self._turn(number, instead)._replace(text=text)
+        run = await self._runs.planned(instead) if plan else instead
+        return self._turn(number, run)._replace(text=text)
 
     async def _require_open(self, reading: Reading) -> None:
         run = await self._runs.journals.get(reading.run)

@@ -16,6 +16,7 @@ from plansmith.planner.context.profile import Profile
 from plansmith.server.openapi import Input
 from plansmith.threads.turn import LONGEST
 
+
 def _printable(text: str) -> str:
     if not text.isprintable() or (text and not text.strip()):
         raise ValueError("use letters and digits on one line")
