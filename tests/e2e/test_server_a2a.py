@@ -24,6 +24,7 @@ from a2a.types import (
 from a2a.utils.errors import A2AError
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from tests.unit.server.house import House, plan, serving, tool_step
+from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
 from plansmith.plan.events import Actor
 from plansmith.testing import ScriptedModel
@@ -205,3 +206,57 @@ async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path
         task = await client.get_task(GetTaskRequest(id=task_id))
         assert task.status.state == TaskState.TASK_STATE_COMPLETED
         assert task.artifacts[0].parts[0].text
+
+
+def replies(events: list[Any]) -> list[str]:
+    return [each.message.parts[0].text for each in events if each.HasField("message")]
+
+
+async def test_a_context_is_a_conversation_that_knows_what_came_before(tmp_path: Path) -> None:
+    model, tools = TripModel(), TripTools()
+    async with serving(tmp_path, model=model, tools=tools) as house, connected(house) as (one, _):
+        events = await said(one, words("Plan a trip", context_id="c1"))
+        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        task = task_of(events)
+        events = await said(one, words("Rome", context_id="c1"))  # no task is named
+        assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
+        assert FLIGHT in artifacts(events)[-1]
+        run = await house.get(f"/v1/runs/{task}")
+        assert (run["status"], run["conversation"]) == ("done", "a2a:c1")
+        assert run["origin"] == {"kind": "a2a", "id": "c1"}
+
+        events = await said(one, words("Now book it", context_id="c1"))
+        booking = task_of(events)
+        assert booking != task
+        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        events = await said(one, words("yes, go ahead", context_id="c1"))
+        assert "approves nothing" in replies(events)[0]
+        events = await said(one, words(f"why {FLIGHT}?", context_id="c1"))
+        assert FLIGHT in replies(events)[0]
+        assert list(events[-1].message.reference_task_ids) == [task]
+        assert (await house.get(f"/v1/runs/{booking}"))["approved"] == ""
+        assert [name for name, _ in tools.calls] == ["flights"]
+        shown = await house.get("/v1/conversations/a2a:c1")
+        assert shown["owner"] == "program A2A client helper"
+        kinds = ["request", "answer", "request", "review", "why"]
+        assert [each["kind"] for each in shown["messages"]] == kinds
+
+
+async def test_a_context_is_continued_by_its_caller_only(tmp_path: Path) -> None:
+    tools = TripTools()
+    async with (
+        serving(tmp_path, model=TripModel(), tools=tools, store="sqlite") as house,
+        connected(house) as (one, _),
+        connected(house, "other") as (two, _),
+    ):
+        events = await said(one, words("Plan a trip", context_id="c1"))
+        with pytest.raises(A2AError, match="somebody else"):
+            await said(two, words("Rome", context_id="c1"))
+        assert (await house.get(f"/v1/runs/{task_of(events)}"))["status"] == "asking"
+    async with (
+        serving(tmp_path, model=TripModel(), tools=tools, store="sqlite") as house,
+        connected(house) as (one, _),
+    ):
+        again = await said(one, words("Rome", context_id="c1"))  # after a restart
+        assert states(again)[-1] == TaskState.TASK_STATE_COMPLETED
+        assert (await house.get(f"/v1/runs/{task_of(events)}"))["status"] == "done"

@@ -17,6 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 from tests.unit.server.house import House, plan, serving, tool_step
+from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
 from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
@@ -191,6 +192,38 @@ async def test_a_run_that_a_person_wanted_to_see_is_not_started_over_mcp(tmp_pat
         assert (await call(made, "run_status", run=run["id"]))["for_a_person"]
         assert house.server_state.background.busy == 0
         assert house.tools.calls == []
+
+
+async def test_a_conversation_over_mcp_answers_follows_up_and_approves_nothing(
+    tmp_path: Path,
+) -> None:
+    tools = TripTools()
+    async with serving(tmp_path, model=TripModel(), tools=tools) as house, client(house) as made:
+        first = await call(made, "plan_create", request="Plan a trip", conversation="new")
+        trip = first["conversation"]
+        assert (first["message"]["kind"], first["status"]) == ("request", "asking")
+        second = await call(made, "plan_create", request="Rome", conversation=trip)
+        assert (second["message"]["kind"], second["run"]) == ("answer", first["run"])
+        await call(made, "run_start", run=first["run"])
+        assert (await call(made, "run_status", run=first["run"], wait_s=20))["status"] == "done"
+
+        third = await call(made, "plan_create", request="Now book it", conversation=trip)
+        assert (third["conversation"], third["status"]) == (trip, "reviewing")
+        for text in ("yes, go ahead", "approve the plan", f"approve {third['hash']}"):
+            told = await call(made, "plan_create", request=text, conversation=trip)
+            assert told["message"]["kind"] in ("review", "request"), text
+        now = await house.get(f"/v1/runs/{third['run']}")
+        assert (now["status"], now["approved"]) == ("reviewing", "")
+        assert [name for name, _ in tools.calls] == ["flights"]
+        why = await call(made, "plan_create", request=f"why {FLIGHT}?", conversation=trip)
+        assert (why["message"]["kind"], why["message"]["step"]) == ("why", "find")
+
+        await house.post("/v1/runs", {"request": "Plan a trip", "conversation": "ann"}, 202)
+        text = await refused(made, "plan_create", request="Rome", conversation="ann")
+        assert "somebody else" in text
+        assert "cannot be the id" in await refused(
+            made, "plan_create", request="Rome", conversation="a\nb"
+        )
 
 
 async def test_mistakes_are_told_as_errors_of_the_tool(tmp_path: Path) -> None:

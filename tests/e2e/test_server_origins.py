@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.unit.server.house import plan, serving, tool_step
 
+from plansmith import Plan
 from plansmith.adapters.models.rules import RulesModel
 from plansmith.plan import events as e
+from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.plan.run_options import RunOptions
 from plansmith.server.protocols.programs import ProgramAccess
 
 
@@ -53,3 +57,36 @@ async def test_a_plan_of_a_program_is_a_programs_and_one_of_a_person_was_submitt
         other = await ProgramAccess(house.server_state, program).submit(found)
         shown = await house.get(f"/v1/runs/{other}")
         assert shown["origins"] == {"a": {"inputs.city": "program"}}
+
+
+async def test_an_earlier_result_reaches_a_plan_over_http_only_through_its_conversation(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as house:
+        first = await house.begin(tool_step("found", inputs={"city": "Canary"}), mode="read_only")
+        first = await house.until(first["id"], "done")
+        ref = f"run:{first['id']}/found"
+        steps = [tool_step("a", inputs={"city": {"$from": ref, "$path": ["city"]}})]
+        refused = await house.post("/v1/runs", {"plan": plan(*steps)}, 422)
+        assert [each["code"] for each in refused["problems"]] == ["PS316"]
+        assert "Canary" not in str(refused)
+        checked = await house.post("/v1/plans/check", {"plan": plan(*steps)})
+        assert "PS316" in [each["code"] for each in checked["problems"]]
+
+        smith = house.server_state.smith
+
+        async def found(thread: str, _: int | None) -> Sequence[EarlierResult]:
+            return results_of([await smith.get(first["id"])]) if thread == "talk" else ()
+
+        smith.runs.intake.find_earlier = found
+        options = RunOptions(thread="talk", message=2, mode="review")
+        given = Plan.model_validate(plan(*steps))
+        journal = await smith.runs.create("next", plan=given, options=options, by="ann")
+        path = f"/v1/runs/{journal.id}"
+        run = await house.get(path)
+        assert run["origins"] == {"a": {"inputs.city": f"step:{ref}"}}
+        edited = await house.post(f"{path}/plan/check", {"plan": plan(*steps)})
+        assert [each["code"] for each in edited["problems"]] == ["PS317"]
+        await house.approve(await house.until(journal.id, "reviewing"))
+        run = await house.until(journal.id, "done")
+        assert run["steps"]["a"]["inputs"] == {"city": "Canary"}

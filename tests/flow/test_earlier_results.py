@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
 def fakes() -> FakeTools:
     return FakeTools(
         FakeTool("find", [TOTALS]),
-        FakeTool("look", [lambda given: dict(given)]),
+        FakeTool("look", [dict]),
         FakeTool("send", ["sent"], effect=Effect.WRITE),
         FakeTool("table", ["drawn"], input_schema=LIST),
         FakeTool("wipe", ["wiped"], effect=Effect.FINAL),
@@ -83,13 +84,14 @@ class Talks:
 
 def talks(*, store: Any = None, **options: Any) -> tuple[Talks, FakeTools]:
     tools = fakes()
-    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE, "store": store} | options
+    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE} | options
+    given |= {"store": store} if store is not None else {}
     return Talks(Plansmith(tools=[tools], **given)), tools
 
 
 async def through(app: Plansmith, run: Run) -> Run:
     """Approves, allows what is asked, and runs to the end."""
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
+    if run.status is RunStatus.REVIEWING and run.plan is not None and not run.is_approved:
         await app.decide(run.id, approve=run.plan.hash, by="ada")
     run = await app.run(run.id)
     while run.status is RunStatus.ASKING:
@@ -172,7 +174,8 @@ async def test_a_named_result_is_written_out_and_a_step_of_the_plan_wins_over_th
         "rows": {"$from": "totals", "$path": ["rows"]}}}, text))  # fmt: skip
     assert run.plan is not None
     assert run.plan.to_json()["steps"][0]["inputs"]["rows"]["$from"] == ref  # type: ignore[index,call-overload]
-    assert any("'totals' is from an earlier run" in each.message for each in run.problems)
+    noted = [each.step for each in run.problems if each.code == "PS317"]
+    assert noted == ["mail", "say"]
     await talk.app.run(run.id)
     assert arguments(tools, "look") == [{"rows": ROWS}, {"text": "Rome!"}]
     own = await talk.submit(
@@ -323,7 +326,7 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
     edited = await talk.app.edit(run.id, sending("totals", "rows"), by="ada")
     assert edited.earlier == {ref: content_hash(TOTALS)}
     undone = await talk.app.undo(run.id, by="ada")
-    again = await talk.app.redo(run.id, by="ada")
+    again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
     done = await through(talk.app, again)
     assert done.status is RunStatus.DONE
@@ -401,70 +404,89 @@ async def test_an_earlier_result_that_was_altered_or_lost_fails_the_step_and_is_
                 await other.rerun(run.id, by="ada")
 
 
+def drafted(**inputs: Any) -> dict[str, Any]:
+    return {"goal": "x", "steps": [{"id": "a", "tool": "look", "inputs": inputs}]}
+
+
+async def told(app: Plansmith, *messages: str) -> list[Run]:
+    """Says these in one thread, and runs what each was planned to."""
+    thread = await app.thread("talk")
+    runs: list[Run] = []
+    for text in messages:
+        turn = await thread.say(text, by="ada")
+        assert turn.run is not None
+        runs.append(await app.run(turn.run.id))
+    return runs
+
+
+def outside_fences(text: str) -> str:
+    return re.sub(r"<(data-[0-9a-f]{8}) .*?</\1>", "", text, flags=re.DOTALL)
+
+
 async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_it(
     scripted: Script,
 ) -> None:
-    failing = FakeTool("once", [ToolFailed("no"), "done"])
-    again = {"goal": "x", "steps": [
-        {"id": "a", "tool": "once", "inputs": {"n": 2, "rows": {"$from": "totals"}}}]}  # fmt: skip
-    model = scripted(again)
+    rows = {"$from": "totals", "$path": ["rows"]}
+    failing = FakeTool("look", [ToolFailed("no"), "done"])
     tools = FakeTools(FakeTool("find", [TOTALS]), failing)
     limits = Limits(first_wait_s=0, max_replans=1)
-    talk = Talks(Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE))
-    ref = await talk.first()
-    inputs = {"n": 1, "rows": {"$from": ref}}
-    run = await talk.submit(plan({"id": "a", "tool": "once", "inputs": inputs}))
-    done = await talk.app.run(run.id)
-    assert done.status is RunStatus.DONE
-    assert done.earlier == {ref: content_hash(TOTALS)}
-    assert [each["rows"] for each in arguments(tools, "once")] == [TOTALS, TOTALS]
-    told = "\n".join(message.text for message in model.prompts[0])
-    assert '"$from": "totals"' in told
-    assert CANARY not in told
+    model = scripted(
+        {"goal": "x", "steps": [FIND]}, drafted(n=1, rows=rows), drafted(n=2, rows=rows)
+    )
+    app = Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE)
+    first, second = await told(app, "Find the totals", "Show the rows of them")
+    ref = f"run:{first.id}/totals"
+    assert second.status is RunStatus.DONE
+    assert second.earlier == {ref: content_hash(TOTALS)}
+    assert arguments(tools, "look") == [{"n": 1, "rows": ROWS}, {"n": 2, "rows": ROWS}]
+    prompts = ["\n".join(message.text for message in prompt) for prompt in model.prompts]
+    assert [CANARY in each for each in prompts] == [False, True, False]
+    assert (await replay(second.id, app)).identical
 
 
 async def test_words_planted_in_an_earlier_result_stand_only_in_a_fence_of_the_prompt(
     scripted: Script,
 ) -> None:
-    model = scripted(
-        {"goal": "x", "steps": [{"id": "a", "tool": "look", "inputs": {"x": {"$from": "totals", "$path": ["nothing"]}}}]},
-        {"goal": "x", "steps": [{"id": "a", "tool": "look", "inputs": {"x": {"$from": "totals", "$path": ["rows"]}}}]},
-    )  # fmt: skip
+    wrong, right = {"$from": "totals", "$path": ["x"]}, {"$from": "totals", "$path": ["rows"]}
+    model = scripted({"goal": "x", "steps": [FIND]}, drafted(x=wrong), drafted(x=right))
     tools = fakes()
-    talk = Talks(Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS))
-    ref = await talk.first()
-    run = await talk.app.plan("Show them again", thread="talk", message=2)
-    assert run.earlier == {ref: content_hash(TOTALS)}
-    assert (await talk.app.run(run.id)).status is RunStatus.DONE
+    app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
+    first, second = await told(app, "Find the totals", "Show the rows of them")
+    assert second.earlier == {f"run:{first.id}/totals": content_hash(TOTALS)}
+    assert second.status is RunStatus.DONE
     assert arguments(tools, "look") == [{"x": ROWS}]
     assert arguments(tools, "wipe") == []
-    for prompt in model.prompts:
-        for message in prompt:
-            outside = message.text
-            while "<data-" in outside:
-                start = outside.index("<data-")
-                mark = outside[start + 1 : outside.index(" ", start)]
-                end = outside.index(f"</{mark}>", start)
-                outside = outside[:start] + outside[end + len(mark) + 3 :]
-            assert CANARY not in outside
+    seen = [message.text for prompt in model.prompts[1:] for message in prompt]
+    assert any(CANARY in text for text in seen)
+    assert not any(CANARY in outside_fences(text) for text in seen)
 
 
-async def test_a_value_that_an_earlier_result_showed_is_not_made_up(scripted: Script) -> None:
-    def draft(number: str) -> dict[str, Any]:
-        step = {"id": "a", "tool": "send", "inputs": {"account": number}}
-        return {"goal": "x", "steps": [step]}
+@pytest.mark.parametrize(("number", "made_up"), [("DE-4711", False), ("DE-9999", True)])
+async def test_a_value_that_an_earlier_result_showed_is_not_made_up(
+    scripted: Script, number: str, made_up: bool
+) -> None:
+    send = FakeTool("send", ["sent"], effect=Effect.WRITE)
+    tools = FakeTools(FakeTool("find", ["account DE-4711"]), send)
+    step = {"id": "a", "tool": "send", "inputs": {"account": number}}
+    model = scripted({"goal": "x", "steps": [FIND]}, {"goal": "x", "steps": [step]})
+    app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
+    _, run = await told(app, "Find the account", "Send it there")
+    assert ("PS505" in [each.code for each in run.problems]) is made_up
 
-    tools = FakeTools(FakeTool("find", ["account DE-4711"]), fakes_send())
-    model = scripted(draft("DE-4711"), draft("DE-9999"))
-    talk = Talks(Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS))
-    await talk.first()
-    for made_up in (False, True):
-        run = await talk.app.plan("Send it", thread="talk", message=2)
-        assert ("PS505" in [each.code for each in run.problems]) is made_up
 
-
-def fakes_send() -> FakeTool:
-    return FakeTool("send", ["sent"], effect=Effect.WRITE)
+async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
+    scripted: Script,
+) -> None:
+    model = scripted({"goal": "x", "steps": [FIND]}, drafted(x="own"))
+    app = Plansmith(model=model, tools=[fakes()], settings=NO_TRIAGE, limits=LIMITS)
+    [first] = await told(app, "Find the totals")
+    other = await app.thread("other")
+    await other.say("Show mine", by="eve")
+    given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})
+    with pytest.raises(InvalidPlan):
+        await app.runs.create(
+            "x", plan=given, options=RunOptions(thread="other", message=9), by="eve"
+        )
 
 
 async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> None:

@@ -16,6 +16,7 @@ from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageRead, MessageSaid, ThreadOpened
 from plansmith.ports import MessageBrief, PlanBrief, ReplyBrief, TriageBrief
+from plansmith.replay.player import replay
 from plansmith.review.policy import ReviewPolicy
 
 PROGRAM = Actor(kind="program", name="bot")
@@ -563,3 +564,20 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
     for odd in ("a\nb", "x" * 201, "\x1b[31m"):
         with pytest.raises(Refused, match="cannot be the id"):
             await smith.thread(odd)
+
+
+async def test_a_run_of_a_thread_replays_to_the_same_events(desk: Desk) -> None:
+    smith = Plansmith(
+        model=talker(desk), tools=desk.tools(), policy=ReviewPolicy(never_for=("book",))
+    )
+    thread = await smith.thread()
+    first = await thread.say("Find a flight", by="ann")
+    assert first.run is not None
+    await smith.run(first.run.id)
+    follow = await thread.say("book it", by="ann")
+    assert follow.run is not None
+    assert follow.run.plan is not None
+    await smith.decide(follow.run.id, approve=follow.run.plan.hash, by="ann")
+    await smith.run(follow.run.id)
+    for run in thread.runs:
+        assert (await replay(run, smith)).identical

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from tests.web import conversation
 from tests.web.hostile import PAYLOADS
 
 from plansmith.config import Settings
@@ -181,7 +182,7 @@ class Player:
         self._stage = stage
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        text = _says(prompt.text, prompt.schema)
+        text = conversation.says(prompt) or _says(prompt.text, prompt.schema)
         for start in range(0, len(text), CHUNK):
             # After the first steps, so that a test sees a plan that is half written.
             await self._stage.held("model" if start >= 10 * CHUNK else "model-first")

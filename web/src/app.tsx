@@ -12,6 +12,7 @@ import type { IconName } from "./ui/icons";
 import { Button, Dialog, Empty, Head, Loading } from "./ui/parts";
 import { InboxView } from "./views/inbox";
 import { NewView } from "./views/new";
+import { Recent } from "./views/recent";
 import { RunPage } from "./views/runpage";
 import { RunsView } from "./views/runs";
 import { t } from "./words/words";
@@ -22,6 +23,7 @@ interface Section { id: string; key: string; icon: IconName; name: Key }
 const RAIL: Section[] = [
   { id: "", key: "n", icon: "new", name: "rail.new" },
   { id: "inbox", key: "i", icon: "inbox", name: "rail.inbox" },
+  { id: "conversations", key: "c", icon: "answered", name: "rail.talks" },
   { id: "runs", key: "r", icon: "runs", name: "rail.runs" },
   { id: "templates", key: "t", icon: "templates", name: "rail.templates" },
   { id: "schedules", key: "s", icon: "schedules", name: "rail.schedules" },
@@ -34,6 +36,7 @@ type View = ComponentType<{ route: Route }>;
 
 // Views that few people open first come when they are opened.
 const LATER: Record<string, () => Promise<View>> = {
+  conversations: async () => (await import("./views/conversations")).ConversationsView,
   templates: async () => (await import("./views/templates")).TemplatesView,
   schedules: async () => (await import("./views/schedules")).SchedulesView,
   tools: async () => (await import("./views/tools")).ToolsView,
@@ -83,6 +86,7 @@ function Rail({ route, waiting, open, onToggle, onHelp }: {
           </a>
         ))}
       </nav>
+      <Recent route={route} />
       <button type="button" class="button quiet help" onClick={onHelp}>{t("app.keys")} <kbd>?</kbd></button>
     </header>
   );

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.thread import ThreadMessage, ThreadState
-    from plansmith.threads.thread import Thread, Turn
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 _PAGE: Final = 200
 _SHORTEST: Final = 4
@@ -222,9 +223,13 @@ def state_lines(state: ThreadState, runs: Sequence[Run], session: Session) -> It
     if state.summary is not None:
         text = clip(safe(state.summary.text), 400)
         yield session.words["summarised"].format(upto=state.summary.upto, text=text)
+    said = {each.run for each in state.messages}
+    first = state.messages[0].at if state.messages else None
+    alone = [run for run in runs if run.id not in said]
+    before = [run for run in alone if first is None or (run.created_at or first) < first]
+    yield from run_lines(before, session)
     yield from message_lines(state.messages, runs, session)
-    if not state.messages:
-        yield from run_lines(runs, session)
+    yield from run_lines([run for run in alone if run not in before], session)
 
 
 def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:

@@ -24,9 +24,13 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class TriageBrief:
-    """The task to decide whether a request is answered, planned, asked about or refused."""
+    """The task to decide whether a request is answered, planned, asked about or refused.
+
+    `before` is what the person asked for earlier in the same conversation.
+    """
 
     request: str
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from plansmith.plan.steps import StepFields
 from plansmith.text import clip, visible
 
 FROM_EARLIER: Final = "PS317"
+USE: Final = "ps.from_earlier"
 _LINES: Final = 3
 _LINE: Final = 120
 _REQUEST: Final = 80
@@ -152,25 +153,20 @@ class UsableResults:
     load: Callable[[str], Awaitable[Json]]
     results: Mapping[str, EarlierResult] = field(default_factory=dict[str, EarlierResult])
 
-    def named(self, plan: Plan) -> tuple[Plan, list[Problem]]:
-        """Returns the plan with names of results written out, and a note for each."""
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The references of results by their names."""
+        return {each.name: each.ref for each in self.results.values() if each.name}
+
+    def named(self, plan: Plan) -> Plan:
+        """Returns the plan with names of results written out; its own steps win over them."""
         if not self.results:
-            return plan, []
-        names = {each.name: each.ref for each in self.results.values() if each.name}
+            return plan
+        names = self.names
         known = {*plan.by_id, *(step.each.id for step in plan.steps if step.kind == "map")}
         written = {name for step in plan.steps for name in (*_sources(step), *step.after)}
-        meant = {name: names[name] for name in sorted(written - known - RESERVED) if name in names}
-        if not meant:
-            return plan, []
-        notes = [
-            problem(
-                FROM_EARLIER,
-                Sentence("ps.named_result", name=name, **_about(self.results[ref])),
-                hint=Sentence("hint.earlier_data"),
-            )
-            for name, ref in meant.items()
-        ]
-        return point_elsewhere(plan, meant), notes
+        meant = {name: names[name] for name in written - known - RESERVED if name in names}
+        return point_elsewhere(plan, meant) if meant else plan
 
     async def used_by(self, plan: Plan) -> Earlier:
         """Returns the results with the values of those that a plan uses."""
@@ -186,21 +182,19 @@ class UsableResults:
         return Earlier(self.results, values)
 
     def notes(self, plan: Plan) -> Iterator[Problem]:
-        """Yields a note for each use of an earlier result, so that whoever reviews a plan sees it."""
+        """Yields a note for each use of an earlier result, for whoever reviews the plan."""
         for step in plan.steps:
             seen: set[str] = set()
             for found in step.references:
                 ref = found.ref.step if found.ref is not None else ""
                 if ref in self.results and ref not in seen:
                     seen.add(ref)
-                    text = Sentence("ps.from_earlier", **_about(self.results[ref]))
+                    result = self.results[ref]
+                    request = clip(visible(" ".join(result.request.split())), _REQUEST)
+                    about = {"step": result.step, "request": request or result.run}
+                    text = Sentence(USE, **about)
                     hint = Sentence("hint.earlier_data")
                     yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=found.where)
-
-
-def _about(result: EarlierResult) -> dict[str, str]:
-    request = clip(visible(" ".join(result.request.split())), _REQUEST)
-    return {"step": result.step, "request": request or result.run}
 
 
 def uses_of(plan: Plan) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.data import Json
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
@@ -218,8 +219,10 @@ class DraftLoop:
     async def _check(self, parsed: Parsed) -> None:
         known = self.deps.earlier
         if parsed.plan is not None and known is not None:
-            written_out, notes = known.named(parsed.plan)
-            parsed = Parsed(written_out, [*parsed.problems, *notes])
+            read = parsed.plan
+            if self.request.dialect and known.results:  # our own language has references
+                read = with_results(read, {**known.names, **{ref: ref for ref in known.results}})
+            parsed = Parsed(known.named(read), parsed.problems)
         if parsed.plan is not None:
             tags = self.request.dialect == "openmanus"
             named = assigned(parsed.plan, self.deps.agents, tags=tags)

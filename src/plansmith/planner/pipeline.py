@@ -90,6 +90,7 @@ async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triag
         request.text,
         model=model,
         known=await _known_to_triage(request, deps) if model is not None else (),
+        before=[each.text for each in request.history if each.role == "user"],
         target=request.target,
         agents=deps.agents,
         templates=deps.templates,

@@ -207,7 +207,7 @@ class PlanRequest:
         return read_options({name: value for name, value in given.items() if value})
 
     @classmethod
-    def of(cls, text: str, options: RunOptions) -> PlanRequest:
+    def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
         """Returns the request stored in a journal."""
         profile = options.profile
         return cls(
@@ -224,6 +224,7 @@ class PlanRequest:
             replan=options.replan,
             thread=options.thread,
             message=options.message,
+            triaged=triaged,
         )
 
 

@@ -70,18 +70,22 @@ async def triage(  # noqa: PLR0913 - all but the request by name
     locale: str = "en",
     timezone: str = "UTC",
     known: Sequence[ContextBlock] = (),
+    before: Sequence[str] = (),
     prompts: Path | None = None,
 ) -> Triage:
     """Decides what to do with a request; if triage fails, the request is planned.
 
-    `known` is what the request is read with, such as the conversation before it and the time.
+    `known` is what the request is read with, such as the conversation before it and the time;
+    `before` is what the person asked for earlier in it.
     Words that say when to repeat it are removed from the query that is planned.
     """
     fixed = _fixed(request, target, agents, templates, locale)
     if fixed is not None:
         return fixed
     found = recurrence(request, timezone=timezone)
-    ask = partial(_ask_model, model=model, known=known, locale=locale, prompts=prompts)
+    ask = partial(
+        _ask_model, model=model, known=known, before=before, locale=locale, prompts=prompts
+    )
     if found is None or found.timing is None or not found.rest:
         return await ask(request)
     decided = await ask(found.rest)
@@ -95,6 +99,7 @@ async def _ask_model(
     *,
     model: ChatModel | None,
     known: Sequence[ContextBlock],
+    before: Sequence[str],
     locale: str,
     prompts: Path | None,
 ) -> Triage:
@@ -106,7 +111,8 @@ async def _ask_model(
         Message("user", "\n\n".join([*blocks, fence("request", request)])),
     ]
     try:
-        asked = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(request)))
+        brief = TriageBrief(visible(request), tuple(map(visible, before)))
+        asked = Prompt(messages, schema=SCHEMA, brief=brief)
         reply = await read_answer(model.stream(asked))
         decided = _decided(reply, request)
     except (ModelFailed, UnreadableText) as error:

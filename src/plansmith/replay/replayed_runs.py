@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import dropwhile, takewhile
 from typing import Any, Final, cast
@@ -14,7 +15,7 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import UsableResults
+from plansmith.plan.earlier import UsableResults, pinned_results
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
@@ -24,10 +25,10 @@ from plansmith.planner.request import PlanMetrics, Planned, PlanRequest
 from plansmith.planner.shortlist.pick import Pick
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Usage
-from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore
+from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner
+from plansmith.runs.planning import READ_RESULTS, RunPlanner
 from plansmith.runs.service import RunService
 
 
@@ -67,7 +68,6 @@ class TapedIntake(PlanIntake):
             templates=intake.templates,
             policy=intake.policy,
             price_per_million=intake.price_per_million,
-            find_earlier=intake.find_earlier,
         )
         self._tape = tape
         self._cards = intake.agents()
@@ -89,14 +89,10 @@ class TapedIntake(PlanIntake):
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None
     ) -> UsableResults:
-        """Returns the results of earlier runs, with the contents that are on the tape."""
-        taped = {
-            ref: digest
-            for event in reversed(self._tape.events)
-            if isinstance(event.body, e.PlanProposed)
-            for ref, digest in event.body.earlier.items()
-        }
-        return await super().usable_results(options, {**taped, **(pins or {})})
+        """Returns the results of earlier runs that the recorded plans use."""
+        del options
+        found = earlier_results(self._tape.events)
+        return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def propose(
         self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any
@@ -131,17 +127,30 @@ class TapedPlanner(RunPlanner):
         return found.origin if found else super().maker_of(planned)
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
+        self,
+        request: PlanRequest,
+        *,
+        on_step: OnStep | None = None,
+        triage: bool = True,
+        results: bool = True,
     ) -> Planned:
         """Returns the outcome of planning from the tape."""
-        del request, on_step, triage
-        return recorded_planning(self._tape)
+        del request, on_step, triage, results
+        made = recorded_planning(self._tape)
+        return replace(made, read_results=_has_read(self._tape))
 
 
 def next_plan(tape: Tape) -> e.PlanProposed | None:
     """Returns the next proposed plan on the tape, if any."""
     following = (event.body for event in tape.events[tape.position :])
     return next((body for body in following if isinstance(body, e.PlanProposed)), None)
+
+
+def _has_read(tape: Tape) -> bool:
+    """Tells whether the next plan is reviewed because its planner read earlier results."""
+    entries = (each[0] if isinstance(each, tuple) else each for each in recorded_review(tape))
+    asked = [each for each in entries if isinstance(each, e.ReviewAsked)]
+    return any(READ_RESULTS in each.reasons for each in asked)
 
 
 _EARLY: Final = (PrefetchStarted, PrefetchEnded)

@@ -55,9 +55,8 @@ class PlanEditing:
         if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
             hint = "pause it first, or retry it with your plan"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
-        earlier = await self._intake.usable_results(run.options, run.earlier)
-        plan, named = earlier.named(await self._intake.pinned(plan))
-        problems = (*notes, *named, *await self._intake.usable(plan, earlier))
+        taken = await self._intake.take_in(plan, run.options, run.earlier)
+        plan, problems = taken.plan, (*notes, *taken.problems)
         who = e.actor(by)
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
@@ -75,7 +74,7 @@ class PlanEditing:
                 then=again,
                 about=about,
                 reviewed=reviewed,
-                earlier=earlier,
+                earlier=taken.earlier,
                 by=who,
             )
         except StaleWriter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plansmith.engine.answers import Known
 from plansmith.engine.call import Callees, secret_problems, secret_uses
@@ -23,6 +23,7 @@ from plansmith.plan.earlier import (
     uses_of,
 )
 from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
@@ -53,6 +54,14 @@ if TYPE_CHECKING:
     from plansmith.planner.context import background
 else:
     lazy_modules(globals(), background="plansmith.planner.context.background")
+
+
+class TakenIn(NamedTuple):
+    """A plan that was checked, what is to be said of it, and the earlier results it may use."""
+
+    plan: Plan
+    problems: tuple[Problem, ...] = ()
+    earlier: UsableResults | None = None
 
 
 class PlanIntake:
@@ -92,6 +101,24 @@ class PlanIntake:
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
         self._plans = PlansKnown()
+
+    async def take_in(
+        self,
+        plan: Plan,
+        options: RunOptions | None,
+        pins: Mapping[str, str] | None = None,
+        *,
+        checked: bool = True,
+    ) -> TakenIn:
+        """Checks a plan that somebody gives, if wanted; raises `InvalidPlan` if it has errors.
+
+        The plan comes back with its templates, and names of earlier results, written out.
+        """
+        if not checked:
+            return TakenIn(plan)
+        earlier = await self.usable_results(options or NO_OPTIONS, pins)
+        plan = earlier.named(await self.pinned(plan))
+        return TakenIn(plan, tuple(await self.usable(plan, earlier)), earlier)
 
     async def usable(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
         """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
@@ -180,8 +207,7 @@ class PlanIntake:
             given = earlier or await self._usable_in(journal.run, bodies[0])
             pins = {ref: given.results[ref].hash for ref in uses if ref in given.results}
             found += tuple(note for note in given.notes(plan) if note not in found)
-        tools, agents = list(known["tools"].values()), list(known["agents"].values())
-        workload = facts.once(Workload, plan, tools, agents)
+        workload = facts.once(Workload, plan, known["tools"], known["agents"])
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
             "acts": facts.once(acting_steps, plan, **known),

@@ -18,6 +18,7 @@ from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PickedTool, PlanningFigures
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
@@ -64,6 +65,7 @@ else:
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that plans by rules
 SEEN_FIRST: Final = Sentence("review.seen_first")
+READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
@@ -278,7 +280,7 @@ class RunPlanner:
             return []
         if not await self._intake.acting(plan):
             return []
-        return await self._intake.review(plan, more=(Sentence("review.read_results"),))
+        return await self._intake.review(plan, more=(READ_RESULTS,))
 
     def maker_of(self, planned: Planned) -> str:
         """Says who made a plan: a model, or rules if no model took part."""
@@ -313,7 +315,9 @@ class RunPlanner:
             settings=self._settings_for(request),
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
-            earlier=await self._intake.usable_results(request.options(), request.pins),
+            earlier=await self._intake.usable_results(
+                RunOptions(thread=request.thread, message=request.message), request.pins
+            ),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         exchanges = tuple(transcript.exchanges)

@@ -26,7 +26,6 @@ from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.runs.budgets import RunBudgets
@@ -161,17 +160,16 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        earlier = await self.intake.usable_results(options or NO_OPTIONS, pins)
-        plan, named = earlier.named(await self.intake.pinned(plan) if checked else plan)
+        taken = await self.intake.take_in(plan, options, pins, checked=checked)
         await self.intake.propose(
             journal,
-            plan,
-            (*notes, *named, *(await self.intake.usable(plan, earlier) if checked else ())),
+            taken.plan,
+            (*notes, *taken.problems),
             start=start,
             then=kept,
             reviewed=reviewed,
             about=about or submitted(who),
-            earlier=earlier,
+            earlier=taken.earlier,
             by=who,
         )
         return self.journals.keep(journal)
@@ -201,6 +199,8 @@ class RunService:
             executing = self.execution.of(run_id)
             if executing is not None:
                 return await asyncio.shield(executing)
+            if await self.execution.begin_new(run_id):
+                continue
             journal = await self._load_current(run_id)
             match next_move(journal.run):
                 case MakePlan() if await self._plan(journal):
@@ -232,12 +232,12 @@ class RunService:
         self.journals.keep(journal)
         return True
 
-    async def planned(self, run: Run) -> Run:
+    async def planned(self, run: Run, *, triaged: bool = False) -> Run:
         """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load(run.id)
-        await self.planner.plan(journal)
+        await self.planner.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:

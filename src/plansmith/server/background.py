@@ -97,6 +97,8 @@ class BackgroundRuns:
         journal = await self._smith.runs.journals.resumed(run_id)
         run = journal.run
         smith = await self._smith_of(run)
+        if run.options.thread and isinstance(next_move(run), MakePlan):
+            await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
         if next_move(run) == MakePlan() and not run.options.mode:
             await smith.runs.planner.plan(journal)
             return journal.run

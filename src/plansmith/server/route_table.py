@@ -7,6 +7,7 @@ from typing import Final
 from plansmith.server.openapi import Route, route
 from plansmith.server.ops.metrics import MEDIA_TYPE
 from plansmith.server.routes import (
+    conversations,
     decisions,
     events,
     health,
@@ -22,8 +23,9 @@ from plansmith.server.schemas import requests as s
 from plansmith.server.schemas import responses as v
 
 ROUTES: Final[tuple[Route, ...]] = (
-    route("POST /v1/runs", "propose", runs.create, "Plan a request, or submit a plan",
-          given=b.NewRun, answer=v.RunView, status=202),
+    route("POST /v1/runs", "propose", runs.create,
+          "Plan a request, also in a conversation, or submit a plan",
+          given=b.NewRun, answer=v.TurnView, status=202),
     route("GET /v1/runs", "look", runs.listing, "List runs, newest first", given=b.RunQuery,
           answer=v.RunPage),
     route("GET /v1/runs/{id}", "look", runs.show, "Show a run", answer=v.RunView),
@@ -71,6 +73,17 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=b.ReportQuery, media="text/markdown"),
     route("POST /v1/runs/{id}/template", "propose", templates.of_run,
           "Save a run's plan as a template", given=b.TemplateOfRun, answer=v.Plain, status=201),
+    route("GET /v1/conversations", "look", conversations.listing,
+          "List conversations, newest first", given=b.ConversationQuery,
+          answer=v.ConversationPage),
+    route("POST /v1/conversations/{id:path}/messages", "propose", conversations.message,
+          "Say something in a conversation", given=b.NewMessage, answer=v.TurnView, status=202),
+    route("POST /v1/conversations/{id:path}/messages/{number}/undo", "propose",
+          conversations.undone, "Take back what a message was taken for", answer=v.TurnView),
+    route("GET /v1/conversations/{id:path}", "look", conversations.show, "Show a conversation",
+          given=b.ConversationWait, answer=v.ConversationView),
+    route("DELETE /v1/conversations/{id:path}", "approve", conversations.remove,
+          "Cancel and remove a conversation and its runs", status=204),
     route("GET /v1/events", "look", events.stream, "Stream events as server-sent events",
           given=b.StreamQuery, media="text/event-stream"),
     route("GET /v1/inbox", "look", decisions.inbox, "List everything that waits for a person",

@@ -25,6 +25,7 @@ from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.server.errors import not_found, problem_json
 from plansmith.server.provenance import run_origins
+from plansmith.threads.store import ThreadStore
 
 CLIP: Final = 20_000
 WHOLE: Final = 1_000_000
@@ -58,7 +59,16 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "report": whole.report,
         "prefetches": await _prefetches(smith, run),
         "continues": _continues(run),
+        "conversation": await conversation_of(smith, run),
     }
+
+
+async def conversation_of(smith: Plansmith, run: Run) -> str:
+    """Returns the conversation that a run belongs to; empty if it belongs to none."""
+    store = smith.store
+    if run.options.thread or not isinstance(store, ThreadStore):
+        return run.options.thread
+    return await store.thread_of(run.id)
 
 
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:

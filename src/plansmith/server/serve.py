@@ -35,6 +35,7 @@ from plansmith.models import make_model
 from plansmith.server.app import make_app
 from plansmith.server.auth import Auth, load_token, scoped
 from plansmith.server.background import BackgroundRuns
+from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules, host_names, is_loopback
@@ -226,6 +227,7 @@ def make_state(
         log=log,
         metrics=Metrics(),
         open_runs=OpenRuns(smith),
+        conversations=ConversationNews(smith),
         by=by or getpass.getuser(),
         leader=Leader(_lock_path(settings), clock),
         registry=registry,

@@ -19,6 +19,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.ports import Agent, Call, Closing
 from plansmith.server.background import BackgroundRuns
+from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import not_found
 from plansmith.server.ops.leader import Leader
@@ -127,6 +128,7 @@ class ServerState:
     log: Log
     metrics: Metrics
     open_runs: OpenRuns
+    conversations: ConversationNews
     by: str
     leader: Leader
     teams: TeamSmiths

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured
-from plansmith.plan.thread import AnyThreadBody, ThreadEntry, ThreadState, fold_thread
+from plansmith.plan.thread import (
+    AnyThreadBody,
+    MessageRead,
+    ReplyGiven,
+    ThreadEntry,
+    ThreadState,
+    ThreadSummarised,
+    fold_thread,
+)
 from plansmith.threads.store import ThreadStore
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Actor
     from plansmith.ports import Clock, PlanStore
+
+# Whoever speaks, these are not their words.
+_OURS: Final = (MessageRead, ReplyGiven, ThreadSummarised)
 
 
 class ThreadBook:
@@ -39,7 +50,13 @@ class ThreadBook:
         """Appends entries after the last one of this state; None if somebody else came first."""
         at = self._clock.now()
         entries = [
-            ThreadEntry(thread=state.id, number=number, at=at, by=by, body=body)
+            ThreadEntry(
+                thread=state.id,
+                number=number,
+                at=at,
+                by=SYSTEM if isinstance(body, _OURS) else by,
+                body=body,
+            )
             for number, body in enumerate(bodies, start=state.last + 1)
         ]
         if not await self.store.append_entries(entries):

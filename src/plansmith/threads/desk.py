@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused
-from plansmith.plan.thread import AnyThreadBody, ThreadOpened, ThreadState, ThreadSummarised
+from plansmith.plan.thread import (
+    AnyThreadBody,
+    MessageSaid,
+    ThreadOpened,
+    ThreadState,
+    ThreadSummarised,
+    short_title,
+)
 from plansmith.planner.context.history import Summariser, summarise
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.threads.memory import ThreadMemory
@@ -20,6 +27,14 @@ if TYPE_CHECKING:
     from plansmith.runs.service import RunService
 
 _KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
+
+
+# Returns what is stored together with the message that has this number.
+More = Callable[[int], Sequence[AnyThreadBody]]
+
+
+def _nothing_more(_: int) -> Sequence[AnyThreadBody]:
+    return ()
 
 
 class ThreadDesk:
@@ -40,7 +55,8 @@ class ThreadDesk:
 
     def require_owner(self, state: ThreadState, who: Actor) -> None:
         """Refuses a program that did not open the thread; persons share theirs."""
-        if state.last and who.kind != "person" and state.owner != who.label:
+        begun = state.last or state.runs
+        if begun and who.kind != "person" and state.owner != who.label:
             hint = "begin a conversation of your own"
             raise Refused(f"the thread {state.id} belongs to somebody else", hint=hint)
 
@@ -49,8 +65,38 @@ class ThreadDesk:
         if state.last:
             return []
         adopts = state.runs[0] if state.runs else ""
-        folder = self.runs.journals.folder
-        return [ThreadOpened(owner=who.label, folder=folder, adopts=adopts)]
+        opened = ThreadOpened(
+            owner=state.owner or who.label,
+            title=short_title(state.title) if adopts else "",
+            folder=self.runs.journals.folder,
+            adopts=adopts,
+        )
+        return [opened]
+
+    async def present(self, state: ThreadState) -> ThreadState:
+        """Returns a thread as it is now; one of which nothing is stored yet, as it was."""
+        found = await self.book.read(state.id)
+        # A thread of one run is stored with its first message.
+        return found if found.last or state.last else state
+
+    async def store(
+        self, state: ThreadState, said: MessageSaid, who: Actor, more: More = _nothing_more
+    ) -> tuple[ThreadState, int]:
+        """Stores a message, and `more` given its number; one whose key is known stays as it is."""
+        while True:
+            state = await self.present(state)
+            self.require_owner(state, who)
+            known = [each for each in state.messages if said.key and each.key == said.key]
+            if known and known[0].text != said.text:
+                hint = "use a key of its own for every message"
+                raise Refused("another message of this thread has this key", hint=hint)
+            if known:
+                return state, known[0].number
+            opening = self.opening(state, who)
+            number = state.last + len(opening) + 1
+            after = await self.book.append(state, *opening, said, *more(number), by=who)
+            if after is not None:
+                return after, number
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""

@@ -136,6 +136,26 @@ def guess(text: str, now: Situation) -> Guess:
     return Guess(Reading("request"), sure=not now.questions and now.planned is None)
 
 
+def in_turn(text: str, now: Situation) -> Reading:
+    """Reads a message as the answer to what the newest run that asks something asked first.
+
+    The words of a decision do not answer another question, and no message decides.
+    """
+    waiting = [*now.questions, *now.decisions]
+    asking = {each.run.id for each in waiting}
+    newest = next((run.id for run in now.runs if run.id in asking), "")
+    asked = [each for each in now.questions if each.run.id == newest]
+    held = [each for each in now.decisions if each.run.id == newest]
+    if held and (not asked or any(_option(each.question, text) is not None for each in held)):
+        return Reading("review", newest, _name(held[-1]))
+    if not asked:
+        return Reading("request")
+    if asked[-1].guards and not now.waits_once:
+        reason = Sentence("thread.needs_typed")
+        return Reading("review", newest, _name(asked[-1]), reason=reason)
+    return free_answer(text, asked[-1]) or Reading("answer", newest, _name(asked[-1]), text)
+
+
 def free_answer(text: str, waiting: Waiting) -> Reading | None:
     """Returns a message as the answer to a question in free words; None if it must be typed."""
     value = _typed(waiting.question, text)
@@ -153,7 +173,7 @@ def _takes_text(asked: QuestionAsked) -> bool:
 def _exact_answers(text: str, now: Situation) -> Iterator[Reading]:
     """Yields the questions whose typed answer the message is, newest first."""
     for each in now.questions:
-        value = _option(each.question, text)
+        value: Json = _option(each.question, text)
         if value is None and each.question.answer_schema is not None:
             value = _of_schema(each.question.answer_schema, text)
         if value is not None:

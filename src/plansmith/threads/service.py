@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
-from plansmith.plan.thread import ThreadState
+from plansmith.plan.thread import ThreadState, short_title
 from plansmith.threads.desk import ThreadDesk
 from plansmith.threads.thread import Thread
 
@@ -38,17 +38,28 @@ class Threads:
         if len(name) > _ID_LENGTH or not name.strip() or not name.isprintable():
             hint = f"use at most {_ID_LENGTH} letters and digits on one line"
             raise Refused("this cannot be the id of a thread", hint=hint)
-        state = await self._book.read(name)
-        if not state.last:
-            state = await self._of_run(name) or state
+        state = await self.read(name)
         self.runs.journals.require_here(f"the thread {name}", state.folder)
         return Thread(self._desk, state)
+
+    async def read(self, thread: str) -> ThreadState:
+        """Returns a thread, or that of a run, of whatever folder; an unknown one is empty."""
+        state = await self._book.read(thread)
+        return state if state.last else await self._of_run(thread) or state
+
+    async def shorten(self, thread: str, *, upto: int) -> None:
+        """Has what no longer fits summarised, before a message is planned."""
+        await self._desk.summarised(await self._book.read(thread), upto=upto)
 
     async def list(
         self, *, owner: str | None = None, before: str = "", limit: int = 50
     ) -> Sequence[ThreadHeadline]:
         """Returns threads, newest activity first; `before` is the last one of the page before."""
         return await self._book.store.threads(owner=owner, before=before, limit=limit)
+
+    async def wait(self, thread: str, *, after: int) -> None:
+        """Returns when a thread has an entry after the number, whoever wrote it."""
+        await self._book.store.wait_thread(thread, after=after)
 
     async def last(self) -> Thread:
         """Returns the thread of this folder in which something was said last."""
@@ -67,10 +78,11 @@ class Threads:
         if open_:
             hint = f"cancel it first: plansmith cancel {open_[0]}"
             raise Refused(f"run {open_[0]} of this thread is not over", hint=hint)
+        delete: Callable[[str], Awaitable[bool]] | None
         delete = getattr(self.runs.store, "delete_run", None)
-        deleted = 0
-        for name in state.runs if delete is not None else ():
-            deleted += bool(await delete(name))
+        if delete is None:
+            raise Refused("this store cannot delete runs")
+        deleted = sum([await delete(name) for name in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted
 
@@ -92,9 +104,11 @@ class Threads:
         belongs = await self._book.store.thread_of(name)
         if belongs:
             return await self._book.read(belongs)
-        if not await self.runs.store.events(name):
+        events = await self.runs.store.events(name)
+        if not events:
             return None
-        run = (await self.runs.journals.own(name)).run
+        run = (await self.runs.journals.load(name)).run
         if run.options.thread:
             return await self._book.read(run.options.thread)
-        return ThreadState(name, folder=run.folder, runs=(name,), title=run.request)
+        owner, title = events[0].by.label, short_title(run.request)
+        return ThreadState(name, owner, title, run.folder, runs=(name,), adopted=name)

@@ -86,6 +86,6 @@ async def _waiting(run: Run, runs: RunService) -> AsyncIterator[Waiting]:
     if run.status.over or not run.questions:
         return
     known = await runs.intake.known(run.plan, run.templates)
-    for asked in reversed(run.questions.values()):
+    for asked in reversed([*run.questions.values()]):
         acting = guarded(run.plan, asked.step, known) if run.plan and asked.step else ()
         yield Waiting(run, asked, bool(acting))

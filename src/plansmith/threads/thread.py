@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
-    Judge,
-    MessageKind,
     MessageRead,
     MessageSaid,
     MessageUndone,
@@ -29,34 +29,23 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.request import PlanRequest
 from plansmith.ports import Usage
 from plansmith.threads.judging import judge
-from plansmith.threads.reading import guess, read_by_rules
+from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
+from plansmith.threads.turn import PLANS, Turn, check_text, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
+    from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
+    from plansmith.ports import Message
     from plansmith.threads.desk import ThreadDesk
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
-_MOST_TEXT: Final = 100_000
-PLANS: Final = frozenset({"request", "answer", "change"})
 
 
-class Turn(NamedTuple):
-    """What came of a message: a run, or an answer at once in `text`.
-
-    `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
-    takes that back.
-    """
-
-    thread: str
-    number: int
-    kind: MessageKind
-    run: Run | None = None
-    text: str = ""
-    judge: Judge = "rules"
-    reason: str = ""
+# Creates the run of a request: under the id that its message names, and for that message.
+MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
 
 
 class Thread:
@@ -87,46 +76,113 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        found = await self._desk.book.read(self.id)
-        self.state = found if found.last else self.state
+        self.state = await self._desk.present(self.state)
         return self
 
+    async def said(self) -> Sequence[Message]:
+        """Returns the conversation as a planner reads it."""
+        return await self._desk.memory.said(self.state)
+
     async def say(
-        self, text: str, *, by: e.Who = "", key: str = "", plan: bool = True, **options: Any
+        self,
+        text: str,
+        *,
+        by: e.Who = "",
+        key: str = "",
+        plan: bool = True,
+        origin: Origin | None = None,
+        **options: Any,
     ) -> Turn:
         """Says something: a request, an answer, a change of a plan, or why.
 
         A plan is never approved this way. `key` is your own name for the message: said again, it
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
-        those of `Plansmith.plan`, for a new request.
+        those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
         who = e.actor(by)
-        _check(text)
+        check_text(text)
         PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
         async with self._desk.lock(self.id):
-            said = await self._store_message(text, who, key)
-            for earlier in await self._left_before(said.number):
-                await self._act(earlier, await self._read(earlier, {}), {})
-            turn = await self._act(said, await self._read(said, options), options)
+            body = MessageSaid(text=text, key=key)
+            self.state, number = await self._desk.store(self.state, body, who)
+            said = self._message(number)
+            left = await self._left_before(said.number)
+            earlier = [await self._act(each, await self._read(each, {}), {}) for each in left]
+            read = await self._read(said, options)
+            turn = await self._act(said, read, options, origin)
+            turn = turn._replace(earlier=tuple(earlier))
         return await self.plan(turn) if plan else turn
 
-    async def plan(self, turn: Turn) -> Turn:
-        """Makes or changes the plan that a message asked for; returns the run as it is then."""
+    async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
+        """Reads the next message where it answers whatever was asked last, if anything was."""
+        await self.refresh()
+        return in_turn(text, await situation_of(self.state, self._runs, by=e.actor(by)))
+
+    async def record(
+        self,
+        text: str,
+        reading: Reading,
+        *,
+        by: e.Who = "",
+        reply: str = "",
+        make: MakeRun | None = None,
+        **options: Any,
+    ) -> Turn:
+        """Keeps a message that the program has read itself, and acts on it; `plan` plans.
+
+        With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
+        request; without it, `options` are those of `Plansmith.plan`.
+        """
+        check_text(text)
+        if reading.kind == "request" and not (reading.run or reply):
+            reading = reading._replace(run=self._runs.journals.new_id())
+        async with self._desk.lock(self.id):
+            if reading.kind == "answer":
+                await self._require_open(reading)
+            more = partial(read_as, reading, reply)
+            body = MessageSaid(text=text)
+            self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
+            said = self._message(number)
+            if reply:
+                return self._turn(number, None)
+            if make is not None:
+                return self._turn(number, await make(said))
+            try:
+                return await self._act(said, reading, options)
+            except Refused as refused:  # such as an answer that is none of the options
+                await self.reply(number, str(refused))
+                raise
+
+    async def reply(self, number: int, text: str) -> None:
+        """Keeps what a program has said to a message, such as why there is no plan for it."""
+        said = self.state.message(number)
+        if said is None:
+            raise Refused(f"the thread {self.id} has no message {number}")
+        if said.reply is None or said.reply.text != text:
+            body = ReplyGiven(message=number, text=text, run=said.run)
+            self.state, _ = await self._desk.book.add(self.id, body)
+
+    async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
+        """Makes or changes the plan that a message asked for; returns the run as it is then.
+
+        `triaged` says that it is decided already that a plan is needed.
+        """
         if turn.run is None or turn.kind not in PLANS:
             return turn
         said = self._message(turn.number)
         if turn.kind != "change":
             self.state = await self._desk.summarised(self.state, upto=turn.number)
-            return self._turn(turn.number, await self._runs.planned(turn.run))
+            return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
         if turn.run.status.over or await self._is_changed(said, turn.run):
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
 
-    async def undo(self, number: int, *, by: e.Who = "") -> Turn:
+    async def undo(self, number: int, *, by: e.Who = "", plan: bool = True) -> Turn:
         """Takes back what a message was taken for; the run of the turn goes on in its place.
 
-        Refused where something was changed because of it.
+        Refused where something was changed because of it. With `plan=False` the request of that
+        run is not planned yet.
         """
         who = e.actor(by)
         async with self._desk.lock(self.id):
@@ -137,6 +193,8 @@ class Thread:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
+            if who.kind != "person" and said.by != who:
+                raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
             instead = await undo(said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
@@ -144,22 +202,13 @@ class Thread:
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         if instead is None:
             return Turn(self.id, number, "request", text=text)
-        return self._turn(number, instead)._replace(text=text)
+        run = await self._runs.planned(instead) if plan else instead
+        return self._turn(number, run)._replace(text=text)
 
-    async def _store_message(self, text: str, who: e.Actor, key: str) -> ThreadMessage:
-        body = MessageSaid(text=text, key=key)
-        while True:
-            await self.refresh()
-            self._desk.require_owner(self.state, who)
-            known = [each for each in self.state.messages if key and each.key == key]
-            if known:
-                return known[0]
-            opening = self._desk.opening(self.state, who)
-            after = await self._desk.book.append(self.state, *opening, body, by=who)
-            if after is not None:
-                number = self.state.last + len(opening) + 1
-                self.state = after
-                return self._message(number)
+    async def _require_open(self, reading: Reading) -> None:
+        run = await self._runs.journals.get(reading.run)
+        if reading.question not in run.questions:
+            raise Refused(f"run {run.id} has no open question {reading.question!r}")
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -172,7 +221,7 @@ class Thread:
                     await self._desk.book.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
         last = [each for each in self.state.messages if each.number < number][-1:]
-        begun = [each for each in last if each.kind == "request" and not each.undone]
+        begun = [each for each in last if each.kind == "request" and each.run and not each.undone]
         lost = [each for each in begun if not await self._runs.store.events(each.run)]
         return [*self._unread(number), *lost]
 
@@ -224,20 +273,31 @@ class Thread:
         digests = await self._desk.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _act(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Turn:
+    async def _act(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None = None,
+    ) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
-        match reading.kind:
-            case "request":
-                run = await self._create(said, reading, options)
-            case "answer":
-                run = await self._answer(said, reading)
-            case "change":
-                run = await self._runs.journals.get(reading.run)
-            case "why" | "review":
-                return await self._reply(said, reading)
+        if reading.kind in ("why", "review"):
+            return await self._reply(said, reading)
+        if reading.kind == "request":
+            run = await self._create(said, reading, options, origin)
+        elif reading.kind == "answer":
+            run = await self._answer(said, reading)
+        else:
+            run = await self._runs.journals.get(reading.run)
         return self._turn(said.number, run)
 
-    async def _create(self, said: ThreadMessage, reading: Reading, options: dict[str, Any]) -> Run:
+    async def _create(
+        self,
+        said: ThreadMessage,
+        reading: Reading,
+        options: dict[str, Any],
+        origin: Origin | None,
+    ) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
         place = {"thread": self.id, "message": said.number}
         request = PlanRequest(said.text, **options | place)
@@ -247,6 +307,7 @@ class Thread:
                 options=request.options(),
                 locale=request.locale,
                 run_id=reading.run,
+                origin=origin,
                 by=said.by,
             )
         return await self._runs.journals.get(reading.run)
@@ -277,7 +338,7 @@ class Thread:
             if reading.kind == "why":
                 found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
             else:
-                found = _not_by_message(reading, now)
+                found = not_by_message(reading, now)
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
@@ -302,23 +363,3 @@ class Thread:
         found = self.state.message(number)
         assert found is not None  # noqa: S101
         return found
-
-
-def _check(text: str) -> None:
-    if not text.strip():
-        raise Refused("the message is empty", hint="say what should be done")
-    if len(text) > _MOST_TEXT:
-        hint = "put long texts into a file of the folder, and name the file"
-        raise Refused(f"the message is longer than {_MOST_TEXT:,} characters", hint=hint)
-
-
-def _not_by_message(reading: Reading, now: Situation) -> ThreadReply:
-    """Says how to decide what no message decides."""
-    if reading.question:
-        waiting = [*now.decisions, *now.questions]
-        asked = next((each for each in waiting if each.question.question == reading.question), None)
-        text = asked.question.text if asked else reading.question
-        name = reading.question
-        said = Sentence("thread.answer_there", question=text, run=reading.run, name=name)
-        return ThreadReply(said, reading.run)
-    return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)

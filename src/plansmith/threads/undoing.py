@@ -24,13 +24,13 @@ async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run:
     new run that asks again and keeps what the answer has nothing to do with.
     """
     match reading.kind:
-        case "request":
+        case "request" if reading.run:
             return await _cancelled(reading.run, runs, by)
         case "change":
             return await runs.editing.undo(reading.run, by=by)
         case "answer":
             return await _asked_again(reading, runs, by)
-        case "why" | "review":
+        case "request" | "why" | "review":
             raise Refused("this message changed nothing: there is nothing to undo")
 
 
@@ -63,8 +63,7 @@ async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
         await runs.stopping.cancel(run.id, by=by, reason=Sentence("thread.undone"))
     if step is None:
         old = await runs.journals.get(run.id)
-        again = await runs.repeating.ask_again(old, by=by)
-        return await runs.planned(await runs.journals.whole(again))
+        return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
     return await runs.repeating.retry(run.id, from_step=str(step).partition("/")[0], by=by)
 
 

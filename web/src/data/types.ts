@@ -175,6 +175,8 @@ export interface RunView {
   // How many steps are done and would not run again, if the run were continued.
   continues: { done: number; total: number } | null;
   origin: Origin;
+  // The conversation that the run belongs to; empty for a run of its own.
+  conversation: string;
   created_at: string;
   updated_at: string;
   last: number;
@@ -266,4 +268,57 @@ export interface InboxItem {
   server?: string;
   schedule?: string;
   reason?: string;
+}
+
+// What a message was taken for. `review`: it sounded like an approval, which no message gives.
+export type MessageKind = "request" | "answer" | "change" | "why" | "review";
+
+export interface Message {
+  number: number;
+  at: string;
+  by: Event["by"];
+  text: string;
+  // Null as long as nobody has read it.
+  kind: MessageKind | null;
+  run: string;
+  question: string;
+  // The text of the question that it answers.
+  asked: string;
+  judge: "person" | "rules" | "model" | null;
+  reason: string;
+  reply: { text: string; run: string; step: string } | null;
+  undone: boolean;
+  // The run that goes on in its place, where it was taken back.
+  instead: string;
+}
+
+export interface ConversationRow {
+  id: string;
+  title: string;
+  owner: string;
+  messages: number;
+  updated_at: string;
+  // What in it waits for a person.
+  waits: "" | "question" | "review";
+}
+
+// A run of a conversation, with the first lines of what it answered.
+export interface ConversationRun extends RunRow {
+  answer: string;
+}
+
+export interface Conversation {
+  id: string;
+  title: string;
+  owner: string;
+  last: number;
+  messages: Message[];
+  runs: ConversationRun[];
+  questions: (Question & { run: string })[];
+  summary: { upto: number; text: string } | null;
+}
+
+// What came of a message: a run as it stands, and what the message was taken for.
+export interface Said extends RunView {
+  message: { number: number; kind: MessageKind; text: string; judge: Message["judge"]; reason: string };
 }

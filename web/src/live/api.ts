@@ -26,7 +26,7 @@ export async function request(method: string, path: string, options: Options = {
     init.body = JSON.stringify(options.body ?? {});
   }
   // The same press sent twice, by us or by the network, must count once.
-  if (method === "POST") headers["Idempotency-Key"] = crypto.randomUUID();
+  if (method === "POST") headers["Idempotency-Key"] ??= crypto.randomUUID();
   let response: Response;
   try {
     response = await fetch(path, init);

@@ -34,8 +34,8 @@ export function useSoon(act: () => void, wait = CALM): () => void {
 const asError = (error: unknown): ApiError =>
   error instanceof ApiError ? error : new ApiError(500, "page", String(error), "", []);
 
-// `wakes` says which events make the resource worth reading again.
-export function useResource<T>(path: string | null, wakes?: (event: Event) => boolean): Loaded<T> {
+// `wakes` says which events make the resource worth reading again, `said` in which conversations.
+export function useResource<T>(path: string | null, wakes?: (event: Event) => boolean, said?: (conversation: string) => boolean): Loaded<T> {
   const [state, setState] = useState<{ path: string | null; value?: T; error?: ApiError }>({ path });
   const newest = useRef(0);
   const read = useCallback(() => {
@@ -55,6 +55,7 @@ export function useResource<T>(path: string | null, wakes?: (event: Event) => bo
     read();
     return live.listen({
       event: (event) => { if (wakes?.(event)) soon(); },
+      conversation: (id) => { if (said?.(id)) soon(); },
       resync: soon,
     });
   }, [read]);

@@ -8,6 +8,7 @@ import { currentLocale } from "../words/words";
 export type Message =
   | { kind: "event"; before: number; position: number; event: Event }
   | { kind: "draft"; draft: Draft }
+  | { kind: "conversation"; id: string }
   | { kind: "snapshot"; position: number }
   | { kind: "online"; online: boolean }
   | { kind: "hello" }
@@ -16,6 +17,8 @@ export type Message =
 export interface Listener {
   event?: (event: Event) => void;
   draft?: (draft: Draft) => void;
+  // Something was said in a conversation, or taken back, or the conversation was deleted.
+  conversation?: (id: string) => void;
   // Something was missed, or the stream begins anew: what is shown must be read again.
   resync?: () => void;
   online?: (online: boolean) => void;
@@ -81,7 +84,12 @@ export class LiveStream {
     source.addEventListener("run_event", (message) => this.send(this.readEvent(message)));
     source.addEventListener("draft", (message) =>
       this.send({ kind: "draft", draft: JSON.parse((message as MessageEvent<string>).data) as Draft }));
+    source.addEventListener("conversation", (message) =>
+      this.said((JSON.parse((message as MessageEvent<string>).data) as { id: string }).id));
   }
+
+  // All tabs hear at once of what is said in one of them.
+  said(id: string): void { this.send({ kind: "conversation", id }); }
 
   // Our own reconnection, not the browser's: the position must be that of this tab.
   private lost(source: EventSource): void {
@@ -132,6 +140,9 @@ export class LiveStream {
         break;
       case "draft":
         this.keep(message.draft);
+        break;
+      case "conversation":
+        for (const each of this.listeners) each.conversation?.(message.id);
         break;
       case "snapshot":
         this.position = Math.max(this.position, message.position);

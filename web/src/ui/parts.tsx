@@ -157,11 +157,12 @@ export function isEnter(event: KeyboardEvent): boolean {
 }
 
 // A text that grows with what is in it.
-export function Grow({ id, value, onInput, onKeyDown, placeholder, rows = 1, label, mono = false, invalid = false }: {
+export function Grow({ id, value, onInput, onKeyDown, placeholder, rows = 1, label, mono = false, invalid = false, focus = false }: {
   id?: string; value: string; onInput: (text: string) => void; onKeyDown?: (event: KeyboardEvent) => void;
-  placeholder?: string; rows?: number; label?: string; mono?: boolean; invalid?: boolean;
+  placeholder?: string; rows?: number; label?: string; mono?: boolean; invalid?: boolean; focus?: boolean;
 }): JSX.Element {
   const box = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => { if (focus) box.current?.focus({ preventScroll: true }); }, []);
   useEffect(() => {
     if (!box.current) return;
     box.current.style.height = "auto";

@@ -48,7 +48,7 @@ export function NewView({ route }: { route: Route }): JSX.Element {
     }
     action.act(async () => {
       const limits = { ...(steps ? { max_steps: Number(steps) } : {}), ...(budget ? { budget: { money: budget } } : {}) };
-      const run = await post<RunView>("/v1/runs", { request: text, mode, locale: currentLocale(), ...limits });
+      const run = await post<RunView>("/v1/runs", { request: text, conversation: "new", mode, locale: currentLocale(), ...limits });
       sessionStorage.removeItem(KEPT);
       go(["runs", run.id]);
     });

@@ -1,7 +1,7 @@
 // Questions: at most three at once, each with its options, a free answer and "you decide".
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { typed } from "../data/json";
 import { earlierOf } from "../data/refs";
 import type { Json, Question, QuestionKind, RunView } from "../data/types";
@@ -13,13 +13,14 @@ import { moment, t } from "../words/words";
 
 const AT_ONCE = 3;
 
-export function Questions({ run, onAnswered }: { run: RunView; onAnswered: () => void }): JSX.Element | null {
+export function Questions({ run, onAnswered }: { run: Pick<RunView, "id" | "questions">; onAnswered: () => void }): JSX.Element | null {
+  const title = useId();
   const open = run.questions.slice(0, AT_ONCE);
   if (open.length === 0) return null;
   const more = run.questions.length - open.length;
   return (
-    <section class="panel questions" aria-labelledby="questions-title">
-      <h2 id="questions-title"><Icon name="asking" />{t("ask.title")}</h2>
+    <section class="panel questions" aria-labelledby={title}>
+      <h2 id={title}><Icon name="asking" />{t("ask.title")}</h2>
       {open.map((question) => <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
       {more > 0 && <p class="dim">{t("ask.more", { count: more })}</p>}
     </section>

@@ -13,6 +13,7 @@ import { ErrorNote, Head, Loading, Tabs } from "../ui/parts";
 import { RunBadge } from "../ui/status";
 import { duration, money, number, t } from "../words/words";
 import { Controls } from "./controls";
+import { FollowUp } from "./followup";
 import { Planning } from "./planning";
 import { Questions } from "./questions";
 import { Review } from "./review";
@@ -55,6 +56,7 @@ export function RunPage({ id, route }: { id: string; route: Route }): JSX.Elemen
           <Part run={run} view={view} tab={tab} route={route} onStale={() => setStale(true)} />
         </>
       )}
+      {!view.damage && <FollowUp key={id} run={view} reload={run.reload} />}
     </div>
   );
 }
@@ -109,6 +111,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         <li title={t("go.elapsed")}>{duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000))}</li>
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}
+        {run.conversation && <li><a href={link(["conversations", run.conversation])}>{t("talk.of")}</a></li>}
         {run.origin.kind === "run" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></li>}
       </ul>
       {run.reason && (over || run.paused || run.cancel_asked) && <p class="reason">{run.reason}</p>}

@@ -24,6 +24,7 @@ from plansmith.compat.deerflow.models import (
 )
 from plansmith.compat.deerflow.plan_fixes import with_search
 from plansmith.compat.deerflow.quality import shares
+from plansmith.compat.turns import answered, changed, planned
 from plansmith.config import Settings
 from plansmith.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
@@ -78,6 +79,7 @@ class State:
     final_report: str = ""
     question: str = ""
     errors: tuple[str, ...] = field(default_factory=tuple)
+    thread_id: str = ""
 
 
 def not_enough_context(plan: CorePlan) -> Sequence[str]:
@@ -189,11 +191,23 @@ class DeerFlow:
         )
 
     async def start(
-        self, request: str, *, locale: str = "", history: Sequence[Message] = (), by: str = ""
+        self,
+        request: str,
+        *,
+        locale: str = "",
+        history: Sequence[Message] = (),
+        by: str = "",
+        thread_id: str = "",
     ) -> State:
-        """Runs coordinator, background investigation and planner; continues if nobody is asked."""
+        """Runs coordinator, background investigation and planner; continues if nobody is asked.
+
+        A `thread_id` names a conversation: the request knows what came before in it, or it answers
+        the question that is open there.
+        """
         given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
-        return await self._execute(await self.smith.plan(request, by=by, **given))
+        return await self._execute(
+            await planned(self.smith, request, thread_id=thread_id, by=by, **given)
+        )
 
     def _next_round(self, before: CorePlan, after: CorePlan) -> CorePlan:
         """Returns a further plan, with a search if every plan has to have one."""
@@ -214,13 +228,14 @@ class DeerFlow:
         if run is not seen or self._shown.get(run_id, move.hash) != move.hash:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
-            return await self._execute(await self.smith.request_changes(run_id, word.text, by=by))
+            return await self._execute(await changed(self.smith, run, word.text, by=by))
         await self.smith.decide(run_id, approve=move.hash, by=by)
         return self.state(await self.smith.run(run_id))
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
         """Answers a question of the coordinator or of a step."""
-        return await self._execute(await self.smith.answer(run_id, question, value, by=by))
+        run = await self.smith.get(run_id)
+        return await self._execute(await answered(self.smith, run, question, value, by=by))
 
     async def resume(self, run_id: str) -> State:
         """Continues research, also after a restart."""
@@ -261,6 +276,7 @@ class DeerFlow:
             final_report=run.report,
             question="\n".join(each.text for each in run.questions.values()),
             errors=(*_errors(run), *(() if usable or run.report else self._found)),
+            thread_id=run.options.thread,
         )
 
     async def metrics(self) -> dict[str, Json]:

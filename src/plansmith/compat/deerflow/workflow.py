@@ -23,7 +23,8 @@ Ask = Callable[[str], str]
 class WorkflowOptions(TypedDict, total=False):
     """What DeerFlow takes from its files, and Plansmith as arguments.
 
-    `ask`, such as `input`, puts what waits to a person; `show` receives each message.
+    `ask`, such as `input`, puts what waits to a person; `show` receives each message. `thread_id`
+    names a conversation in the `store`, so that several researches know of each other.
     """
 
     model: ChatModel | str | None
@@ -32,6 +33,7 @@ class WorkflowOptions(TypedDict, total=False):
     store: str | PlanStore
     ask: Ask
     show: Callable[[str], None]
+    thread_id: str
 
 
 async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of DeerFlow
@@ -68,7 +70,8 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
     rounds = 0 if enable_clarification is False else max_clarification_rounds or ROUNDS
     flow = _flow(configuration, options)
     try:
-        state = await flow.start(user_input, locale=language, history=asked)
+        thread = options.get("thread_id", "")
+        state = await flow.start(user_input, locale=language, history=asked, thread_id=thread)
         state = await _until_decided(flow, state, options.get("ask"), rounds)
     finally:
         await flow.close()
@@ -146,6 +149,7 @@ def _last_state(user_input: str, state: State, show: Callable[[str], None]) -> d
         "final_report": state.final_report,
         "goto": str(state.goto),
         "run_id": state.run_id,
+        "thread_id": state.thread_id,
         "question": state.question,
         "errors": list(state.errors),
     }

@@ -12,10 +12,11 @@ from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import Updates
 from plansmith.compat.spring.nodes import REJECTED, feedback_data
 from plansmith.compat.spring.planner import error_text, only_nl2sql
+from plansmith.compat.turns import begun, changed, planned
 from plansmith.config import Settings
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import node_of, read
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, Refused
 from plansmith.models import model_of
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.next_move import (
@@ -26,11 +27,13 @@ from plansmith.plan.next_move import (
     MakePlan,
     Over,
     next_move,
+    sees_first,
 )
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel
+from plansmith.runs.planning import SEEN_FIRST
 from plansmith.teams import data
 
 
@@ -57,24 +60,51 @@ class DataAgent:
             chosen = None if model is None else takes_prompt(model_of(model))
             smith = data(settings, database=cast("Any", database), model=chosen, folder=folder)
         self.smith = smith
-        self._shown: dict[str, str] = {}  # the plan of each run that a state showed last
+        self._shown: dict[str, str] = {}  # by run, the plan that a state showed; last the newest
 
     async def ask(
-        self, question: str, *, human_review: bool = False, only_sql: bool = False, by: str = ""
+        self,
+        question: str,
+        *,
+        human_review: bool = False,
+        only_sql: bool = False,
+        by: str = "",
+        thread_id: str = "",
     ) -> Updates:
-        """Plans a question and runs the plan, unless a person has to see it first."""
+        """Plans a question and runs the plan, unless a person has to see it first.
+
+        A `thread_id` names a conversation: the question knows what came before in it, or it
+        answers what was asked there.
+        """
         if only_sql:
-            plan = read(only_nl2sql(question)).plan
-            assert plan is not None  # noqa: S101 - it is ours
-            run = await self.smith.submit(plan.replace(goal=question), by=by)
-        else:
-            mode = "review" if human_review else ""
-            run = await self.smith.plan(question, dialect="spring", mode=mode, by=by)
+            return await self._execute(await self._only_sql(question, thread_id, by))
+        given: dict[str, Any] = {"dialect": "spring", "mode": "review" if human_review else ""}
+        run = await planned(self.smith, question, thread_id=thread_id, by=by, **given)
+        if human_review and not sees_first(run):  # it answered a question that did not ask for it
+            await self.smith.runs.ask_for_review(run.id, SEEN_FIRST)
+            run = await self.smith.get(run.id)
         return await self._execute(run)
 
+    async def _only_sql(self, question: str, thread_id: str, by: str) -> Run:
+        made = read(only_nl2sql(question)).plan
+        assert made is not None  # noqa: S101 - it is ours
+        plan = made.replace(goal=question)
+        if not thread_id:
+            return await self.smith.submit(plan, by=by)
+        thread = await self.smith.thread(thread_id)
+        turn = await begun(self.smith, thread, question, query=question, by=by, plan=plan)
+        assert turn.run is not None  # noqa: S101 - it was created with the message
+        return turn.run
+
     async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
-        """Takes a person's decision on the plan, in the form of `HumanFeedbackNode`."""
+        """Takes a person's decision on the plan, in the form of `HumanFeedbackNode`.
+
+        For the id of a conversation, on the plan that was shown last in it.
+        """
+        given_id, run_id = run_id, await self._run_of(run_id)
         run = await self.smith.get(run_id)
+        if given_id != run_id and run_id not in self._shown:
+            return self.state(run)  # what a conversation has newest need not be what was seen
         limits = {each.limit_asked: name for name, each in run.questions.items()}
         limit_question = limits.get("rejections", "")
         given = feedback_data(data)
@@ -83,21 +113,29 @@ class DataAgent:
             # An approval also answers the question whether to make another plan.
             run = await self.smith.answer(run_id, limit_question, decision or GO_ON, by=by)
         move = next_move(run)
+        # Feedback on a plan that was changed since is not about this one.
         if not isinstance(move, AwaitReview) or self._shown.get(run_id, move.hash) != move.hash:
-            return self.state(
-                run
-            )  # feedback on a plan that was changed since is not about this one
+            return self.state(run)
         if verdict is True:
             await self.smith.decide(run_id, approve=move.hash, by=by)
             return await self.resume(run_id)
         if verdict is False:
             words = str(given.get(keys.FEEDBACK_CONTENT) or REJECTED)
-            return await self._execute(await self.smith.request_changes(run_id, words, by=by))
+            return await self._execute(await changed(self.smith, run, words, by=by))
         return self.state(run)
 
     async def resume(self, run_id: str) -> Updates:
         """Continues a question, also after a restart."""
-        return self.state(await self.smith.run(run_id))
+        return self.state(await self.smith.run(await self._run_of(run_id)))
+
+    async def _run_of(self, name: str) -> str:
+        """Returns the run that the thread id of a state means: itself, or the one shown last."""
+        if await self.smith.store.events(name):
+            return name
+        runs = (await self.smith.thread(name)).runs
+        if not runs:
+            raise Refused(f"there is neither a run nor a conversation {name}")
+        return next((run for run in reversed(self._shown) if run in runs), runs[-1])
 
     async def _execute(self, run: Run) -> Updates:
         runs = isinstance(next_move(run), MakePlan | Execute | Conclude)
@@ -106,8 +144,10 @@ class DataAgent:
     def state(self, run: Run) -> Updates:
         """Returns a run under the keys of the graph's state."""
         plan = run.plan
+        self._shown.pop(run.id, None)
         self._shown[run.id] = plan.hash if plan is not None else ""
-        head: Updates = {keys.THREAD_ID: run.id, keys.INPUT_KEY: run.request}
+        head: Updates = {keys.THREAD_ID: run.options.thread or run.id, keys.RUN_ID: run.id}
+        head[keys.INPUT_KEY] = run.request
         head[keys.QUERY_REWRITE_NODE_OUTPUT] = (plan.goal if plan else "") or run.request
         if plan is None or plan.degraded:
             error = error_text(run.problems) if run.problems else run.reason
@@ -116,6 +156,7 @@ class DataAgent:
                 keys.PLAN_VALIDATION_STATUS: False,
                 keys.PLAN_VALIDATION_ERROR: error,
                 keys.PLAN_NEXT_NODE: keys.END,
+                keys.HUMAN_FEEDBACK_QUESTION: _asked(run),
                 keys.RESULT: run.report,
             }
         return head | _planned(plan, run)
@@ -126,7 +167,6 @@ def _planned(plan: Plan, run: Run) -> Updates:
     assert isinstance(value, dict)  # noqa: S101 - this shape is an object
     results, current = value.pop(keys.SQL_EXECUTE_NODE_OUTPUT), value.pop(keys.PLAN_CURRENT_STEP)
     errors = [f"{name}: {step.error}" for name, step in run.steps.items() if step.error]
-    question = "\n".join(each.text for each in run.questions.values())
     return {
         keys.PLANNER_NODE_OUTPUT: json.dumps(value, ensure_ascii=False),
         keys.PLAN_CURRENT_STEP: current,
@@ -135,10 +175,14 @@ def _planned(plan: Plan, run: Run) -> Updates:
         keys.PLAN_VALIDATION_ERROR: "\n".join(errors),
         keys.HUMAN_REVIEW_ENABLED: isinstance(next_move(run), AwaitReview),
         keys.HUMAN_REJECTION_COUNT: run.rejections,
-        keys.HUMAN_FEEDBACK_QUESTION: question,
+        keys.HUMAN_FEEDBACK_QUESTION: _asked(run),
         keys.SQL_EXECUTE_NODE_OUTPUT: results,
         keys.RESULT: run.report,
     }
+
+
+def _asked(run: Run) -> str:
+    return "\n".join(each.text for each in run.questions.values())
 
 
 def _next(plan: Plan, run: Run, current: int) -> str:

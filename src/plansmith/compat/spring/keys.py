@@ -35,7 +35,9 @@ IS_ONLY_NL2SQL: Final = "IS_ONLY_NL2SQL"
 SQL_EXECUTE_NODE_OUTPUT: Final = "SQL_EXECUTE_NODE_OUTPUT"
 RESULT: Final = "result"
 THREAD_ID: Final = "threadId"
-# Ours: the rejections among the repairs, the rejected plan, and the person's last words on it.
+# Ours: the run of a question, which a conversation has several of; the rejections among the
+# repairs, the rejected plan, and the person's last words on it.
+RUN_ID: Final = "runId"
 HUMAN_REJECTION_COUNT: Final = "HUMAN_REJECTION_COUNT"
 HUMAN_REJECTED_PLAN: Final = "HUMAN_REJECTED_PLAN"
 HUMAN_FEEDBACK_CONTENT: Final = "HUMAN_FEEDBACK_CONTENT"

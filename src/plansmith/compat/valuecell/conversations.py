@@ -1,11 +1,14 @@
-"""ValueCell's conversations: which run belongs to which, and what must be confirmed first."""
+"""ValueCell's conversations as threads, and what must be confirmed in them first."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
+from plansmith.compat.turns import begun
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.dialects.valuecell import GUIDANCE
 from plansmith.plan import events as e
@@ -13,13 +16,16 @@ from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import AskStep
-from plansmith.planner.context.locales import locale_of
+from plansmith.plan.thread import Reading
 from plansmith.planner.recurrence import recurrence
-from plansmith.planner.request import PlanRequest
 from plansmith.ports import Message
 from plansmith.text import HAN
+
+if TYPE_CHECKING:
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 MOST_WORDS: Final = 10
 MOST_CHARACTERS: Final = 20
@@ -34,7 +40,6 @@ _DENIED: Final = re.compile(
     re.IGNORECASE,
 )
 _DIALECT: Final = "valuecell"
-_MOST: Final = 10
 
 
 def is_confirmed(text: str) -> bool:
@@ -115,46 +120,57 @@ def is_asked(run: Run) -> bool:
 
 
 class Conversations:
-    """Creates and finds the runs that belong to a conversation, also those of other processes."""
+    """Keeps ValueCell's conversations as threads under their ids."""
 
     def __init__(self, smith: Plansmith) -> None:
         self.smith = smith
-        self._runs: dict[str, list[str]] = {}
-        self._seen: set[str] = set()
+        self._asked_before: dict[str, str] | None = None
+
+    async def thread(self, conversation_id: str) -> Thread:
+        """Returns the thread of a conversation, with the question that an old release asked."""
+        thread = await self.smith.thread(conversation_id)
+        if not thread.state.last and conversation_id in (before := await self._before_threads()):
+            thread.state = replace(thread.state, runs=(before[conversation_id],))
+        return thread
+
+    async def _before_threads(self) -> dict[str, str]:
+        """Returns the runs that wait in conversations of releases that had no threads."""
+        if self._asked_before is None:
+            runs = [run for run in await self.waiting_runs() if not run.options.thread]
+            self._asked_before = {run.origin.id: run.id for run in runs}
+        return self._asked_before
 
     async def plan(self, user_input: UserInput, thread_id: str) -> Run:
         """Creates a run and lets the model plan the request."""
-        place = _place(user_input, thread_id)
-        wanted = PlanRequest(
-            user_input.query,
-            history=await self.history(place.id),
-            dialect=_DIALECT,
-            triaged=user_input.triaged,
-        )
-        journal = await self.smith.runs.create(
-            wanted.text, options=wanted.options(), origin=place, by=place.user
-        )
-        await self.smith.runs.planner.plan(journal, wanted)
-        return await self.smith.runs.journals.whole(journal)
+        thread, turn = await self._begin(user_input, thread_id, dialect=_DIALECT)
+        return _run(await thread.plan(turn, triaged=user_input.triaged))
 
     async def keep(
         self, plan: Plan, user_input: UserInput, thread_id: str, *, checked: bool = True
     ) -> Run:
         """Creates a run for a plan that is there already, such as one for a named agent."""
-        place = _place(user_input, thread_id)
-        journal = await self.smith.runs.create(
-            user_input.query, plan=plan, checked=checked, origin=place, by=place.user
-        )
-        return await self.smith.runs.journals.whole(journal)
+        _, turn = await self._begin(user_input, thread_id, plan=plan, checked=checked)
+        return _run(turn)
 
-    async def answered(self, user_input: UserInput, answer: str, reason: str) -> None:
-        """Keeps what the super agent has answered, as a run that needed no plan."""
-        place, query = _place(user_input, ""), user_input.query
-        journal = await self.smith.runs.create(
-            query, locale=locale_of(query), origin=place, by=place.user
+    async def _begin(
+        self, user_input: UserInput, thread_id: str, **run: Any
+    ) -> tuple[Thread, Turn]:
+        place, thread = _place(user_input, thread_id), await self._thread_of(user_input)
+        said, query = user_input.said or user_input.query, user_input.query
+        return thread, await begun(
+            self.smith, thread, said, query=query, by=place.user, origin=place, **run
         )
-        triaged = e.Triaged(decision="answer", reason=reason)
-        await self.smith.runs.planner.keep_answer(journal, answer, triaged)
+
+    async def told(self, user_input: UserInput, text: str) -> None:
+        """Keeps a message that was answered at once, without a run."""
+        thread, said = await self._thread_of(user_input), user_input.said or user_input.query
+        if said.strip() and text:
+            await thread.record(said, Reading("request"), by=user_input.meta.user_id, reply=text)
+
+    async def guided(self, run: Run, guidance: str) -> None:
+        """Keeps what was said to the person instead of running a plan."""
+        if run.options.thread and run.options.message and run.status is not RunStatus.ANSWERED:
+            await (await self.smith.thread(run.options.thread)).reply(run.options.message, guidance)
 
     async def is_answered(self, run_id: str) -> bool:
         """Whether triage has answered a request, or refused it, in place of a plan."""
@@ -162,43 +178,23 @@ class Conversations:
         decisions = [each.body.decision for each in events if isinstance(each.body, e.Triaged)]
         return decisions[-1:] in (["answer"], ["refuse"])
 
-    async def open_runs(self) -> list[Run]:
-        """Returns the runs that wait for an answer about the request itself."""
-        return [run for run in await self.smith.runs() if is_asked(run) and place_of(run)]
+    async def waiting_runs(self) -> list[Run]:
+        """Returns the runs of all conversations that wait for an answer."""
+        names, journals = await self.smith.store.open_runs(), self.smith.runs.journals
+        runs = [(await journals.listed(name))[0] for name in names]
+        return [run for run in runs if place_of(run) and isinstance(next_move(run), AwaitAnswer)]
 
-    async def waiting(self, conversation_id: str) -> Run | None:
-        """Returns the run of a conversation whose question the next message answers, if any."""
-        here = set(await self._of(conversation_id))
-        for run_id in reversed(await self.smith.store.open_runs()):
-            run = await self.smith.get(run_id) if run_id in here else None
-            if run is not None and run.questions and isinstance(next_move(run), AwaitAnswer):
-                return run
-        return None
+    async def history(self, conversation_id: str) -> Sequence[Message]:
+        """Returns what was said in a conversation before."""
+        return await (await self.smith.thread(conversation_id)).said()
 
-    async def history(self, conversation_id: str) -> tuple[Message, ...]:
-        """Returns the earlier requests and answers of a conversation."""
-        messages: list[Message] = []
-        for run_id in (await self._of(conversation_id))[-_MOST:]:
-            run = await self.smith.get(run_id)
-            messages.append(Message("user", run.request))
-            guidance = guidance_in(run.plan, run.request) if run.plan else ""
-            answer = guidance or run.report or (run.plan.thought if run.plan else "") or run.reason
-            if answer:
-                messages.append(Message("assistant", answer))
-        return tuple(messages)
+    async def _thread_of(self, user_input: UserInput) -> Thread:
+        return await self.thread(user_input.meta.conversation_id)
 
-    async def _of(self, conversation_id: str) -> list[str]:
-        """Returns the runs of a conversation, oldest first; reads only those that are new."""
-        for run_id in await self.smith.store.runs():
-            if run_id in self._seen:
-                continue
-            events = await self.smith.store.events(run_id)
-            created = events[0].body if events else None
-            if isinstance(created, e.RunCreated):
-                self._seen.add(run_id)
-                if created.origin.kind == "conversation":
-                    self._runs.setdefault(created.origin.id, []).append(run_id)
-        return self._runs.get(conversation_id, [])
+
+def _run(turn: Turn) -> Run:
+    assert turn.run is not None  # noqa: S101 - it was created with the message
+    return turn.run
 
 
 def _place(user_input: UserInput, thread_id: str) -> Origin:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from plansmith.compat.valuecell.connections import RemoteConnections
@@ -27,6 +27,10 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
+from plansmith.plan.thread import Reading
+
+if TYPE_CHECKING:
+    from plansmith.threads.thread import Thread
 
 StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
 _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
@@ -146,12 +150,13 @@ class AgentOrchestrator:
         talk.send("conversation_started")
         talk.send("thread_started")
         try:
-            waiting = await self._conversations.waiting(talk.conversation)
-            if waiting is not None:
-                self.plan_service.take_over(talk.conversation)
-                await self._answer(waiting, user_input, talk)
-            else:
+            thread = await self._conversations.thread(talk.conversation)
+            reading = await thread.in_turn(user_input.query, by=talk.user)
+            if reading.kind == "request":
                 await self._respond(user_input, talk)
+            else:
+                self.plan_service.take_over(talk.conversation)
+                await self._answer(thread, user_input.query, reading, talk)
         except PlansmithError as error:
             talk.send("system_failed", content=str(error))
         except Exception as error:  # noqa: BLE001 - of a planner or super agent of the program
@@ -185,25 +190,33 @@ class AgentOrchestrator:
             if not isinstance(said, SuperAgentOutcome):
                 talk.send("message", content=said)
             elif said.decision is SuperAgentDecision.ANSWER:
-                talk.send("message", content=said.answer_content or said.reason or "")
+                answer = said.answer_content or said.reason or ""
+                talk.send("message", content=answer)
+                await self._conversations.told(user_input, answer)
                 return None
             else:
                 query = handed_over(said.enriched_query or "", user_input.query)
-                user_input = user_input.model_copy(update={"query": query})
+                known = {"query": query, "said": user_input.said or user_input.query}
+                user_input = user_input.model_copy(update=known)
         return user_input.model_copy(update={"target_agent_name": "", "triaged": True})
 
-    async def _answer(self, run: Run, user_input: UserInput, talk: Talk) -> None:
+    async def _answer(self, thread: Thread, text: str, reading: Reading, talk: Talk) -> None:
         """Takes a message as the answer to a run's question, and goes on with the run."""
+        run = await self._smith.get(reading.run)
         place = place_of(run)
-        if place is None or place.user != user_input.meta.user_id:
+        if place is not None and place.user != talk.user:
             talk.send("system_failed", content=_NOT_YOURS)
             return
-        planning, name = is_asked(run), next(iter(run.questions))
+        planning = is_asked(run)
         try:
-            run = await self._smith.answer(run.id, name, user_input.query, by=place.user)
+            turn = await thread.plan(await thread.record(text, reading, by=talk.user))
         except PlansmithError as error:  # such as an answer that is none of the options
-            talk.send(_ASKS, content=f"{run.questions[name].text}\n({error})")
+            talk.send(_ASKS, content=f"{run.questions[reading.question].text}\n({error})")
             return
+        if reading.kind == "review" or turn.run is None:
+            talk.send(_ASKS, task_id=run.id, content=turn.text)
+            return
+        run = turn.run
         if not planning:
             await self._follow(run.id, talk)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from plansmith.compat.valuecell.connections import Connections
-from plansmith.compat.valuecell.conversations import place_of
+from plansmith.compat.valuecell.conversations import is_asked
 from plansmith.compat.valuecell.models import ExecutionPlan, UserInput
 from plansmith.compat.valuecell.planner import ExecutionPlanner
 from plansmith.compat.valuecell.planning_agent import Ask
@@ -64,10 +64,9 @@ class PlanService:
         An orchestrator needs none of this: its next message finds the question by itself.
         """
         found: dict[str, asyncio.Task[ExecutionPlan]] = {}
-        for run in await self._planner.conversations.open_runs():
-            place = place_of(run)
-            if place is not None:
-                found[place.id] = asyncio.create_task(self.go_on(run, place.id))
+        for run in await self._planner.conversations.waiting_runs():
+            if is_asked(run):
+                found[run.origin.id] = asyncio.create_task(self.go_on(run, run.origin.id))
         # Lets every task register its question, so that it can be answered.
         await asyncio.sleep(0)
         self._resumed |= found

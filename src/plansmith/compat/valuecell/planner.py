@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import uuid4
 
+from plansmith.compat.turns import answered
 from plansmith.compat.valuecell.connections import (
     NOT_FOUND,
     Connections,
@@ -75,7 +76,7 @@ class ExecutionPlanner:
                 return await self._by_agent(self.agent, user_input, user_input_callback, thread_id)
             refused = self._refusal(user_input.target_agent_name)
             if refused:
-                return self._guidance(user_input, refused)
+                return await self._told(user_input, refused)
             run = await self._planned(user_input, thread_id)
             run = await self.asked(run, user_input_callback)
             return await self.plan_of(run)
@@ -93,15 +94,17 @@ class ExecutionPlanner:
             answer = await request.wait_for_response()
             place = place_of(run)
             user = place.user if place else ""
-            run = await self.conversations.smith.answer(run.id, name, answer, by=user)
+            run = await answered(self.conversations.smith, run, name, answer, by=user)
         return run
 
     async def plan_of(self, run: Run) -> ExecutionPlan:
         """Returns the plan of a run; cancels a run without tasks."""
-        place = place_of(run) or Origin()
+        place = place_of(run) or Origin(id=run.options.thread)
         guidance = await self._no_tasks(run)
-        if guidance and not run.status.over:
-            await self.conversations.smith.cancel(run.id, by=place.user)
+        if guidance:
+            await self.conversations.guided(run, guidance)
+            if not run.status.over:
+                await self.conversations.smith.cancel(run.id, by=place.user)
         return ExecutionPlan(
             plan_id=run.id,
             conversation_id=place.id,
@@ -138,17 +141,17 @@ class ExecutionPlanner:
         try:
             content = await ask_agent(agent, user_input, ask)
         except Exception as error:  # noqa: BLE001 - whatever it raises is told as guidance
-            return self._guidance(user_input, f"Planner failed: {error}")
+            return await self._told(user_input, f"Planner failed: {error}")
         found, model = read_response(content), model_name(agent)
         if found is None:
-            return self._guidance(user_input, _malformed(str(content), model))
+            return await self._told(user_input, _malformed(str(content), model))
         if found.plan is None or has_errors(list(found.problems)):
-            return self._guidance(user_input, _rejected(found.problems, model))
+            return await self._told(user_input, _rejected(found.problems, model))
         known = planable(self.agent_connections)
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
         missing = sorted({step.agent for step in steps} - known.keys())
         if missing:
-            return self._guidance(user_input, _unsupported(", ".join(missing), model))
+            return await self._told(user_input, _unsupported(", ".join(missing), model))
         plan = found.plan.replace(locale=locale_of(user_input.query), goal=user_input.query)
         # Checked against the cards above: foreign connections are not known to Plansmith.
         return await self.plan_of(
@@ -184,6 +187,11 @@ class ExecutionPlanner:
     def _model(self) -> str:
         model = self.conversations.smith.runs.planner.model
         return model.name if model else UNKNOWN_MODEL
+
+    async def _told(self, user_input: UserInput, message: str) -> ExecutionPlan:
+        """Tells why a request gets no run, and keeps that in its conversation."""
+        await self.conversations.told(user_input, message)
+        return self._guidance(user_input, message)
 
     def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
         journals = self.conversations.smith.runs.journals

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Generator
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from plansmith.adapters.clock import SystemClock
+from plansmith.app import Plansmith
 from plansmith.compat.valuecell.conversations import Conversations
 from plansmith.compat.valuecell.models import SuperAgentDecision, SuperAgentOutcome, UserInput
 from plansmith.errors import PlansmithError
@@ -16,11 +17,10 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.triage import Decision, triage
-from plansmith.ports import ChatModel, ContextBlock, Message
+from plansmith.ports import ChatModel, ContextBlock
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
 _TOKENS: Final = 2000
-_MOST: Final = 20
 Said = str | SuperAgentOutcome
 _S = TypeVar("_S")
 
@@ -71,7 +71,7 @@ class SuperAgent:
     def __init__(self, model: ChatModel | str | None = None) -> None:
         self._given = model
         self.conversations: Conversations | None = None
-        self._said: dict[str, list[Message]] = {}
+        self._alone = Conversations(Plansmith())
 
     def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
         """Yields one outcome: an answer, or the request for the planner; it can be awaited too."""
@@ -88,7 +88,8 @@ class SuperAgent:
             # Triage takes out the words that say when, and the planner needs them.
             yield _handoff(query if decided.schedule else decided.query, decided.reason)
             return
-        await self._remember(user_input, decided.answer, decided.reason)
+        if self.conversations is None:  # else the orchestrator keeps it
+            await self._alone.told(user_input, decided.answer)
         yield SuperAgentOutcome(
             decision=SuperAgentDecision.ANSWER,
             answer_content=decided.answer,
@@ -106,21 +107,10 @@ class SuperAgent:
 
     async def _known(self, conversation_id: str) -> list[ContextBlock]:
         """Returns the conversation so far and the time."""
-        history: Sequence[Message] = self._said.get(conversation_id, ())
-        if self.conversations is not None:
-            history = [*await self.conversations.history(conversation_id), *history]
+        history = await (self.conversations or self._alone).history(conversation_id)
         said = await recall(history, tokens=_TOKENS, count=rough_count)
         blocks = [ContextBlock(TITLE, said.text)] if said.text else []
         return [*blocks, ContextBlock(TIME, time_text(SystemClock()))]
-
-    async def _remember(self, user_input: UserInput, answer: str, reason: str) -> None:
-        place = self.conversations
-        if place is not None and place.smith.runs.planner.model is not None:
-            await place.answered(user_input, answer, reason)
-            return
-        said = self._said.setdefault(user_input.meta.conversation_id, [])
-        said += [Message("user", user_input.query), Message("assistant", answer)]
-        del said[:-_MOST]
 
 
 def _handoff(query: str, reason: str) -> SuperAgentOutcome:

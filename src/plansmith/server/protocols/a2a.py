@@ -7,16 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
-from a2a.server.agent_execution.simple_request_context_builder import SimpleRequestContextBuilder
-from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
-from a2a.server.id_generator import IDGenerator, IDGeneratorContext
+from a2a.server.id_generator import IDGeneratorContext, UUIDGenerator
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
-from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -27,6 +24,7 @@ from a2a.types import (
     HTTPAuthSecurityScheme,
     Message,
     Part,
+    Role,
     SecurityRequirement,
     SecurityScheme,
     StringList,
@@ -35,27 +33,32 @@ from a2a.types import (
     TaskStatus,
 )
 from google.protobuf import json_format  # type: ignore[import-untyped]
-from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from plansmith.engine.answers import ONLY_PERSONS
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.events import Actor, QuestionAsked
-from plansmith.plan.ids import Ids
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import in_language
-from plansmith.server.auth import grant_of
+from plansmith.server.conversations import ANSWERED
 from plansmith.server.errors import HttpProblem
-from plansmith.server.protocols.programs import ProgramAccess, program
+from plansmith.server.protocols.a2a_context import (
+    TURN,
+    CallerContext,
+    ContextMessages,
+    caller,
+    data_of,
+    template_of,
+)
+from plansmith.server.protocols.programs import ProgramAccess
 from plansmith.server.state import ServerState
 from plansmith.templates.book import Template, keeps_templates
+from plansmith.threads.turn import Turn
 
 PATH: Final = "/a2a"
 _PLAN: Final = "plan"
-_CALLER: Final = "plansmith_caller"
 _STATES: Final = {
     RunStatus.DONE: TaskState.TASK_STATE_COMPLETED,
     RunStatus.PARTLY_DONE: TaskState.TASK_STATE_COMPLETED,
@@ -77,39 +80,13 @@ def a2a_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute
         RunExecutor(server_state, created),
         RunTasks(server_state, created),
         card,
-        request_context_builder=SimpleRequestContextBuilder(task_id_generator=_RunIds()),
+        request_context_builder=ContextMessages(server_state, created),
     )
     routes = [
         *create_agent_card_routes(card, card_modifier=with_templates),
-        *create_jsonrpc_routes(handler, PATH, context_builder=_CallerContext()),
+        *create_jsonrpc_routes(handler, PATH, context_builder=CallerContext()),
     ]
     return routes, [partial(aclosing, handler)]
-
-
-class _CallerContext(DefaultServerCallContextBuilder):
-    """Records which program's token a request came with."""
-
-    def build(self, request: Request) -> ServerCallContext:
-        """Makes the context of a call, with the calling program."""
-        context = super().build(request)
-        context.state[_CALLER] = program("A2A", grant_of(request.scope).name)
-        return context
-
-
-def _caller(context: ServerCallContext) -> Actor:
-    found: Actor = context.state[_CALLER]
-    return found
-
-
-class _RunIds(IDGenerator):
-    """Makes task ids: a task has the id of its run."""
-
-    def __init__(self) -> None:
-        self._ids = Ids()
-
-    def generate(self, context: IDGeneratorContext) -> str:
-        del context
-        return self._ids()
 
 
 def _card(base: str) -> AgentCard:
@@ -182,7 +159,7 @@ class RunTasks(InMemoryTaskStore):
         except (HttpProblem, PlansmithError):
             return kept
         run = journal.run
-        if journal.events[0].by != _caller(context):
+        if journal.events[0].by != caller(context):
             return None  # runs of persons and of other programs are hidden from this client
         if kept is not None and (goes_on(run) or kept.status.state == _state(run)):
             return kept
@@ -215,9 +192,13 @@ class RunExecutor(AgentExecutor):
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Starts a run or answers its question, and reports progress until it ends or waits."""
         run_id, context_id = str(context.task_id), str(context.context_id)
-        access = ProgramAccess(self._state, _caller(context.call_context))
+        access = ProgramAccess(self._state, caller(context.call_context))
         updater = TaskUpdater(event_queue, run_id, context_id)
         message = context.message or Message()
+        turn: Turn | None = context.call_context.state.pop(TURN, None)
+        if turn is not None and turn.kind in ANSWERED:
+            await event_queue.enqueue_event(_reply(turn, context_id))
+            return
         try:
             if context.current_task is None:
                 self._created.add(run_id)
@@ -225,8 +206,9 @@ class RunExecutor(AgentExecutor):
                 await event_queue.enqueue_event(
                     Task(id=run_id, context_id=context_id, status=status)
                 )
-                await self._start(access, run_id, context_id, message, context.get_user_input())
-            else:
+                if turn is None:
+                    await self._start(access, run_id, message)
+            elif turn is None:
                 await self._answer(access, run_id, message, context.get_user_input())
             await self._follow(run_id, updater, access)
         except HttpProblem as problem:
@@ -237,17 +219,14 @@ class RunExecutor(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Cancels the run."""
         run_id = str(context.task_id)
-        await ProgramAccess(self._state, _caller(context.call_context)).cancel(run_id)
+        await ProgramAccess(self._state, caller(context.call_context)).cancel(run_id)
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
-    async def _start(
-        self, access: ProgramAccess, run_id: str, context_id: str, message: Message, text: str
-    ) -> None:
-        wanted = next((each for each in _data(message) if "template" in each), None)
+    async def _start(self, access: ProgramAccess, run_id: str, message: Message) -> None:
+        """Starts a run of the template that a message names."""
+        wanted = template_of(message)
         if wanted is None:
-            origin = Origin(kind="a2a", id=context_id)
-            await access.plan(text, run_id=run_id, origin=origin, runs_on=True)
-            return
+            raise Refused("the message is empty", hint="say what should be done")
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
         await access.use(str(wanted["template"]), inputs, run_id=run_id)
@@ -259,7 +238,7 @@ class RunExecutor(AgentExecutor):
         open_ = await access.answerable(await self._state.run(run_id))
         if not open_:
             return  # only a person can answer: `_follow` reports that
-        given = next((each for each in _data(message) if "answer" in each), {"answer": text})
+        given = next((each for each in data_of(message) if "answer" in each), {"answer": text})
         question = str(given.get("question") or next(iter(open_)))
         await access.answer(run_id, question, given["answer"])
 
@@ -312,10 +291,13 @@ def _form(asked: QuestionAsked) -> Part:
     return part
 
 
-def _data(message: Message) -> Iterator[dict[str, Json]]:
-    """Yields the JSON objects of a message."""
-    for part in message.parts:
-        if part.HasField("data"):
-            value = cast("Json", json_format.MessageToDict(part.data))
-            if isinstance(value, dict):
-                yield value
+def _reply(turn: Turn, context_id: str) -> Message:
+    """Returns the answer that a message gets at once, and the task that it is about."""
+    about = [turn.run.id] if turn.run is not None else []
+    return Message(
+        role=Role.ROLE_AGENT,
+        message_id=UUIDGenerator().generate(IDGeneratorContext()),
+        context_id=context_id,
+        reference_task_ids=about,
+        parts=[Part(text=turn.text)],
+    )

@@ -24,6 +24,7 @@ from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.server.auth import grant_of
+from plansmith.server.conversations import ANSWERED, taken_for
 from plansmith.server.errors import HttpProblem, problem_json
 from plansmith.server.plan_bodies import exported, received
 from plansmith.server.protocols.programs import ProgramAccess, program
@@ -32,8 +33,9 @@ from plansmith.server.state import ServerState
 
 _ABOUT: Final = (
     "Plansmith turns a request into a checked plan and runs it. plan_create plans, run_start "
-    "starts it, run_status and run_result return its state and results. A plan that "
-    "changes anything waits until a person approves it; no tool here can approve."
+    "starts it, run_status and run_result return its state and results. With a conversation, "
+    "plan_create knows what came before. A plan that changes anything waits until a person "
+    "approves it; no tool here can approve."
 )
 _LONGEST_WAIT: Final = 60.0
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -50,6 +52,10 @@ AnyPlan = dict[str, Any] | list[Any]
 ForTeam = Annotated[
     TeamName | None,
     Field(description="the agents that work on it: researchers, or those of a database"),
+]
+InConversation = Annotated[
+    str | None,
+    Field(description="the conversation to say it in, by its id; 'new' begins one", max_length=200),
 ]
 Database = Annotated[str, Field(description="for the team data: its name in the settings")]
 
@@ -135,12 +141,27 @@ class _PlansmithTools:
         dialect: InDialect = None,
         team: ForTeam = None,
         database: Database = "",
+        conversation: InConversation = None,
     ) -> dict[str, Any]:
-        """Make a checked plan for a request. Nothing is run; run_start does that."""
+        """Make a checked plan for a request. Nothing is run; run_start does that.
+
+        In a conversation the request knows what came before. There it may also answer a question,
+        ask for another plan or ask why: `message` says what it was taken for. It approves nothing.
+        """
         access = self._access(ctx, self._team(team, database))
-        run_id = await access.plan(request, dialect=dialect or "")
-        await access.at_rest(run_id, seconds=wait_s)
-        return await self.plan_show(ctx, run_id, dialect)
+        told: dict[str, Any] = {}
+        if conversation is None:
+            run_id = await access.plan(request, dialect=dialect or "")
+        else:
+            thread, turn = await access.say(
+                request, conversation=conversation, in_team=team is not None, dialect=dialect or ""
+            )
+            if turn.run is None:
+                raise ToolError("the run of this message was removed")
+            run_id, told = turn.run.id, {"message": taken_for(thread, turn)}
+        if told.get("message", {}).get("kind") not in ANSWERED:
+            await access.at_rest(run_id, seconds=wait_s)
+        return await self.plan_show(ctx, run_id, dialect) | told
 
     async def plan_show(
         self,

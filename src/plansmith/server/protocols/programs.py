@@ -19,9 +19,12 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import language_of
 from plansmith.planner.request import PlanRequest
+from plansmith.server.conversations import open_conversation, say
 from plansmith.server.errors import in_reader_language
-from plansmith.server.serialize import awaits_review, moment, question_view
+from plansmith.server.serialize import awaits_review, conversation_of, moment, question_view
 from plansmith.server.state import ServerState
+from plansmith.threads.thread import Thread
+from plansmith.threads.turn import Turn
 
 _READ_ONLY: Final = RunOptions(mode="read_only")
 _NO_ORIGIN: Final = Origin()
@@ -41,22 +44,24 @@ class ProgramAccess:
         self.server_state = server_state
         self.who = who
 
-    async def plan(
-        self,
-        request: str,
-        *,
-        run_id: str = "",
-        origin: Origin = _NO_ORIGIN,
-        runs_on: bool = False,
-        dialect: str = "",
-    ) -> str:
-        """Plans a request in the background; with `runs_on`, also runs a plan that only reads."""
-        wanted = PlanRequest(request, mode="read_only" if runs_on else "", dialect=dialect)
+    async def plan(self, request: str, *, dialect: str = "") -> str:
+        """Plans a request in the background."""
+        wanted = PlanRequest(request, dialect=dialect)
         journal = await self.server_state.smith.runs.create(
-            request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
+            request, options=wanted.options(), by=self.who
         )
         self.server_state.background.go_on(journal.id)
         return journal.id
+
+    async def say(
+        self, text: str, *, conversation: str, in_team: bool = False, **options: Any
+    ) -> tuple[Thread, Turn]:
+        """Says something in a conversation of this program; its run continues in the background.
+
+        `in_team`: the team of the server's state plans it, not that of the last run.
+        """
+        found, thread = await open_conversation(self.server_state, conversation, fixed=in_team)
+        return thread, await say(found, thread, text, by=self.who, **options)
 
     async def submit(
         self,
@@ -143,6 +148,7 @@ class ProgramAccess:
             "steps": {name: state.status.value for name, state in run.steps.items()},
             "questions": [question_view(each) for each in free.values()],
             "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
+            "conversation": await conversation_of(self.server_state.smith, run),
             "updated_at": moment(run.updated_at),
         }
         return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))

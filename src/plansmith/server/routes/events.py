@@ -99,6 +99,7 @@ class _Stream:
         pumps = [
             asyncio.create_task(self._pump_news(after, queue)),
             asyncio.create_task(self._pump_drafts(queue)),
+            asyncio.create_task(self._pump_conversations(queue)),
             asyncio.create_task(self._closed(queue)),
         ]
         try:
@@ -137,6 +138,13 @@ class _Stream:
                 draft = await drafts.get()
                 if self._run in ("", draft["run"]):
                     await queue.put(_text("draft", draft))
+
+    async def _pump_conversations(self, queue: asyncio.Queue[str]) -> None:
+        if self._run:
+            return
+        with self._state.conversations.listening() as changed:
+            while True:
+                await queue.put(_text("conversation", await changed.get()))
 
     async def _closed(self, queue: asyncio.Queue[str]) -> None:
         await self._state.closing.wait()

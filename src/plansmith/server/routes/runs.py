@@ -18,6 +18,7 @@ from plansmith.runs.planning import SEEN_FIRST
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of, received
+from plansmith.server.routes.conversations import said
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
 
@@ -26,18 +27,11 @@ EDITED: Final = "the plan was changed by hand"
 
 async def create(ask: Ask, given: b.NewRun) -> Answer:
     """Creates a run of a request or a plan, which continues without the client."""
+    if given.conversation is not None:
+        return await said(ask, given, given.request or "", conversation=given.conversation)
     server_state = ask.server_state.for_team(given.team, given.database)
     smith = server_state.smith
-    wanted = PlanRequest(
-        given.request or "",
-        dialect=given.dialect or "",
-        locale=given.locale,
-        profile=given.profile,
-        max_steps=given.max_steps,
-        replan=given.replan,
-        budget=given.budget.to_json() if given.budget else None,
-        mode=given.mode,
-    )
+    wanted = PlanRequest(given.request or "", **given.options())
     if given.plan is not None:
         agents = smith.runs.intake.agents()
         goal = given.request or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
 
 from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Flag, Json, Whole
@@ -14,10 +14,20 @@ from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
 from plansmith.planner.context.profile import Profile
 from plansmith.server.openapi import Input
+from plansmith.threads.turn import LONGEST
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or (text and not text.strip()):
+        raise ValueError("use letters and digits on one line")
+    return text
+
 
 Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Cursor = Annotated[str, StringConstraints(max_length=100)]
+# Others than these cannot be the id of a conversation.
+ConversationId = Annotated[str, StringConstraints(max_length=200), AfterValidator(_printable)]
 PlanJson = dict[str, Any]
 # A plan of another system may be a list.
 AnyPlanJson = dict[str, Any] | list[Any]
@@ -40,11 +50,9 @@ class ForTeam(Input):
         return self
 
 
-class NewRun(ForTeam):
-    """A request to plan, or a ready plan; both in a dialect, if one is named."""
+class RequestOptions(ForTeam):
+    """How a request is planned and run."""
 
-    request: Said | None = None
-    plan: AnyPlanJson | None = None
     dialect: InDialect = None
     locale: Annotated[str, StringConstraints(max_length=35)] = ""
     mode: Literal["review", "read_only"] = "review"
@@ -53,11 +61,46 @@ class NewRun(ForTeam):
     replan: Literal["", "never", "on_failure", "after_each"] = ""
     profile: Profile | None = None
 
+    def options(self) -> dict[str, Any]:
+        """Returns the options as those of a `PlanRequest`."""
+        return {
+            "dialect": self.dialect or "",
+            "locale": self.locale,
+            "profile": self.profile,
+            "max_steps": self.max_steps,
+            "replan": self.replan,
+            "budget": self.budget.to_json() if self.budget else None,
+            "mode": self.mode,
+        }
+
+
+class NewRun(RequestOptions):
+    """A request to plan, or a ready plan; both in a dialect, if one is named.
+
+    With a conversation, the request is a message in it; "new" begins one.
+    """
+
+    request: Said | None = None
+    plan: AnyPlanJson | None = None
+    conversation: ConversationId | None = None
+
     @model_validator(mode="after")
     def _something(self) -> Self:
         if self.request is None and self.plan is None:
             raise ValueError("give a request or a plan")
+        if self.conversation is None:
+            return self
+        if self.plan is not None or self.request is None:
+            raise ValueError("a conversation takes a request in words, not a plan")
+        if len(self.request) > LONGEST:
+            raise ValueError(f"a message has at most {LONGEST:,} characters")
         return self
+
+
+class NewMessage(RequestOptions):
+    """A message in a conversation; the options count if it is taken for a new request."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
 
 
 class PlanBody(Input):
@@ -169,6 +212,21 @@ class RunQuery(Input):
     limit: int = Field(default=50, ge=1, le=500)
     status: Annotated[str, StringConstraints(max_length=200)] = ""
     q: Annotated[str, StringConstraints(max_length=500)] = ""
+
+
+class ConversationQuery(Input):
+    """Whose conversations, and how many; without an owner, all."""
+
+    cursor: Annotated[str, StringConstraints(max_length=200)] = ""
+    limit: int = Field(default=50, ge=1, le=500)
+    owner: Annotated[str, StringConstraints(max_length=300)] | None = None
+
+
+class ConversationWait(Input):
+    """Waits at most `wait_s` seconds for an entry after the number `after`."""
+
+    after: int = Field(default=0, ge=0, le=2**53)
+    wait_s: float = Field(default=0.0, ge=0, le=60)
 
 
 class AfterQuery(Input):

@@ -11,6 +11,7 @@ from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
 from plansmith.plan.origin import OriginKind
+from plansmith.plan.thread import Judge, MessageKind
 
 
 class ProblemView(BaseModel):
@@ -152,10 +153,70 @@ class RunView(PlanView):
     prefetches: list[PrefetchView]
     continues: ContinuesView | None
     origin: OriginView
+    conversation: str = Field(description="the conversation it belongs to; empty if to none")
     folder: str
     created_at: datetime | None
     updated_at: datetime | None
     last: int
+
+
+class TakenView(BaseModel):
+    """What a message was taken for; `text` is the answer that it got at once.
+
+    `question` is the one that it answers, `step` the one that the answer is about.
+    """
+
+    number: int
+    kind: MessageKind
+    text: str
+    judge: Judge
+    reason: str
+    question: str
+    step: str
+
+
+class TurnView(RunView):
+    """The run of a request or of a message; without a conversation there is no message."""
+
+    message: TakenView | None = None
+
+
+class ReplyView(BaseModel):
+    """The answer that a message got at once, and the run and the step that it is about."""
+
+    text: str
+    run: str
+    step: str
+
+
+class SpeakerView(BaseModel):
+    """Who said a message."""
+
+    kind: str
+    name: str
+
+
+class MessageView(BaseModel):
+    """A message of a conversation; `kind` is null as long as nobody has read it.
+
+    `asked` is the text of the question that it answers, `instead` the run that goes on where it
+    was taken back.
+    """
+
+    number: int
+    at: datetime
+    by: SpeakerView
+    text: str
+    kind: MessageKind | None
+    run: str
+    question: str
+    asked: str
+    value: Json
+    judge: Judge | None
+    reason: str
+    reply: ReplyView | None
+    undone: bool
+    instead: str
 
 
 class StepCounts(BaseModel):
@@ -193,6 +254,62 @@ class RunPage(BaseModel):
 
     items: list[RunRow]
     next: str | None
+
+
+class ConversationRow(BaseModel):
+    """A conversation in a list; `waits` is what a person has to do in it."""
+
+    id: str
+    title: str
+    owner: str
+    folder: str
+    messages: int
+    last: int
+    updated_at: datetime
+    waits: Literal["", "question", "review"]
+
+
+class ConversationPage(BaseModel):
+    """Some conversations, newest activity first; `next` is the cursor of the next page."""
+
+    items: list[ConversationRow]
+    next: str | None
+
+
+class ConversationRun(RunRow):
+    """A run of a conversation; `answer` is the beginning of what it told the person."""
+
+    answer: str
+
+
+class QuestionOfRun(QuestionView):
+    """An open question, and its run."""
+
+    run: str
+
+
+class SummaryView(BaseModel):
+    """The messages up to a number in short, by which model."""
+
+    upto: int
+    text: str
+    model: str
+
+
+class ConversationView(BaseModel):
+    """A conversation: its messages and runs, oldest first, and what waits in it."""
+
+    id: str
+    title: str
+    owner: str
+    folder: str
+    messages: list[MessageView]
+    runs: list[ConversationRun]
+    questions: list[QuestionOfRun]
+    summary: SummaryView | None
+    created_at: datetime | None
+    updated_at: datetime | None
+    last: int
 
 
 class Listed(BaseModel):

@@ -15,6 +15,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, Ref, pieces, ref_of
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.context.fence import label
+from plansmith.planner.context.gather import EARLIER
+from plansmith.planner.context.history import TITLE
 from plansmith.ports import ContextBlock, PlanBrief
 from plansmith.text import visible
 
@@ -24,6 +26,7 @@ _TASK: Final[Mapping[str, Any]] = {
     "required": ["task"],
 }
 _LONGEST_BLOCK: Final = 1500
+_CONVERSATION: Final = frozenset({TITLE, EARLIER})
 _TABLES: Final = re.compile("column|table|schema")
 
 
@@ -43,7 +46,9 @@ class DraftTask:
         """Makes the task from a planner's brief."""
         remark = "\n".join(_remarks(brief))
         tools = tuple(_offered(brief))
-        return cls(brief.request, tools, brief.known, remark, brief.now, brief.feedback)
+        # A small model gets the completed request instead of the conversation.
+        known = tuple(each for each in brief.known if each.title not in _CONVERSATION)
+        return cls(brief.request, tools, known, remark, brief.now, brief.feedback)
 
     @property
     def request_text(self) -> str:

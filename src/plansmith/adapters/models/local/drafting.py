@@ -18,6 +18,11 @@ from plansmith.adapters.models.local.call_language import (
     reply_grammar,
 )
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
+from plansmith.adapters.models.local.follow_up import (
+    completed,
+    follow_up_messages,
+    follows,
+)
 from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.signatures import Offered, easiest, unknown_names
@@ -36,8 +41,8 @@ from plansmith.planner.model_calls import total
 from plansmith.ports import (
     Delta,
     Message,
-    ModelDone,
     MessageBrief,
+    ModelDone,
     PlanBrief,
     Prompt,
     ReplyBrief,
@@ -101,8 +106,8 @@ class DraftingModel:
         match prompt.brief:
             case PlanBrief() as brief:
                 return self._draft(DraftTask.of(brief))
-            case TriageBrief():
-                return self._triage()
+            case TriageBrief() as brief:
+                return self._triage(brief)
             case MessageBrief():
                 raise ModelRefused("the embedded model does not judge messages: rules do")
             case ReplyBrief(style="results") as brief:
@@ -112,11 +117,23 @@ class DraftingModel:
             case _:
                 return self._model.stream(prompt)
 
-    async def _triage(self) -> AsyncIterator[Delta]:
-        """Always decides to plan: the later check knows the tools and costs nothing."""
+    async def _triage(self, brief: TriageBrief) -> AsyncIterator[Delta]:
+        """Always decides to plan: the later check knows the tools and costs nothing.
+
+        A request that leans on earlier ones is completed by them.
+        """
+        query, usage = "", Usage()
+        if follows(brief.request, brief.before):
+            prompt = Prompt(follow_up_messages(brief.request, brief.before), max_tokens=_SENTENCE)
+            async with aclosing(self._model.constrained(prompt, grammar=_LINE)) as pieces:
+                async for delta in pieces:
+                    query += delta.text if isinstance(delta, TextDelta) else ""
+                    usage = delta.usage if isinstance(delta, ModelDone) else usage
+                    yield TextDelta("")
+            query = completed(query, brief.request, brief.before)
         decision = {"decision": "plan", "reason": "the gate decides when the tools are known"}
-        yield TextDelta(json.dumps(decision | {"query": "", "answer": ""}))
-        yield ModelDone(Usage(), self.name)
+        yield TextDelta(json.dumps(decision | {"query": query, "answer": ""}))
+        yield ModelDone(usage, self.name)
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
         task = replace(task, tools=easiest(task.tools))

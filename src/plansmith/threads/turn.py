@@ -1,0 +1,69 @@
+"""What comes of a message, and the texts for what no message can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from plansmith.errors import Refused
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.thread import (
+    AnyThreadBody,
+    Judge,
+    MessageKind,
+    MessageRead,
+    Reading,
+    ReplyGiven,
+    ThreadReply,
+)
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
+    from plansmith.threads.situation import Situation
+
+LONGEST: Final = 100_000
+PLANS: Final = frozenset({"request", "answer", "change"})
+
+
+class Turn(NamedTuple):
+    """What came of a message: a run, or an answer at once in `text`.
+
+    `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
+    takes that back. `earlier` are messages that a process left behind when it died: they were
+    read before this one, and may need `plan`.
+    """
+
+    thread: str
+    number: int
+    kind: MessageKind
+    run: Run | None = None
+    text: str = ""
+    judge: Judge = "rules"
+    reason: str = ""
+    earlier: tuple[Turn, ...] = ()
+
+
+def check_text(text: str) -> None:
+    """Refuses a message that is empty or too long."""
+    if not text.strip():
+        raise Refused("the message is empty", hint="say what should be done")
+    if len(text) > LONGEST:
+        hint = "put long texts into a file of the folder, and name the file"
+        raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
+
+
+def read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:
+    """Returns what is stored with a message that was read by the program."""
+    read = MessageRead(message=number, **reading._asdict())
+    return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
+
+
+def not_by_message(reading: Reading, now: Situation) -> ThreadReply:
+    """Says how to decide what no message decides."""
+    if reading.question:
+        waiting = [*now.decisions, *now.questions]
+        asked = next((each for each in waiting if each.question.question == reading.question), None)
+        text = asked.question.text if asked else reading.question
+        name = reading.question
+        said = Sentence("thread.answer_there", question=text, run=reading.run, name=name)
+        return ThreadReply(said, reading.run)
+    return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)
