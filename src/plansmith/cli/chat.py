@@ -186,9 +186,10 @@ class Chat:
 
     def _show_others(self, turn: Turn) -> None:
         """Shows what others said since the last message here, and what was left over."""
-        said = [each for each in self.thread.history if self._seen < each.number < turn.number]
-        self._seen = self.thread.state.last
-        for each in said:
+        since, self._seen = self._seen, self.thread.state.last
+        for each in self.thread.history:
+            if each.undone or not since < each.number < turn.number:
+                continue
             self.session.say(dim(f"{safe(each.by.label)}: {clip(safe(each.text), 200)}"))
         left = [each.run for each in turn.earlier if each.run is not None]
         self.session.say(*waiting_in(left, self.session))
