@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.events import QuestionAsked
     from plansmith.plan.run import Run
-    from plansmith.threads.thread import Thread, Turn
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 _SHOWN_AGAIN = 4
 
@@ -116,7 +117,7 @@ class Chat:
             await withdraw(session, thread)
             self.tell(Exit.INTERRUPTED, session.words["chat_withdrawn"])
             return
-        self._show_others(turn.number)
+        self._show_others(turn)
         taken = await taken_line(session, thread, turn, undo="/undo")
         if taken:
             session.say(dim(taken))
@@ -183,12 +184,15 @@ class Chat:
             }
             print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
 
-    def _show_others(self, number: int) -> None:
-        """Shows what others said in the thread since the last message here."""
-        said = [each for each in self.thread.history if self._seen < each.number < number]
-        self._seen = self.thread.state.last
-        for each in said:
+    def _show_others(self, turn: Turn) -> None:
+        """Shows what others said since the last message here, and what was left over."""
+        since, self._seen = self._seen, self.thread.state.last
+        for each in self.thread.history:
+            if each.undone or not since < each.number < turn.number:
+                continue
             self.session.say(dim(f"{safe(each.by.label)}: {clip(safe(each.text), 200)}"))
+        left = [each.run for each in turn.earlier if each.run is not None]
+        self.session.say(*waiting_in(left, self.session))
 
     def _show_stopped(self, turn: Turn) -> None:
         """Says that the request is kept although its planning was stopped."""

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.thread import ThreadMessage, ThreadState
-    from plansmith.threads.thread import Thread, Turn
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
 
 _PAGE: Final = 200
 _SHORTEST: Final = 4
 _MOST_RUNS: Final = 20
+_SHORT: Final = 13
 _HINT: Final = "plansmith threads lists them; without --thread a new one begins"
 
 
@@ -173,6 +175,11 @@ async def _question_text(session: Session, run: str, name: str) -> str:
     return asked[-1] if asked else name
 
 
+def short(run_id: str) -> str:
+    """Returns as much of the id of a run as tells it from those of other milliseconds."""
+    return run_id[:_SHORT]
+
+
 async def runs_of(session: Session, state: ThreadState) -> list[Run]:
     """Returns the last runs of a thread, oldest first; deleted ones are left out."""
     found: list[Run] = []
@@ -193,7 +200,7 @@ def waiting_in(runs: Sequence[Run], session: Session) -> Iterator[str]:
     for run in runs:
         if run.status.over:
             continue
-        name = {"run": run.id[:8], "request": clip(safe(run.request), 60)}
+        name = {"run": short(run.id), "request": clip(safe(run.request), 60)}
         asked = [each for each in run.questions.values() if is_said(each)]
         for each in asked:
             yield from question_lines(each, session, run)
@@ -222,9 +229,13 @@ def state_lines(state: ThreadState, runs: Sequence[Run], session: Session) -> It
     if state.summary is not None:
         text = clip(safe(state.summary.text), 400)
         yield session.words["summarised"].format(upto=state.summary.upto, text=text)
+    said = {each.run for each in state.messages}
+    first = state.messages[0].at if state.messages else None
+    alone = [run for run in runs if run.id not in said]
+    before = [run for run in alone if first is None or (run.created_at or first) < first]
+    yield from run_lines(before, session)
     yield from message_lines(state.messages, runs, session)
-    if not state.messages:
-        yield from run_lines(runs, session)
+    yield from run_lines(alone[len(before) :], session)
 
 
 def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:
@@ -232,7 +243,8 @@ def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:
     parts = [words["kind_undone"]] if said.undone else []
     parts += [words[f"kind_{said.kind or 'unread'}"]]
     if said.run:
-        parts += [f"{said.run[:8]} {status_text(run, session)}" if run else said.run[:8]]
+        name = short(said.run)
+        parts += [f"{name} {status_text(run, session)}" if run else name]
     return " · ".join(parts)
 
 
@@ -268,6 +280,7 @@ async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -
         return Exit.OK
     if turn.kind == "review":
         session.say(safe(turn.text))
+    session.use_team_of(turn.run)
     return await run(session, turn.run, fresh=turn.kind == "request")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from tests.unit.cli.travel_model import TOOLS, Travel
 from plansmith.cli.line_editor import LineHistory, completions
 from plansmith.cli.slash import COMMANDS, is_command
 from plansmith.cli.ui.words import words_for
+from plansmith.testing import Reply
 
 PY = ("--tools", "travel.py")
 Pipe = Callable[..., tuple[int, str, str]]
@@ -91,6 +94,34 @@ def test_what_a_message_was_taken_for_is_told_and_undo_takes_it_back(
     assert "The message was taken back." in out
     assert "→ taken back · answer" in out
     assert err.count("Where to?") >= 3  # it is asked again
+
+
+def test_what_the_model_judged_in_a_chat_is_told_and_the_question_stays_open(
+    travel: Travel, pipe: Pipe
+) -> None:
+    lines = ("Plan a trip", "Find hotels in Rome", "Rome")
+    code, out, err = pipe(*lines, flags=("--json", *PY))
+    first, new, answer = turns(out)
+    assert (new["kind"], new["judge"], new["reason"]) == ("request", "model", "it is new")
+    assert "Taken as a new request (the model judged: it is new); what waits stays open." in err
+    assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
+    assert code == 0
+
+
+def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(
+    travel: Travel, pipe: Pipe
+) -> None:
+    def press_ctrl_c() -> Reply:
+        os.kill(os.getpid(), signal.SIGINT)
+        return Reply("", ends="silent")
+
+    travel.judge = press_ctrl_c
+    lines = ("Plan a trip", "Find hotels in Rome", "Rome", "/thread")
+    _, out, _ = pipe(*lines, flags=("--json", *PY))
+    first, stopped, answer, thread = turns(out)
+    assert (stopped["exit"], "taken back" in stopped["text"]) == (130, True)
+    assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
+    assert "→ taken back · not read yet" in thread["text"]
 
 
 def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:

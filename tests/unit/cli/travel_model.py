@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from plansmith.testing import ModelServer, Reply
@@ -62,19 +63,20 @@ WAIT = {
     "steps": [{"id": "wait", "kind": "tool", "tool": "wait", "inputs": {"name": "go.txt"}}],
 }
 
+NEW = {"kind": "request", "question": "", "option": "", "reason": "it is new"}
+
 
 class Travel:
-    """Answers each call by what it reads; `judges` is what it takes a message for."""
+    """Answers each call by what it reads; `judge` decides what a message is for."""
 
-    def __init__(self, judges: dict[str, Any] | None = None) -> None:
-        self._judges = {"kind": "request", "question": "", "option": "", "reason": "it is new"}
-        self._judges |= judges or {}
+    def __init__(self) -> None:
+        self.judge: Callable[[], Reply] = lambda: Reply(NEW)
         self.server = ModelServer(then=self.answer)
 
     def answer(self, request: Request) -> Reply:
         text = "\n".join(str(each["content"]) for each in request.json["messages"])
         if "You decide what a person's message is for" in text:
-            return Reply(self._judges)
+            return self.judge()
         if '"decision"' in json.dumps(request.json):
             asks = "Rome" not in text
             decision = {

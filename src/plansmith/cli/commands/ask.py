@@ -114,7 +114,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def prepare(args: argparse.Namespace) -> None:
     """Offers to download a model before planning, if there is none."""
-    if (args.request or "").strip() or sys.stdin.isatty():
+    if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)
         offer_model(args, settings, words_for(args.lang or own_locale()))
