@@ -333,7 +333,7 @@ def _read_moment(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError(f"the time {text!r} has no time zone")
-    return at.astimezone(UTC)
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:

@@ -176,12 +176,15 @@ def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
     match value:
         case [*items]:
             return [_read_field(each, make, depth + 1) for each in items]
-        case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
-            fields = rest.get("fields", {})
-            if isinstance(fields, dict):
-                given = cast("dict[str, Any]", fields)
-                read = {name: _read_field(each, make, depth + 1) for name, each in given.items()}
-                return make(code, **read)
+        case {"code": str(code), "fields": dict(fields), **rest} if not rest:
+            given: dict[str, Any] = fields
+            read = {
+                name: each if type(each) is str else _read_field(each, make, depth + 1)
+                for name, each in given.items()
+            }
+            return make(code, **read)
+        case {"code": str(code), **rest} if not rest:
+            return make(code)
         case str() | int() | float() | None:
             return value
         case _:

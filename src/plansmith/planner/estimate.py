@@ -56,7 +56,10 @@ class Workload:
         self, plan: Plan, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
     ) -> None:
         active = [step for step in plan.steps if not step.disabled]
-        self._calls = {step.id: _calls_of(step) for step in active}
+        self._calls = {
+            step.id: _one_call(step.tool, "tool") if step.kind == "tool" else _calls_of(step)
+            for step in active
+        }
         self.names = sorted({each.name for each in self._calls.values()})
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
@@ -127,8 +130,6 @@ class _Calls(NamedTuple):
 
 
 def _calls_of(step: AnyStep) -> _Calls:
-    if step.kind == "tool":  # most steps by far
-        return _one_call(step.tool, "tool")
     if step.kind != "map":
         return _one_call(_name(step), step.kind)
     items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
