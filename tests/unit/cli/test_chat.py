@@ -192,7 +192,15 @@ def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
 def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     travel: Travel, pipe: Pipe
 ) -> None:
-    lines = ("/nothing", "x" * 100_001, "/undo 99", "/undo x", "/why", "Plan a trip", "/runs")
+    lines = (
+        "/nothing",
+        "x" * 100_001,
+        "/undo 99",
+        f"/undo {'9' * 5000}",
+        "/why",
+        "Plan a trip",
+        "/runs",
+    )
     code, out, err = pipe(*lines, flags=("--json", *PY))
     told = turns(out)
     assert [each["exit"] for each in told] == [2, 4, 4, 2, 4, 5, 0]
