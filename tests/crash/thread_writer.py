@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 
 from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
-from plansmith.plan.thread import MessageRead, MessageSaid, ThreadEntry
+from plansmith.plan.thread import AnyThreadBody, MessageRead, MessageSaid, ThreadEntry
 
 
 async def main(url: str, thread: str, name: str, count: int) -> None:
     """Says a message and what it was taken for in one append, and begins again if it lost."""
     store = open_store(url)
     for turn in range(count):
-        done = False
+        done, last = False, 0
         while not done:
             last = len(await store.thread_entries(thread))
             by, at = Actor(kind="person", name=name), datetime.now(UTC)
-            bodies = (
+            bodies: tuple[AnyThreadBody, ...] = (
                 MessageSaid(text=f"{name} {turn}"),
                 MessageRead(message=last + 1, kind="request", run=f"{name}-{turn}"),
             )
@@ -38,4 +38,5 @@ async def main(url: str, thread: str, name: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
+    address, thread_id, person, turns = sys.argv[1:]
+    asyncio.run(main(address, thread_id, person, int(turns)))

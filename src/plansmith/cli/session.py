@@ -32,6 +32,7 @@ from plansmith.wiring import Parts, TeamSmiths, make_smith
 if TYPE_CHECKING:
     from plansmith.adapters.tools import toolset
     from plansmith.cli.ui import progress
+    from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
 else:
@@ -58,6 +59,8 @@ class Session:
     words: Words
     teams: TeamSmiths
     by: str = field(default_factory=getpass.getuser)
+    thread: str = ""  # of the run that is shown as JSON
+    turn: dict[str, Json] = field(default_factory=dict)  # what came of the message in it
     journals: Journals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,11 +107,15 @@ class Session:
         """Returns a run by its name; the session then uses the agents of its team."""
         run = await self.smith.get(await self.find(name))
         self.use_language_of(run)
+        self.use_team_of(run)
+        return run
+
+    def use_team_of(self, run: Run) -> None:
+        """Switches to the Plansmith that has the agents of a run."""
         try:
             self.smith = self.teams.of(run)
         except OtherTeam as error:  # the run can still be shown and stopped
             warn(str(error))
-        return run
 
     async def teams_of_open_runs(self) -> list[Plansmith]:
         """Returns the teams that have open runs in this folder; warns of those that fail."""

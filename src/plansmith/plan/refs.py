@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
+import msgspec
+
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
@@ -72,7 +74,7 @@ def earlier_parts(source: str) -> tuple[str, str]:
     return run, step
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """A reference, or a failed attempt at one, and its place."""
 
     where: Path
@@ -89,16 +91,20 @@ def find(template: Json, where: Path = ()) -> Iterator[Found]:
 
 def collect(template: Json, where: Path, found: list[Found]) -> None:
     """Adds every reference in a JSON template to a list, as `find` returns them."""
-    # Fills one list instead of using generators: this is called very often.
+    # Fills one list instead of using generators, and is not called for values that surely hold no
+    # reference: every input of every plan comes through here.
     match template:
         case str():
             if "{{" in template:
-                found += [each._replace(where=where) for each in find_in_text(template)]
-        case list():
-            for index, child in enumerate(template):
-                collect(child, (*where, index), found)
+                found += [Found(where, each.ref, each.flaw) for each in find_in_text(template)]
         case dict():
             _collect_in_object(template, where, found)
+        case list():
+            for index, child in enumerate(template):
+                if type(child) is dict:
+                    _collect_in_object(child, (*where, index), found)
+                elif type(child) not in PLAIN:
+                    collect(child, (*where, index), found)
         case _:
             return
 
@@ -106,19 +112,17 @@ def collect(template: Json, where: Path, found: list[Found]) -> None:
 def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
     if FROM in template:
         parsed = _parse(template)
-        found.append(
-            Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
-        )
+        found += [Found(where, parsed) if type(parsed) is Ref else Found(where, None, str(parsed))]
     elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
-            if type(child) not in PLAIN:
+            if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
                 collect(child, (*where, key), found)
 
 
 def ref_of(template: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
     parsed = _parse(template)
-    return parsed if isinstance(parsed, Ref) else None
+    return parsed if type(parsed) is Ref else None
 
 
 def find_in_text(text: str) -> Iterator[Found]:

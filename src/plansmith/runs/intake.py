@@ -207,8 +207,7 @@ class PlanIntake:
             given = earlier or await self._usable_in(journal.run, bodies[0])
             pins = {ref: given.results[ref].hash for ref in uses if ref in given.results}
             found += tuple(note for note in given.notes(plan) if note not in found)
-        tools, agents = list(known["tools"].values()), list(known["agents"].values())
-        workload = facts.once(Workload, plan, tools, agents)
+        workload = facts.once(Workload, plan, known["tools"], known["agents"])
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
             "acts": facts.once(acting_steps, plan, **known),

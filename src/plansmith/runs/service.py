@@ -199,6 +199,8 @@ class RunService:
             executing = self.execution.of(run_id)
             if executing is not None:
                 return await asyncio.shield(executing)
+            if await self.execution.begin_new(run_id):
+                continue
             journal = await self._load_current(run_id)
             match next_move(journal.run):
                 case MakePlan() if await self._plan(journal):

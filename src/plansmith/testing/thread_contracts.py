@@ -10,6 +10,7 @@ from typing import Protocol
 import pytest
 
 from plansmith.errors import StaleWriter
+from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import (
     AnyThreadBody,
@@ -48,7 +49,7 @@ def story(thread: str, *, owner: str = "ann", minute: int = 0) -> list[ThreadEnt
     """Returns a thread with every kind of entry; its runs are named after it."""
     run, later = f"{thread}-run", f"{thread}-later"
     bodies: Sequence[AnyThreadBody] = (
-        ThreadOpened(owner=owner, folder="/home/ann/旅行"),
+        ThreadOpened(owner=owner, folder="/srv/ann/旅行"),
         MessageSaid(text="Where is it warm?\n“暖” ✓", key="k1"),
         MessageRead(message=2, kind="request", run=run),
         MessageSaid(text="Rome"),
@@ -165,6 +166,7 @@ class ThreadStoreContract:
                     state.last,
                     each.at,
                 )
+            [listed] = await store.threads(limit=2)
             assert listed.title == "Where is it warm? “暖” ✓"
 
         self._with_store(scenario)
@@ -245,11 +247,13 @@ class ThreadStoreContract:
 
     def test_an_entry_of_a_thread_cannot_be_changed_from_outside(self) -> None:
         async def scenario(store: ThreadKeeper) -> None:
-            value = {"city": ["Rome"]}
+            cities: list[Json] = ["Rome"]
             said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageSaid(text="Rome"))]
-            read = MessageRead(message=2, kind="answer", run="r", question="q", value=value)
+            read = MessageRead(
+                message=2, kind="answer", run="r", question="q", value={"city": cities}
+            )
             await store.append_entries([*said, entry("trip", 3, read)])
-            value["city"].append("Oslo")
+            cities.append("Oslo")
             [found] = await store.thread_entries("trip", after=2)
             assert isinstance(found.body, MessageRead)
             assert found.body.value == {"city": ["Rome"]}

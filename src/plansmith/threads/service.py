@@ -82,7 +82,7 @@ class Threads:
         delete = getattr(self.runs.store, "delete_run", None)
         if delete is None:
             raise Refused("this store cannot delete runs")
-        deleted = sum([await delete(name) for name in state.runs])
+        deleted: int = sum([await delete(name) for name in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted
 

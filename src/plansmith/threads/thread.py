@@ -106,10 +106,11 @@ class Thread:
             body = MessageSaid(text=text, key=key)
             self.state, number = await self._desk.store(self.state, body, who)
             said = self._message(number)
-            for earlier in await self._left_before(said.number):
-                await self._act(earlier, await self._read(earlier, {}), {})
+            left = await self._left_before(said.number)
+            earlier = [await self._act(each, await self._read(each, {}), {}) for each in left]
             read = await self._read(said, options)
             turn = await self._act(said, read, options, origin)
+            turn = turn._replace(earlier=tuple(earlier))
         return await self.plan(turn) if plan else turn
 
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
@@ -154,9 +155,12 @@ class Thread:
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
-        self.state, _ = await self._desk.book.add(
-            self.id, ReplyGiven(message=number, text=text, run=self._message(number).run)
-        )
+        said = self.state.message(number)
+        if said is None:
+            raise Refused(f"the thread {self.id} has no message {number}")
+        if said.reply is None or said.reply.text != text:
+            body = ReplyGiven(message=number, text=text, run=said.run)
+            self.state, _ = await self._desk.book.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
         """Makes or changes the plan that a message asked for; returns the run as it is then.
@@ -185,18 +189,21 @@ class Thread:
             await self.refresh()
             self._desk.require_owner(self.state, who)
             said = self.state.message(number)
-            if said is None or said.reading is None:
+            if said is None:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
-            instead = await undo(said.reading, self._runs, by=who)
-            done = MessageUndone(message=number, run=instead.id)
+            # One that nobody has read yet has done nothing: it is only left out.
+            instead = await undo(said.reading, self._runs, by=who) if said.reading else None
+            done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
-        instead = await self._runs.planned(instead) if plan else instead
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
-        return self._turn(number, instead)._replace(text=text)
+        if instead is None:
+            return Turn(self.id, number, "request", text=text)
+        run = await self._runs.planned(instead) if plan else instead
+        return self._turn(number, run)._replace(text=text)
 
     async def _require_open(self, reading: Reading) -> None:
         run = await self._runs.journals.get(reading.run)

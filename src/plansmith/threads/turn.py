@@ -28,7 +28,8 @@ class Turn(NamedTuple):
     """What came of a message: a run, or an answer at once in `text`.
 
     `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
-    takes that back.
+    takes that back. `earlier` are messages that a process left behind when it died: they were
+    read before this one, and may need `plan`.
     """
 
     thread: str
@@ -38,6 +39,7 @@ class Turn(NamedTuple):
     text: str = ""
     judge: Judge = "rules"
     reason: str = ""
+    earlier: tuple[Turn, ...] = ()
 
 
 def check_text(text: str) -> None:

@@ -18,9 +18,11 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import (
     LANGUAGES,
     Sentence,
+    check_sentence,
     in_language,
     joined,
     language_of,
+    read_sentence,
     sentence_texts,
 )
 
@@ -200,3 +202,39 @@ def test_sentences_that_are_very_deep_in_one_another_are_refused() -> None:
         reason = {"code": "text.both", "fields": {"first": reason, "then": "x"}}
     with pytest.raises(ValueError, match="too deep"):
         RunFinished.from_json({"status": "failed", "reason": reason})
+
+
+def _deep(levels: int) -> object:
+    value: object = {"code": "hint.none_known"}
+    for _ in range(levels):
+        value = {"code": "ps.quoted", "fields": {"text": value}}
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        7,
+        None,
+        ["hint.none_known"],
+        {},
+        {"code": 1},
+        {"code": "ps.quoted", "fields": None},
+        {"code": "ps.quoted", "fields": ["a"]},
+        {"code": "ps.quoted", "fields": {"text": {"no": "code"}}},
+        {"code": "ps.quoted", "fields": {}, "more": 1},
+        _deep(60),
+    ],
+)
+def test_a_stored_sentence_is_refused_when_it_is_checked_as_when_it_is_read(value: object) -> None:
+    for read in (read_sentence, check_sentence):
+        with pytest.raises(ValueError, match=r"text|deep"):
+            read(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["words", {"code": "hint.none_known"}, {"code": "of.later", "fields": {"n": [1, "a"]}}]
+)
+def test_a_stored_sentence_that_is_read_passes_the_check(value: object) -> None:
+    assert read_sentence(value)
+    assert check_sentence(value)

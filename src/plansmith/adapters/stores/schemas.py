@@ -116,8 +116,8 @@ _TABLES: Final = """
     );
     CREATE INDEX set_aside_run ON set_aside (run);
 """
-# An entry is JSON text and its hash. A thread has a row for lists, and of a run it is known to which
-# thread it belongs.
+# An entry is JSON text and its hash. A thread has a row for lists; the last table tells to which
+# thread a run belongs.
 _THREADS: Final = """
     CREATE TABLE threads (
         thread text PRIMARY KEY,

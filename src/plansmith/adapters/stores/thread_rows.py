@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Final
 
 from plansmith.adapters.stores.rows import DOCTOR
@@ -19,7 +20,7 @@ _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 def need_following(entries: Sequence[ThreadEntry]) -> None:
     """Refuses entries of which one does not follow the one before it."""
-    for before, entry in zip(entries, entries[1:], strict=False):
+    for before, entry in pairwise(entries):
         if (entry.thread, entry.number) != (before.thread, before.number + 1):
             raise StaleWriter(
                 f"entry {entry.number} of thread {entry.thread} does not follow"
@@ -57,7 +58,8 @@ def read_entries(thread: str, rows: Iterable[Sequence[Any]], *, after: int) -> l
     """Reads rows of `last, number, hash, body`, each checked; none may be missing."""
     entries: list[ThreadEntry] = []
     last = 0
-    for last, number, digest, body in rows:
+    for written, number, digest, body in rows:
+        last = written
         if number is not None:
             expected = after + len(entries) + 1
             if number != expected:

@@ -18,10 +18,15 @@ _FOLLOWS: Final = lazy_pattern(
     r"|^(?:那|再|然后|还有|同样|换成|改成)|它|这个|那个|上面|刚才|呢[？?]?$"
 )
 _TASK: Final = (
-    "Complete the last request, so that it can be understood without the ones before. Keep its "
-    "meaning and its language, and use only words, names and files that were written."
+    "Write the last request as one whole request that can be understood without the ones before. "
+    "What the last one names takes the place of its like; do not ask for the earlier thing again. "
+    "Use only words, names and files that were written, in the language of the last request."
 )
 _EXAMPLES: Final = (
+    (
+        "Earlier: How many orders came from Berlin in orders.csv?\nLast: And from Paris?",
+        "How many orders came from Paris in orders.csv?",
+    ),
     (
         "Earlier: List the invoices of May in bills.csv\nLast: and June?",
         "List the invoices of June in bills.csv",
