@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -24,13 +23,6 @@ FROM_EARLIER: Final = "PS317"
 USE: Final = "ps.from_earlier"
 _LINES: Final = 3
 _LINE: Final = 120
-_KINDS: Final = {
-    dict: "object",
-    list: "list",
-    str: "text",
-    bool: "yes or no",
-    type(None): "nothing",
-}
 _LISTED: Final = 8
 
 
@@ -92,12 +84,27 @@ def _older_name(step: str, place: int, taken: Mapping[str, int]) -> str:
 
 def kind_of(value: Json) -> str:
     """Returns the type of a value in a few words of ours; nothing of the value itself."""
-    kind = _KINDS.get(type(value), "number")
     if isinstance(value, list):
-        of = Counter(_KINDS.get(type(each), "number") for each in value)
-        same = f" ({next(iter(of))} each)" if len(of) == 1 else ""
-        return f"{kind} of {len(value)}{same}"
-    return f"{kind} of {len(value)} keys" if isinstance(value, dict) else kind
+        kinds = {_type_name(each) for each in value}
+        same = f" ({kinds.pop()} each)" if len(kinds) == 1 else ""
+        return f"list of {len(value)}{same}"
+    return f"object of {len(value)} keys" if isinstance(value, dict) else _type_name(value)
+
+
+def _type_name(value: Json) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "yes or no"
+        case str():
+            return "text"
+        case list():
+            return "list"
+        case dict():
+            return "object"
+        case _:
+            return "number"
 
 
 def first_lines(value: Json) -> str:
