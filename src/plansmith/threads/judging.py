@@ -89,7 +89,9 @@ def _waiting(now: Situation) -> str:
 def _question(each: Waiting) -> dict[str, Json]:
     asked = each.question
     line: dict[str, Json] = {"question": asked.question, "asks": in_language(asked.text, "en")}
-    return line | ({"options": [*asked.options]} if asked.options else {})
+    if asked.options:
+        line["options"] = [*asked.options]
+    return line
 
 
 def _reading(text: str, value: dict[str, Json], now: Situation) -> Reading | None:
