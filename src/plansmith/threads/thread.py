@@ -256,9 +256,14 @@ class Thread:
         model = None if guessed.sure else self._runs.planner.judging_model
         if model is None:
             return guessed.reading, Usage()
-        language = locale_of(said.text, said.options.locale)
-        prompts = self._runs.planner.prompts
-        judged = await judge(said.text, now, model=model, locale=language, prompts=prompts)
+        judged = await judge(
+            said.text,
+            now,
+            model=model,
+            clock=self._runs.clock,
+            locale=locale_of(said.text, said.options.locale),
+            prompts=self._runs.planner.prompts,
+        )
         return judged.reading or guessed.reading, judged.usage
 
     async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
