@@ -146,8 +146,13 @@ class Journal:
         """
         if self.damage is not None:
             raise self.damage
-        named = [each if type(each) is tuple else (each, by) for each in bodies]
-        entries = cast("list[tuple[AnyBody, Actor]]", named)
+        entries: list[tuple[AnyBody, Actor]] = []
+        for entry in bodies:
+            match entry:
+                case (body, who):
+                    entries += ((body, who),)
+                case body:
+                    entries += ((body, by),)
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
         last = self.events[-1] if self.events else None

@@ -58,12 +58,12 @@ def booking(*steps: dict[str, Any], found: str) -> dict[str, Any]:
 
 TRAIN = {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}}
 
-WAIT = {
+WAIT: dict[str, Any] = {
     "goal": "Wait",
     "steps": [{"id": "wait", "kind": "tool", "tool": "wait", "inputs": {"name": "go.txt"}}],
 }
 
-NEW = {"kind": "request", "question": "", "option": "", "reason": "it is new"}
+NEW: dict[str, Any] = {"kind": "request", "question": "", "option": "", "reason": "it is new"}
 
 
 class Travel:
@@ -79,7 +79,7 @@ class Travel:
             return self.judge()
         if '"decision"' in json.dumps(request.json):
             asks = "Rome" not in text
-            decision = {
+            decision: dict[str, Any] = {
                 "decision": "ask" if asks else "plan",
                 "answer": "Where to?" if asks else "",
             }
