@@ -14,7 +14,7 @@ from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
-from plansmith.errors import InvalidPlan, PlansmithError, Refused, ToolFailed
+from plansmith.errors import InvalidPlan, PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash
 from plansmith.plan.earlier import EarlierResult, results_of
@@ -495,7 +495,7 @@ async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> N
     run = await talk.submit(plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": ref}}}))
     done = await talk.app.run(run.id)
     assert done.plan is not None
-    with pytest.raises(Refused, match="results of earlier runs"):
+    with pytest.raises(InvalidPlan, match="PS316"):
         await talk.app.schedules.create(
             timing=Timing(daily_at="09:00"), run=done.id, approve=done.plan.hash, by="ada"
         )

@@ -284,18 +284,6 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     return dict(zip(done, values, strict=True))
 
 
-async def load_values(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads what references of a run's plan can use: its results, and those of earlier runs.
-
-    A result of an earlier run that is gone or was altered is left out: what uses it fails.
-    """
-    values = await load_results(store, run)
-    for ref, digest in run.earlier.items():
-        with suppress(JournalDamaged):
-            values[ref] = await store.get(digest)
-    return values
-
-
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
     """Loads the results of a damaged run that can still be read."""
     results: dict[str, Json] = {}

@@ -14,8 +14,8 @@ import pytest
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.travel_model import TOOLS, Travel
 
+from plansmith.cli.commands.chat_slash import COMMANDS, is_command
 from plansmith.cli.line_editor import LineHistory, completions
-from plansmith.cli.slash import COMMANDS, is_command
 from plansmith.cli.ui.words import words_for
 from plansmith.testing import Reply
 

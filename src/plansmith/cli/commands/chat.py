@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from plansmith.cli.chat import Chat
 from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.ask import add_planning, prepare, request_options
+from plansmith.cli.commands.chat_slash import COMMANDS, come_back, is_command, run_command
+from plansmith.cli.commands.chat_turns import Chat
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.line_editor import LineEditor, LineHistory, completions
 from plansmith.cli.options import add_running, warn
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.slash import COMMANDS, come_back, is_command, run_command
 from plansmith.cli.threads import add_thread, open_thread
 from plansmith.cli.ui.output import dim
 from plansmith.config import state_folder

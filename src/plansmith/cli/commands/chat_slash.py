@@ -14,7 +14,7 @@ from plansmith.plan.sentence import did_you_mean
 from plansmith.text import clip, safe
 
 if TYPE_CHECKING:
-    from plansmith.cli.chat import Chat
+    from plansmith.cli.commands.chat_turns import Chat
     from plansmith.plan.run import Run
 
 
