@@ -89,7 +89,8 @@ def _waiting(now: Situation) -> str:
 def _question(each: Waiting) -> dict[str, Json]:
     asked = each.question
     line: dict[str, Json] = {"question": asked.question, "asks": in_language(asked.text, "en")}
-    return line | ({"options": [*asked.options]} if asked.options else {})
+    options: list[Json] = [*asked.options]
+    return {**line, "options": options} if options else line
 
 
 def _reading(text: str, value: dict[str, Json], now: Situation) -> Reading | None:

@@ -88,7 +88,7 @@ class Threads:
 
     async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
         """Deletes the threads whose last message is older and whose runs are over."""
-        found, page = [], ""
+        found, page = list[str](), ""
         while heads := await self.list(before=page, limit=200):
             found += [each.thread for each in heads if each.updated < moment]
             page = heads[-1].thread
