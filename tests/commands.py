@@ -40,4 +40,5 @@ def typed(
             code = main(list(words))
         except SystemExit as stop:
             code = int(stop.code or 0)
-    return Told(code, *capsys.readouterr())
+    said = capsys.readouterr()
+    return Told(code, said.out, said.err)

@@ -398,7 +398,8 @@ def sql(instruction: str) -> dict[str, Any]:
 
 
 def agent_of(model: ScriptedModel, member: Member, **options: Any) -> DataAgent:
-    return DataAgent(Plansmith(model=model, agents=[member], **{"settings": NO_TRIAGE} | options))
+    given: dict[str, Any] = {"settings": NO_TRIAGE} | options
+    return DataAgent(Plansmith(model=model, agents=[member], **given))
 
 
 async def test_a_later_question_to_the_data_agent_uses_the_rows_of_a_conversation(

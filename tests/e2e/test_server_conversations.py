@@ -404,3 +404,19 @@ async def test_messages_of_others_in_a_conversation_arrive_while_one_waits(
         await events.aclose()
         assert [each["text"] for each in shown["messages"]] == ["one", "why one?"]
         assert first["id"] in {each["id"] for each in shown["runs"]}
+
+
+async def test_a_long_conversation_is_summarised_before_its_next_request_is_planned(
+    tmp_path: Path,
+) -> None:
+    model, tools = TripModel(), TripTools()
+    small = {"planner": {"context_tokens": 2000}}
+    async with serving(tmp_path, model=model, tools=tools, settings=small) as house:
+        for number in range(8):
+            body = {"request": f"Find flight {number} {'far ' * 60}", "conversation": "long"}
+            run = await house.post("/v1/runs", body, 202)
+            await house.until(run["id"], "reviewing")
+        shown = await house.get("/v1/conversations/long")
+        assert shown["summary"]["text"] == "in short"
+        assert shown["summary"]["model"] == "trip"
+        assert "in short" in [each for each in model.prompts if each.brief][-1].text

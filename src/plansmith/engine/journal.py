@@ -146,8 +146,13 @@ class Journal:
         """
         if self.damage is not None:
             raise self.damage
-        named = [each if type(each) is tuple else (each, by) for each in bodies]
-        entries = cast("list[tuple[AnyBody, Actor]]", named)
+        entries: list[tuple[AnyBody, Actor]] = []
+        for entry in bodies:
+            match entry:
+                case (body, who):
+                    entries += ((body, who),)
+                case body:
+                    entries += ((body, by),)
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
         last = self.events[-1] if self.events else None
@@ -277,18 +282,6 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
         return {}
     values = await asyncio.gather(*map(store.get, done.values()))
     return dict(zip(done, values, strict=True))
-
-
-async def load_values(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads what references of a run's plan can use: its results, and those of earlier runs.
-
-    A result of an earlier run that is gone or was altered is left out: what uses it fails.
-    """
-    values = await load_results(store, run)
-    for ref, digest in run.earlier.items():
-        with suppress(JournalDamaged):
-            values[ref] = await store.get(digest)
-    return values
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:

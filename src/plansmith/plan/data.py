@@ -174,8 +174,7 @@ def content_of(value: Json | Content) -> Content:
     if type(value) is Content:
         return value
     text = _fast(value) if value.__class__ in _ALIKE else canonical_json(value)
-    # What the constructor does, without its own function in Python.
-    return tuple.__new__(Content, (hashlib.sha256(text).hexdigest(), text))
+    return Content(hashlib.sha256(text).hexdigest(), text)
 
 
 def same(left: Json, right: Json) -> bool:
@@ -230,19 +229,18 @@ def _is_plain(value: object) -> bool:
             return False
         # Every value of every plan comes through here: few calls, and none for plain values.
         for node in nodes:
-            kind = type(node)
-            if kind is str:
+            if type(node) is str:
                 texts += (node,)
-            elif kind is dict:
+            elif type(node) is dict:
                 texts += node
                 stack += ((node.values(), depth + 1),)
-            elif kind is list:
+            elif type(node) is list:
                 stack += ((node, depth + 1),)
             elif not (
                 node is None
-                or kind is bool
-                or (kind is int and -_FAR < node < _FAR)
-                or (kind is float and node - node == 0.0)
+                or type(node) is bool
+                or (type(node) is int and -_FAR < node < _FAR)
+                or (type(node) is float and node - node == 0.0)
             ) and _scalar_flaw(node, ()):
                 return False
     return _are_texts(texts)

@@ -90,7 +90,7 @@ class Plan(Record):
         """
         content = self.content
         mark = None if content is None else sha256(content).digest()
-        kept = self.__dict__
+        kept = vars(self)
         if mark is None or ("_mark" in kept and kept["_mark"] != mark):
             _forget(self)
         kept["_mark"] = mark

@@ -111,8 +111,8 @@ def collect(template: Json, where: Path, found: list[Found]) -> None:
 
 def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
     if FROM in template:
-        parsed = _parse(template)
-        found += [Found(where, parsed) if type(parsed) is Ref else Found(where, None, str(parsed))]
+        ref = ref_of(template)
+        found += [Found(where, ref) if ref else Found(where, None, str(_parse(template)))]
     elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
             if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
@@ -121,6 +121,9 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
 
 def ref_of(template: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
+    step = template[FROM]
+    if len(template) == 1 and type(step) is str and (whole := _whole_output(step)):
+        return whole
     parsed = _parse(template)
     return parsed if type(parsed) is Ref else None
 
@@ -259,10 +262,7 @@ def _whole_output(step: str) -> Ref | None:
 
 
 def _parse(template: dict[str, Json]) -> Ref | str:
-    step = template[FROM]
-    if len(template) == 1 and type(step) is str and (whole := _whole_output(step)):
-        return whole
-    path = template.get(PATH, [])
+    step, path = template[FROM], template.get(PATH, [])
     strangers = template.keys() - {FROM, PATH}
     if strangers:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'

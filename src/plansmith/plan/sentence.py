@@ -176,8 +176,8 @@ def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
     match value:
         case [*items]:
             return [_read_field(each, make, depth + 1) for each in items]
-        case {"code": str(code), "fields": dict(fields), **rest} if not rest:
-            given: dict[str, Any] = fields
+        case {"code": str(code), "fields": fields, **rest} if not rest and isinstance(fields, dict):
+            given = cast("dict[str, Any]", fields)
             read = {
                 name: each if type(each) is str else _read_field(each, make, depth + 1)
                 for name, each in given.items()

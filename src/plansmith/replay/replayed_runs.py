@@ -15,12 +15,13 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import UsableResults, pinned_results
+from plansmith.plan.earlier import pinned_results
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.planner.draft import OnStep
+from plansmith.planner.earlier import UsableResults
 from plansmith.planner.request import PlanMetrics, Planned, PlanRequest
 from plansmith.planner.shortlist.pick import Pick
 from plansmith.planner.triage import Decision
@@ -95,7 +96,12 @@ class TapedIntake(PlanIntake):
         return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def propose(
-        self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any
+        self,
+        journal: Journal,
+        plan: Plan,
+        problems: Sequence[Problem] = (),
+        earlier: UsableResults | None = None,
+        **entries: Any,
     ) -> None:
         """Writes a plan into the run; a schedule's approval comes from the tape."""
         if journal.run.plan is None and _is_scheduled(self._tape):
@@ -103,7 +109,7 @@ class TapedIntake(PlanIntake):
         found = next_plan(self._tape)
         if found is not None:  # the tools' effects may have changed since
             entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
-        await super().propose(journal, plan, problems, **entries)
+        await super().propose(journal, plan, problems, earlier, **entries)
 
 
 class TapedPlanner(RunPlanner):

@@ -88,7 +88,8 @@ class Threads:
 
     async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
         """Deletes the threads whose last message is older and whose runs are over."""
-        found, page = [], ""
+        found: list[str] = []
+        page = ""
         while heads := await self.list(before=page, limit=200):
             found += [each.thread for each in heads if each.updated < moment]
             page = heads[-1].thread

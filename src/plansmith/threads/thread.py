@@ -16,7 +16,6 @@ from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
     MessageRead,
-    MessageSaid,
     MessageUndone,
     Reading,
     ReplyGiven,
@@ -26,12 +25,11 @@ from plansmith.plan.thread import (
     open_messages,
 )
 from plansmith.planner.context.locales import locale_of
-from plansmith.planner.request import PlanRequest
 from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
-from plansmith.threads.turn import PLANS, Turn, check_text, not_by_message, read_as
+from plansmith.threads.turn import PLANS, Turn, message_said, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
@@ -99,17 +97,13 @@ class Thread:
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
         those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
-        who = e.actor(by)
-        check_text(text)
-        PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
+        body = message_said(text, options, key=key, origin=origin)
         async with self._desk.lock(self.id):
-            body = MessageSaid(text=text, key=key)
-            self.state, number = await self._desk.store(self.state, body, who)
+            self.state, number = await self._desk.store(self.state, body, e.actor(by))
             said = self._message(number)
             left = await self._left_before(said.number)
-            earlier = [await self._act(each, await self._read(each, {}), {}) for each in left]
-            read = await self._read(said, options)
-            turn = await self._act(said, read, options, origin)
+            earlier = [await self._act(each, await self._read(each)) for each in left]
+            turn = await self._act(said, await self._read(said))
             turn = turn._replace(earlier=tuple(earlier))
         return await self.plan(turn) if plan else turn
 
@@ -126,21 +120,21 @@ class Thread:
         by: e.Who = "",
         reply: str = "",
         make: MakeRun | None = None,
+        origin: Origin | None = None,
         **options: Any,
     ) -> Turn:
         """Keeps a message that the program has read itself, and acts on it; `plan` plans.
 
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
-        request; without it, `options` are those of `Plansmith.plan`.
+        request in a way of its own; `options` and `origin` are as for `say`.
         """
-        check_text(text)
+        body = message_said(text, options, origin=origin)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._desk.lock(self.id):
             if reading.kind == "answer":
                 await self._require_open(reading)
             more = partial(read_as, reading, reply)
-            body = MessageSaid(text=text)
             self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
             said = self._message(number)
             if reply:
@@ -148,7 +142,7 @@ class Thread:
             if make is not None:
                 return self._turn(number, await make(said))
             try:
-                return await self._act(said, reading, options)
+                return await self._act(said, reading)
             except Refused as refused:  # such as an answer that is none of the options
                 await self.reply(number, str(refused))
                 raise
@@ -228,11 +222,11 @@ class Thread:
     def _unread(self, number: int) -> list[ThreadMessage]:
         return [each for each in open_messages(self.state) if each.number < number]
 
-    async def _read(self, said: ThreadMessage, options: dict[str, Any]) -> Reading:
+    async def _read(self, said: ThreadMessage) -> Reading:
         """Decides what a message is for, and stores that before anything is done."""
         now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
         while (message := self._message(said.number)).reading is None:
-            found, usage = await self._judged(said, now, str(options.get("locale", "")))
+            found, usage = await self._judged(said, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
             body = MessageRead(
                 message=said.number,
@@ -252,9 +246,7 @@ class Thread:
         assert message.reading is not None  # noqa: S101
         return message.reading
 
-    async def _judged(
-        self, said: ThreadMessage, now: Situation, locale: str
-    ) -> tuple[Reading, Usage]:
+    async def _judged(self, said: ThreadMessage, now: Situation) -> tuple[Reading, Usage]:
         certain = read_by_rules(said.text, now)
         if certain is not None:
             return certain, Usage()
@@ -264,50 +256,41 @@ class Thread:
         model = None if guessed.sure else self._runs.planner.judging_model
         if model is None:
             return guessed.reading, Usage()
-        language = locale_of(said.text, locale)
-        prompts = self._runs.planner.prompts
-        judged = await judge(said.text, now, model=model, locale=language, prompts=prompts)
+        judged = await judge(
+            said.text,
+            now,
+            model=model,
+            clock=self._runs.clock,
+            locale=locale_of(said.text, said.options.locale),
+            prompts=self._runs.planner.prompts,
+        )
         return judged.reading or guessed.reading, judged.usage
 
     async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
         digests = await self._desk.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _act(
-        self,
-        said: ThreadMessage,
-        reading: Reading,
-        options: dict[str, Any],
-        origin: Origin | None = None,
-    ) -> Turn:
+    async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
         if reading.kind in ("why", "review"):
             return await self._reply(said, reading)
         if reading.kind == "request":
-            run = await self._create(said, reading, options, origin)
+            run = await self._create(said, reading)
         elif reading.kind == "answer":
             run = await self._answer(said, reading)
         else:
             run = await self._runs.journals.get(reading.run)
         return self._turn(said.number, run)
 
-    async def _create(
-        self,
-        said: ThreadMessage,
-        reading: Reading,
-        options: dict[str, Any],
-        origin: Origin | None,
-    ) -> Run:
+    async def _create(self, said: ThreadMessage, reading: Reading) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
-        place = {"thread": self.id, "message": said.number}
-        request = PlanRequest(said.text, **options | place)
         with suppress(StaleWriter):
             await self._runs.create(
                 said.text,
-                options=request.options(),
-                locale=request.locale,
+                options=said.options.replace(thread=self.id, message=said.number),
+                locale=said.options.locale,
                 run_id=reading.run,
-                origin=origin,
+                origin=said.origin,
                 by=said.by,
             )
         return await self._runs.journals.get(reading.run)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import json
 import pickle
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,12 +34,16 @@ def places(text: str) -> set[str]:
     return set(re.findall(r"\{(\w+)\}", text))
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
+@functools.cache  # and not at import: every run of tests would wait for it
+def calls() -> list[tuple[str, ast.Call]]:
     """Every place of the source that makes a sentence."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence":
-                yield f"{path.name}:{node.lineno}", node
+    return [
+        (f"{path.name}:{node.lineno}", node)
+        for path in SOURCE.rglob("*.py")
+        if "Sentence(" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence"
+    ]
 
 
 def codes_of(node: ast.expr) -> list[str] | None:
@@ -55,9 +59,6 @@ def codes_of(node: ast.expr) -> list[str] | None:
             return None
 
 
-CALLS = list(calls())
-
-
 def test_every_code_has_a_text_in_every_language_with_the_same_fields() -> None:
     for code, texts in TEXTS.items():
         assert set(texts) == set(LANGUAGES), code
@@ -66,7 +67,7 @@ def test_every_code_has_a_text_in_every_language_with_the_same_fields() -> None:
 
 
 def test_every_sentence_of_the_source_has_a_text_and_gives_its_fields() -> None:
-    for where, node in CALLS:
+    for where, node in calls():
         for code in codes_of(node.args[0]) or ():
             assert code in TEXTS, f"{where}: {code}"
             given = {each.arg for each in node.keywords}
@@ -79,7 +80,7 @@ OLD = {"shape.read_as_once"}
 
 
 def test_no_text_is_without_a_use() -> None:
-    used = {code for _, node in CALLS for code in codes_of(node.args[0]) or ()}
+    used = {code for _, node in calls() for code in codes_of(node.args[0]) or ()}
     source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     # The command line and reports take the rest of a code as the key of a text.
     own = {code for code in TEXTS if code.startswith(("cli.", "report."))}

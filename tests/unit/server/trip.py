@@ -70,6 +70,8 @@ class TripModel:
                 return self._plan(brief, prompt.text)
             case ReplyBrief():
                 return f"I found {FLIGHT}."
+            case None:
+                return "in short"
             case _:
                 return {"kind": "request", "question": "", "option": "", "reason": "it is new"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
@@ -126,8 +127,12 @@ class _Linter:
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
         seen: dict[tuple[str, str, bytes], str] = {}
+        # Steps that use different results do different work: their inputs need not be compared.
+        uses = {step.id: (step.kind, frozenset(self.uses[step.id])) for step in self.steps}
+        users = Counter(uses.values())
         for name in self.sequence:
-            key = _work(self.by_id[name]) if name in self.by_id else None
+            alike = name in uses and users[uses[name]] > 1
+            key = _work(self.by_id[name]) if alike else None
             if key is None:
                 continue
             if key in seen and not self._changed_between(first := seen[key], name):
