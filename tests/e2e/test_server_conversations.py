@@ -12,9 +12,9 @@ from urllib.parse import quote
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TRAIN, TripModel, TripTools
 
+from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import (
     Delta,
-    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,
