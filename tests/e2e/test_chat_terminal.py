@@ -110,19 +110,22 @@ def test_a_conversation_is_left_and_taken_up_again(traveller: Traveller) -> None
     assert history.stat().st_mode & 0o777 == 0o600
 
 
-def test_ctrl_c_in_a_conversation_stops_the_run_which_stays(traveller: Traveller) -> None:
+def test_ctrl_c_and_kill_in_a_conversation_stop_the_run_which_stays(traveller: Traveller) -> None:
     with traveller.types(*CHAT, "Wait for Rome") as terminal:
         terminal.until("▶ wait  running")
         terminal.ctrl_c()
         terminal.until("Stopped. The run", "/resume goes on", YOU)
         terminal.type("/resume\n")
         terminal.until("▶ wait  running", times=2)
+        terminal.kill()
+    with traveller.types(*CHAT, "--thread", "last") as terminal:
+        terminal.until("has not ended: /resume goes on", YOU)
+        terminal.type("/resume\n")
+        terminal.until("▶ wait  running")
         traveller.lets_go_on()
-        terminal.until("1/1 · done")
-        terminal.until(YOU, times=2)
+        terminal.until("1/1 · done", f"written by the model\n{YOU}")
         terminal.type("/plan\n")
-        terminal.until("wait = ")
-        terminal.until(YOU, times=3)
+        terminal.until("wait = ", f"0 errors, 1 other\n{YOU}")
         terminal.ctrl_c()
         terminal.until("Ctrl-C again or Ctrl-D leaves")
         terminal.ctrl_c()

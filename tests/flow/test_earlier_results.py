@@ -524,3 +524,37 @@ async def test_a_template_that_a_program_gives_cannot_read_an_earlier_result() -
     done = await app.run(created.id)
     assert done.steps["out"].status is StepStatus.FAILED
     assert len(arguments(tools, "look")) == 1
+
+
+async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_reviewed(
+    scripted: Script,
+) -> None:
+    send = FakeTool("send", [ToolFailed("no"), "sent"], effect=Effect.WRITE)
+    tools = FakeTools(FakeTool("find", [TOTALS]), send)
+    limits = Limits(first_wait_s=0, max_replans=1, data="show")
+    other = {"$from": "totals", "$path": ["rows"]}
+    model = scripted(
+        {"goal": "x", "steps": [{"id": "b", "tool": "send", "inputs": {"rows": other}}]}
+    )
+    talk = Talks(Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE))
+    first, second = await talk.first(), await talk.first()
+    run = await through(talk.app, await talk.submit(sending(first, "rows")))
+    assert run.status is RunStatus.REVIEWING
+    assert not run.is_approved
+    assert run.plan is not None
+    assert second in str(run.plan.to_json())
+    assert run.earlier == {first: content_hash(TOTALS), second: content_hash(TOTALS)}
+    assert len(arguments(tools, "send")) == 1
+
+
+async def test_a_retry_keeps_the_earlier_result_when_its_conversation_is_gone() -> None:
+    send = FakeTool("send", [ToolFailed("no"), "sent"], effect=Effect.WRITE)
+    tools = FakeTools(FakeTool("find", [TOTALS]), send)
+    talk = Talks(Plansmith(tools=[tools], limits=LIMITS, settings=NO_TRIAGE))
+    failed = await through(talk.app, await talk.submit(sending(await talk.first(), "rows")))
+    assert failed.status is RunStatus.FAILED
+    talk.threads.clear()
+    again = await through(talk.app, await talk.app.retry(failed.id, by="ada"))
+    assert again.status is RunStatus.DONE
+    assert again.earlier == failed.earlier
+    assert arguments(tools, "send") == [{"rows": ROWS}] * 2

@@ -26,8 +26,7 @@ from plansmith.text import clip, safe
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
     """Returns everything about a run as JSON."""
-    told: dict[str, Json] = {"turn": session.turn} if session.turn else {}
-    return told | {
+    shown: dict[str, Json] = {
         "id": run.id,
         "status": run.status.value,
         "request": run.request,
@@ -52,6 +51,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "updated_at": run.updated_at.isoformat() if run.updated_at else None,
         "next": list(next_commands(run, session)),
     }
+    return shown | ({"turn": session.turn} if session.turn else {})
 
 
 def _step_json(state: StepState) -> dict[str, Json]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
@@ -32,7 +32,6 @@ from plansmith.wiring import Parts, TeamSmiths, make_smith
 if TYPE_CHECKING:
     from plansmith.adapters.tools import toolset
     from plansmith.cli.ui import progress
-    from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
 else:
@@ -60,7 +59,7 @@ class Session:
     teams: TeamSmiths
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
-    turn: dict[str, Json] = field(default_factory=dict)  # what came of the message in it
+    turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
     journals: Journals = field(init=False)
 
     def __post_init__(self) -> None:

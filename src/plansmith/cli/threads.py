@@ -15,6 +15,7 @@ from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.sentence import in_language
+from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith.threads.situation import ASKED_BY_PLANS
 from plansmith.threads.store import ThreadHeadline, ThreadStore
@@ -82,16 +83,23 @@ async def _last_thread(session: Session) -> str:
         thread = await session.smith.threads.last()
     except Refused:
         thread = None
-    run = None
-    with suppress(Misconfigured):
-        run, _ = await session.journals.listed(await session.find("last"))
-    if run is not None and run.created_at is not None and run.origin.kind != "schedule":
-        said = thread.state.updated_at if thread is not None else None
-        if said is None or run.created_at > said:
-            return await thread_store(session).thread_of(run.id) or run.id
+    said = thread.state.updated_at if thread is not None else None
+    run = await _last_asked(session)
+    if run is not None and run.created_at is not None and (said is None or run.created_at > said):
+        return await thread_store(session).thread_of(run.id) or run.id
     if thread is None:
         raise Misconfigured("there is no thread in this folder", hint=_HINT)
     return thread.id
+
+
+async def _last_asked(session: Session) -> Run | None:
+    """Returns the newest run of this folder that somebody asked for, which no schedule did."""
+    for each in await RunLists(session.journals).newest(limit=_PAGE):
+        if session.journals.is_here(each.folder):
+            run, _ = await session.journals.listed(each.run)
+            if run.created_at is not None and run.origin.kind != "schedule":
+                return run
+    return None
 
 
 def thread_store(session: Session) -> ThreadStore:

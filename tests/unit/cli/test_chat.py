@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Cli
+from tests.unit.cli.conftest import Cli, Write
 from tests.unit.cli.travel_model import TOOLS, Travel
 
+from plansmith import Plan
 from plansmith.cli.commands.chat_slash import COMMANDS, is_command
 from plansmith.cli.line_editor import LineHistory, completions
+from plansmith.cli.main import main
 from plansmith.cli.ui.words import words_for
 from plansmith.testing import Reply
 
@@ -124,6 +128,54 @@ def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(
     assert "→ taken back · not read yet" in thread["text"]
 
 
+class Hands:
+    """Types lines; before each, does what is to be done meanwhile."""
+
+    def __init__(self, *lines: str | Callable[[], object]) -> None:
+        self._lines = [*lines]
+
+    def isatty(self) -> bool:
+        return False
+
+    def readline(self) -> str:
+        while self._lines:
+            line = self._lines.pop(0)
+            if isinstance(line, str):
+                return f"{line}\n"
+            meanwhile = threading.Thread(target=line)
+            meanwhile.start()
+            meanwhile.join()
+        return ""
+
+
+def test_a_chat_shows_what_was_said_in_its_thread_meanwhile(
+    travel: Travel, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other() -> None:
+        assert main(["ask", "--thread", "last", "why Rome?"]) == 0
+
+    hands = Hands("Find a flight to Rome", other, "why AZ?")
+    monkeypatch.setattr("sys.stdin", hands)
+    code, out, err = cli("chat", *PY)
+    assert code == 0
+    assert f"{getpass.getuser()}: why Rome?" in err
+    assert out.count("Your request says so") == 1  # what the other one was told, once
+
+
+def test_last_is_the_thread_of_what_a_person_asked_not_of_a_schedule(
+    travel: Travel, cli: Cli, write: Write
+) -> None:
+    cli("ask", "Find a flight to Rome", *PY)
+    asked = json.loads(cli("runs", "--json")[1])[0]["id"]
+    step = {"id": "a", "tool": "flights", "inputs": {"city": "Oslo"}}
+    plan, digest = write(step), Plan.model_validate({"goal": "test", "steps": [step]}).hash
+    often = ("--name", "often", "--every", "1h", "--approve-plan", digest)
+    assert cli("schedule", "add", "--plan", plan, *often, *PY)[0] == 0
+    assert cli("schedule", "run-now", "often", *PY)[0] == 0
+    code, out, _ = cli("ask", "--thread", "last", "why Rome?", "--json")
+    assert (code, json.loads(out)["thread"]) == (0, asked)
+
+
 def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
     (intake / "may.txt").write_text("three invoices", encoding="utf-8")
     which = "Which files here mention invoices?"
@@ -140,7 +192,15 @@ def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
 def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
     travel: Travel, pipe: Pipe
 ) -> None:
-    lines = ("/nothing", "x" * 100_001, "/undo 99", "/undo x", "/why", "Plan a trip", "/runs")
+    lines = (
+        "/nothing",
+        "x" * 100_001,
+        "/undo 99",
+        f"/undo {'9' * 5000}",
+        "/why",
+        "Plan a trip",
+        "/runs",
+    )
     code, out, err = pipe(*lines, flags=("--json", *PY))
     told = turns(out)
     assert [each["exit"] for each in told] == [2, 4, 4, 2, 4, 5, 0]

@@ -58,12 +58,13 @@ async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int |
     hit = False  # whether Ctrl-C was pressed, and nothing else since
     while True:
         try:
-            if line and not await _take(chat, line):
-                break
             if line:
+                if not await _take(chat, line):
+                    break
                 hit = chat.code == Exit.INTERRUPTED
             you = chat.session.words["you"]
             line = chat.prompts.take() or editor.read(you, drops=bool(chat.open))
+            hit = False
         except KeyboardInterrupt:
             if hit or not editor.asks:
                 return Exit.INTERRUPTED

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.cli import describe, threads
 from plansmith.cli.exit_codes import Exit
+from plansmith.cli.interactive import stoppable
 from plansmith.cli.ui.output import print_line_json, print_lines
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
@@ -16,6 +17,8 @@ from plansmith.text import clip, safe
 if TYPE_CHECKING:
     from plansmith.cli.commands.chat_turns import Chat
     from plansmith.plan.run import Run
+
+_DIGITS: Final = 10
 
 
 def is_command(line: str) -> bool:
@@ -54,7 +57,10 @@ async def _quit(chat: Chat, _: str) -> None:
 
 async def _undo(chat: Chat, rest: str) -> None:
     number = await _to_undo(chat, rest)
-    turn = await chat.thread.undo(number, by=chat.session.by)
+    turn = await stoppable(chat.thread.undo(number, by=chat.session.by))
+    if turn is None:
+        chat.tell(Exit.INTERRUPTED, chat.session.words["chat_leaves"])
+        return
     if not chat.as_json:
         print_lines([safe(turn.text)])
     if turn.run is None or turn.kind == "request":
@@ -66,14 +72,15 @@ async def _undo(chat: Chat, rest: str) -> None:
 
 async def _to_undo(chat: Chat, rest: str) -> int:
     if rest:
-        if not rest.isascii() or not rest.isdigit():
+        if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
             raise Misconfigured(f"{rest!r} is no number of a message", hint="/thread lists them")
         return int(rest)
     await chat.thread.refresh()
     for each in reversed(chat.thread.history):
-        if not each.undone and each.kind not in ("why", "review"):
+        ours = each.by.label == chat.session.by
+        if ours and not each.undone and each.kind not in ("why", "review"):
             return each.number
-    raise Refused("there is nothing to undo")
+    raise Refused("there is nothing of yours to undo", hint="/undo NUMBER takes any message back")
 
 
 async def _why(chat: Chat, rest: str) -> None:

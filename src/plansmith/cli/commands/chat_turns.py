@@ -22,6 +22,7 @@ from plansmith.cli.reviewing import Prompts
 from plansmith.cli.threads import (
     is_said,
     message_lines,
+    run_lines,
     runs_of,
     taken_line,
     turn_with_run,
@@ -101,6 +102,8 @@ class Chat:
             return
         self.session.say(clip(safe(state.title), 100))
         self.session.say(*message_lines(state.messages[-_SHOWN_AGAIN:], runs, self.session))
+        if not state.messages:
+            self.session.say(*run_lines(runs, self.session))
         self.session.say(*waiting_in(self.open, self.session))
 
     def options(self) -> Iterator[str]:

@@ -115,7 +115,8 @@ async def _show(session: Session) -> int:
     print_lines([f"{safe(state.id)}  {clip(safe(state.title), 100)}"])
     print_lines(state_lines(state, runs, session))
     for run in runs:
-        session.say(*([] if run.status.over else waiting_lines(run, session)))
+        if not run.status.over:
+            session.say(*waiting_lines(run, session))
     return Exit.OK
 
 
