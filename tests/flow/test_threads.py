@@ -593,7 +593,7 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
     with pytest.raises(Misconfigured):
         await thread.say("Find a flight", by="ann", max_steps="many")
     assert not await smith.threads.list()
-    for odd in ("a\nb", "x" * 201, "\x1b[31m"):
+    for odd in ("a\nb", "x" * 201, "\x1b[31m", ".."):
         with pytest.raises(Refused, match="cannot be the id"):
             await smith.thread(odd)
 

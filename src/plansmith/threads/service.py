@@ -35,7 +35,8 @@ class Threads:
         the first message.
         """
         name = thread or self.runs.journals.new_id()
-        if len(name) > _ID_LENGTH or not name.strip() or not name.isprintable():
+        # No address of a web page can end in one that is only dots: browsers take it for a folder.
+        if len(name) > _ID_LENGTH or not name.strip(" .") or not name.isprintable():
             hint = f"use at most {_ID_LENGTH} letters and digits on one line"
             raise Refused("this cannot be the id of a thread", hint=hint)
         state = await self.read(name)
