@@ -15,14 +15,19 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.packing import (
     LARGEST_INSIDE,
+    MARK_BYTES,
+    SAME_TIME,
     SYSTEM,
     TYPES,
+    WHOLE_HASH_EVERY,
     Cells,
     at_text,
+    is_mark,
     pack,
     ref_of,
     since_epoch,
     texts_of,
+    timed,
 )
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import hash_of, moment, run_text
@@ -85,7 +90,7 @@ def rows_of(
     small = {digest: text for digest, text in values if len(text) <= LARGEST_INSIDE}
     inside: set[str] = set()
     known, when, at = None, b"", 0
-    for event in events:
+    for event, following in zip(events, [*events[1:], None], strict=True):
         if event.at is not known:
             known, when, at = event.at, moment(event.at).encode(), since_epoch(event.at)
         body, by, number, digest = event.body_text, event.by_text, event.number, event.hash
@@ -97,8 +102,11 @@ def rows_of(
         if key:
             value, ref = small[key].decode(), ref_of(key)
             inside.add(key)
-        who = None if by == SYSTEM else by.decode()
-        rows.append((number, kind, at, who, bytes.fromhex(digest), packed.decode(), value, ref))
+        who, mark = None if by == SYSTEM else by.decode(), bytes.fromhex(digest)
+        time = SAME_TIME if rows and is_mark(rows[-1][4]) else at
+        if following is not None and following.at == known and number % WHOLE_HASH_EVERY:
+            mark = mark[:MARK_BYTES]
+        rows.append((number, kind, time, who, mark, packed.decode(), value, ref))
     return rows, inside
 
 
@@ -111,7 +119,10 @@ def stale(run: str, number: int) -> StaleWriter:
 
 
 def read_journal(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> list[Event]:
-    """Returns the events after a number, each checked; `rows` starts with that number."""
+    """Returns the events after a number, each checked.
+
+    `rows` starts with the last whole hash up to that number, or else with the first event.
+    """
     return list(_read(run, rows, after=max(after, 0)))
 
 
@@ -128,40 +139,48 @@ def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
 
 
 def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:
-    expected, before = after or 1, ""
-    for cells in rows:
+    expected, before, digest = 0, "", b""
+    for cells in timed(rows):
         number, digest = cells[0], cells[4]
+        if not expected and 0 < number <= after and not is_mark(digest):
+            expected, before = number + 1, digest.hex() if isinstance(digest, bytes) else ""
+            continue
+        expected = expected or 1
         if number != expected:
             raise JournalDamaged(f"event {expected} of run {run} is missing", hint=DOCTOR)
-        if number > after:
-            event = _checked(run, cells, before)
-            before = event.hash
-            yield event
-        else:
-            before = digest.hex() if isinstance(digest, bytes) else ""
+        event = _checked(run, cells, before)
+        before = event.hash
         expected += 1
+        if number > after:
+            yield event
+    if is_mark(digest):
+        raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
 
 
 def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
     number = cells[0]
-    altered = JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
     try:
-        kind, at, by, digest, body = texts_of(run, cells)
+        kind, at, by, mark, body = texts_of(run, cells)
     except (
         TypeError,
         ValueError,
         OverflowError,
         RecursionError,
     ):  # also where a byte of it is no text any more
-        raise altered from None
-    if hash_of(at.encode(), before.encode(), body, by, number, run_text(run)) != digest:
-        raise altered
+        raise _altered(run, number) from None
+    digest = hash_of(at.encode(), before.encode(), body, by, number, run_text(run))
+    if digest != mark and not (is_mark(cells[4]) and digest.startswith(mark)):
+        raise _altered(run, number)
     event = stored_event(
         run=run, number=number, at=at, by=by, body=body, before=before, hash=digest
     )
     if event.body.type != kind:
-        raise altered
+        raise _altered(run, number)
     return event
+
+
+def _altered(run: str, number: int) -> JournalDamaged:
+    return JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
 
 
 def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
