@@ -1,0 +1,185 @@
+"""Events that were appended together: one time and one whole hash in the store, all of theirs read.
+
+What is between two whole hashes is computed again, wherever somebody begins to read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.postgres import Server
+
+from plansmith.adapters.stores.doctor import diagnose
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    RunPaused,
+    next_events,
+    verify_chain,
+)
+
+Store = SqliteStore | PostgresStore
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SYSTEM = Actor(kind="system")
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    """Opens the same store again and again."""
+    if request.param == "sqlite":
+        return lambda: SqliteStore(tmp_path / "store.db")
+    server: Server = request.getfixturevalue("postgres_server")
+    dsn = server.new_database(f"together_{next(_numbers)}")
+    return lambda: PostgresStore(dsn)
+
+
+@pytest.fixture
+async def store(opening: Callable[[], Store]) -> AsyncIterator[Store]:
+    made = opening()
+    yield made
+    await made.close()
+
+
+def together(length: int, *, last: Event | None = None, at: datetime = START) -> list[Event]:
+    """Events of one moment."""
+    bodies: list[AnyBody] = [RunPaused(reason=f"{number}") for number in range(length)]
+    if last is None:
+        bodies[0] = RunCreated(request="请求")
+    return next_events([(body, SYSTEM) for body in bodies], run="a", at=at, last=last)
+
+
+async def test_events_appended_together_are_read_from_any_number_on(store: Store) -> None:
+    events = together(20)
+    events += together(3, last=events[-1])
+    events += together(1, last=events[-1])
+    await store.append(events[:20])
+    await store.append(events[20:23])
+    await store.append(events[23:])
+    for after in range(-1, 26):
+        assert list(await store.events("a", after=after)) == events[max(after, 0) :]
+    verify_chain(await store.events("a"))
+    [head] = await store.heads()
+    assert (head.at, head.created) == (START, START)
+
+
+@pytest.mark.parametrize("after", [1, 2, 9, 10, 11])
+async def test_a_journal_that_is_cut_among_events_appended_together_goes_on_there(
+    opening: Callable[[], Store], after: int
+) -> None:
+    first, events = opening(), together(10)
+    events += together(4, last=events[-1])
+    await first.append(events[:10])
+    await first.append(events[10:])
+    assert await first.set_aside("a", after, []) == 14 - after
+    assert [number for number, _ in await first.aside("a")] == [*range(after + 1, 15)]
+    await first.close()
+    again = opening()
+    assert list(await again.events("a")) == events[:after]
+    with pytest.raises(StaleWriter):
+        await again.append(together(1, last=events[after]))
+    new = together(2, last=events[after - 1])
+    await again.append(new)
+    assert list(await again.events("a")) == [*events[:after], *new]
+    other = together(1, last=new[0])
+    assert await again.set_aside("a", after + 1, other) == 1
+    assert list(await again.events("a", after=after)) == [new[0], *other]
+    with pytest.raises(StaleWriter):
+        await again.set_aside("a", after + 1, together(1, last=events[-1]))
+    await again.close()
+
+
+CHANGES = {
+    "body": "body = replace(body, '6', '9')",
+    "hash": "hash = x'00112233'",
+    "time": "at = 1767268800000001",
+    "type": "type = 21",
+    "actor": "by = '{\"kind\":\"model\"}'",
+    "no hash at all": "hash = x''",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_is_changed_among_events_appended_together_is_found_where_it_is(
+    tmp_path: Path, change: str
+) -> None:
+    path = tmp_path / "store.db"
+    store, events = SqliteStore(path), together(10)
+    await store.append(events)
+    await store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"UPDATE events SET {CHANGES[change]} WHERE number = 7")
+    again = SqliteStore(path)
+    for after in (0, 3, 6):
+        with pytest.raises(JournalDamaged, match="event 7 of run a was altered"):
+            await again.events("a", after=after)
+    sound = await again.sound("a")
+    assert (list(sound.events), sound.last) == (events[:6], 10)
+    await again.close()
+
+
+async def test_a_change_that_fits_the_stored_beginning_of_a_hash_is_found_by_the_whole_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.db"
+    store, events = SqliteStore(path), together(10)
+    await store.append(events)
+    await store.close()
+    forged = together(1, last=events[5])
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(
+            "UPDATE events SET body = ?, hash = ? WHERE number = 7",
+            (forged[0].body.canonical().decode(), bytes.fromhex(forged[0].hash)[:4]),
+        )
+        file.execute("UPDATE events SET type = -type WHERE number = 7")
+    findings = await diagnose(f"sqlite:///{path}")
+    assert "event 8 of run a was altered" in str(findings)
+    # Whoever also makes the other beginnings fit comes to the whole hash at last.
+    rest = together(3, last=forged[0])
+    with closing(sqlite3.connect(path)) as file, file:
+        for event, now in zip(events[7:], rest, strict=True):
+            file.execute(
+                "UPDATE events SET body = ?, hash = ?, type = -abs(type) WHERE number = ?",
+                (
+                    now.body.canonical().decode(),
+                    bytes.fromhex(now.hash)[:4]
+                    if event.number < 10
+                    else bytes.fromhex(event.hash),
+                    event.number,
+                ),
+            )
+    again = SqliteStore(path)
+    with pytest.raises(JournalDamaged, match="event 10 of run a was altered"):
+        await again.events("a")
+    await again.close()
+
+
+async def test_a_whole_hash_that_is_cut_short_is_no_end_of_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    await store.append(together(3))
+    await store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE events SET hash = substr(hash, 1, 4) WHERE number = 3")
+    again = SqliteStore(path)
+    with pytest.raises(JournalDamaged, match="the end of run a is missing"):
+        await again.events("a")
+    await again.close()
+
+
+async def test_the_view_of_a_store_shows_the_time_of_every_event(store: Store) -> None:
+    await store.append(together(5))
+    query = "SELECT number, at FROM events_text ORDER BY number"
+    rows = await store._database.query(query, {})
+    assert rows == [(number, "2026-01-01T12:00:00.000000Z") for number in range(1, 6)]
