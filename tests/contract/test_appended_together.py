@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +16,10 @@ import pytest
 from tests.postgres import Server
 
 from plansmith.adapters.stores.doctor import diagnose
+from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.events import (
     Actor,
@@ -36,18 +38,22 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    """Opens the same store again and again."""
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        return lambda: SqliteStore(tmp_path / "store.db")
+        return f"sqlite:///{tmp_path / 'store.db'}"
     server: Server = request.getfixturevalue("postgres_server")
-    dsn = server.new_database(f"together_{next(_numbers)}")
-    return lambda: PostgresStore(dsn)
+    return server.new_database(f"together_{next(_numbers)}")
+
+
+def opened(url: str) -> Store:
+    store = open_store(url)
+    assert not isinstance(store, MemoryStore)
+    return store
 
 
 @pytest.fixture
-async def store(opening: Callable[[], Store]) -> AsyncIterator[Store]:
-    made = opening()
+async def store(url: str) -> AsyncIterator[Store]:
+    made = opened(url)
     yield made
     await made.close()
 
@@ -76,16 +82,16 @@ async def test_events_appended_together_are_read_from_any_number_on(store: Store
 
 @pytest.mark.parametrize("after", [1, 2, 9, 10, 11])
 async def test_a_journal_that_is_cut_among_events_appended_together_goes_on_there(
-    opening: Callable[[], Store], after: int
+    url: str, after: int
 ) -> None:
-    first, events = opening(), together(10)
+    first, events = opened(url), together(10)
     events += together(4, last=events[-1])
     await first.append(events[:10])
     await first.append(events[10:])
     assert await first.set_aside("a", after, []) == 14 - after
     assert [number for number, _ in await first.aside("a")] == [*range(after + 1, 15)]
     await first.close()
-    again = opening()
+    again = opened(url)
     assert list(await again.events("a")) == events[:after]
     with pytest.raises(StaleWriter):
         await again.append(together(1, last=events[after]))
@@ -178,8 +184,16 @@ async def test_a_whole_hash_that_is_cut_short_is_no_end_of_a_journal(tmp_path: P
     await again.close()
 
 
-async def test_the_view_of_a_store_shows_the_time_of_every_event(store: Store) -> None:
+async def test_the_view_of_a_store_shows_the_time_of_every_event(url: str) -> None:
+    store = opened(url)
     await store.append(together(5))
+    await store.close()
     query = "SELECT number, at FROM events_text ORDER BY number"
-    rows = await store._database.query(query, {})
+    if isinstance(store, SqliteStore):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            rows = file.execute(query).fetchall()
+    else:
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(url, options="-c search_path=plansmith") as connection:
+            rows = connection.execute(query).fetchall()
     assert rows == [(number, "2026-01-01T12:00:00.000000Z") for number in range(1, 6)]
