@@ -1,8 +1,8 @@
 """The short form in which an event is stored: what can be computed again is left out.
 
 A body is stored without its type, which has a column of its own. The start and the result of a
-step hold a small value themselves, and leave out its hash, its size and the key of the call. Of
-events that are appended together, only the first has a time and only the last a whole hash.
+step hold a small value themselves, and leave out its hash, its size and the key of the call. Most
+rows have only the beginning of their hash, and the time of an append is in its first row.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ RUN_FINISHED: Final = TYPES.index("run_finished")
 AS_THEY_WERE: Final = 0
 # A larger value is stored once, however many events mention it.
 LARGEST_INSIDE: Final = 256
-# What the rows of events between two whole hashes have of theirs; computed again, it has to lead to
-# the next whole one.
+# What most rows have of their hash. The hashes are computed again, and have to lead to the next
+# whole one.
 MARK_BYTES: Final = 4
-# A row with a whole hash is never further away than this: whoever reads the end begins there.
+# How far a whole hash is away at most: whoever reads the end of a journal begins there.
 WHOLE_HASH_EVERY: Final = 16
-# Instead of a time: that of the row before. Behind a whole hash it is a time as any other.
+# Instead of the time of the row before, which is then not stored twice, and that time itself.
 SAME_TIME: Final = 1
+_THAT_TIME: Final = -(2**62)
 SYSTEM: Final = b'{"kind":"system"}'
 _SYSTEM_TEXT: Final = SYSTEM.decode()
 _NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
@@ -73,9 +74,17 @@ def since_epoch(at: datetime) -> int:
     return (at - _EPOCH) // _MICROSECOND
 
 
+def stored_time(at: datetime) -> int:
+    """Returns a time as it is stored where it is not that of the row before."""
+    microseconds = since_epoch(at)
+    return microseconds if microseconds != SAME_TIME else _THAT_TIME
+
+
 @lru_cache(maxsize=256)
 def at_text(microseconds: int) -> str:
     """Returns the text of a stored time, as it was hashed."""
+    if microseconds == _THAT_TIME:
+        microseconds = SAME_TIME
     return moment(_EPOCH + timedelta(microseconds=microseconds))
 
 
@@ -197,22 +206,15 @@ def is_mark(digest: object) -> bool:
     return isinstance(digest, bytes) and len(digest) == MARK_BYTES
 
 
-def timed(
-    rows: Iterable[Sequence[Any]], known: int | None = None
-) -> Iterator[Sequence[Any]]:
-    """Gives each row of a journal its time; `known` is that of the row before them.
-
-    None if that one has a whole hash.
-    """
+def timed(rows: Iterable[Sequence[Any]], known: object = None) -> Iterator[Sequence[Any]]:
+    """Gives each row of a journal its time; `known` is that of the row before them."""
     for cells in rows:
         number, kind, at, *rest = cells
-        if at == SAME_TIME and known is not None:
+        if at == SAME_TIME:
             yield number, kind, known, *rest
         else:
             known = at
             yield cells
-        if not is_mark(cells[4]):
-            known = None
 
 
 def shown_texts(run: str, cells: Sequence[Any]) -> Texts:

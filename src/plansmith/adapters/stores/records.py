@@ -17,6 +17,7 @@ from plansmith.adapters.stores.packing import (
     MARK_BYTES,
     shown_texts,
     since_epoch,
+    stored_time,
     timed,
     values_inside,
 )
@@ -263,9 +264,13 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         aside = await self._database.query(sql.ROWS_AFTER, where)
         digest = bytes.fromhex(kept[0].hash)
         expected = {"last": written, "mark": digest[:MARK_BYTES]}
-        whole = where | {"hash": digest, "at": since_epoch(kept[0].at)}
+        whole = where | {"hash": digest, "at": stored_time(kept[0].at)}
         steps: list[Step] = [
-            *([(sql.SET_ASIDE, [_told(run, cells) for cells in timed(aside, whole["at"])])] if aside else []),
+            *(
+                [(sql.SET_ASIDE, [_told(run, cells) for cells in timed(aside, whole["at"])])]
+                if aside
+                else []
+            ),
             *await self._values_kept(run, after=after),
             (sql.CUT, [where]),
             (sql.MAKE_WHOLE, [whole]),

@@ -87,7 +87,7 @@ _VIEW: Final = f"""
                 {{hex}} AS hash, body, value
             FROM events LEFT JOIN event_types ON event_types.type = abs(events.type)
         ) AS shown;
-"""
+"""  # noqa: S608 - constants
 _TABLES: Final = """
     CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
     CREATE TABLE templates (

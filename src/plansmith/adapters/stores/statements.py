@@ -130,7 +130,7 @@ ENDS_WITH: Final = f"""
     SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
     WHERE name = :run AND last = :last AND substr(hash, 1, {MARK_BYTES}) = :mark
 """  # noqa: S608 - constants
-# The last row that is left may have been in the middle of an append.
+# What comes next has its own time, and whoever reads it begins here.
 MAKE_WHOLE: Final = """
     UPDATE events SET at = :at, hash = :hash
     WHERE run = (SELECT id FROM runs WHERE name = :run) AND number = :after
@@ -242,7 +242,7 @@ APPEND: Final = f"""
         UNION ALL
         SELECT runs.id, name FROM unit JOIN runs USING (name)
         JOIN events AS head ON head.run = runs.id AND head.number = unit.number - 1
-            AND head.hash = unit.before
+            AND substr(head.hash, 1, {MARK_BYTES}) = substr(unit.before, 1, {MARK_BYTES})
     ), opened AS (
         INSERT INTO events (position, run, {PACKED_COLUMNS})
         SELECT position + place, id, {PACKED_COLUMNS}
