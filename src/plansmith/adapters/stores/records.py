@@ -265,12 +265,9 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         digest = bytes.fromhex(kept[0].hash)
         expected = {"last": written, "mark": digest[:MARK_BYTES]}
         whole = where | {"hash": digest, "at": stored_time(kept[0].at)}
+        moved = [_told(run, cells) for cells in timed(aside, whole["at"])]
         steps: list[Step] = [
-            *(
-                [(sql.SET_ASIDE, [_told(run, cells) for cells in timed(aside, whole["at"])])]
-                if aside
-                else []
-            ),
+            *([(sql.SET_ASIDE, moved)] if moved else []),
             *await self._values_kept(run, after=after),
             (sql.CUT, [where]),
             (sql.MAKE_WHOLE, [whole]),

@@ -58,8 +58,7 @@ _TEXT_EVENTS: Final = """
 """
 # `type` is the number of a name in `event_types`, `at` is in microseconds, `by` is null for the
 # system. A small `value` that an event mentions is in its row; `ref` are 4 bytes of the value's
-# hash. Of events that were appended together, all but the last have 4 bytes of their hash, and all
-# but the first have 1 instead of the same time.
+# hash. Most rows have 4 bytes of their own hash, and 1 instead of the time of the row before.
 _EVENTS: Final = """
     CREATE TABLE events (
         position {position} PRIMARY KEY,
