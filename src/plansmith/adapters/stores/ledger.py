@@ -42,11 +42,8 @@ class Head(NamedTuple):
 
     def is_before(self, event: Event) -> bool:
         """Tells whether an event follows this one."""
-        return (
-            event.number == self.number + 1
-            and 0 < len(self.hash) <= len(event.before)
-            and (event.before.startswith(self.hash))
-        )
+        follows = bool(self.hash) and event.before.startswith(self.hash)
+        return follows and event.number == self.number + 1
 
 
 class Ledger:
