@@ -38,6 +38,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan.data import content_hash
 from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
 
 HERE = Path(__file__).parent
 TOLD: dict[str, Any] = json.loads((HERE / "store-0.1.json").read_text(encoding="utf-8"))
@@ -473,7 +474,8 @@ async def test_a_store_with_a_whole_hash_in_every_row_is_read_and_goes_on(tmp_pa
     shutil.copy(HERE / "store-11.db", path)
     told: dict[str, Any] = json.loads((HERE / "store-11.json").read_text(encoding="utf-8"))
     url = f"sqlite:///{path}"
-    async with Plansmith(tools=[look, note], store=url) as smith:
+    limits = Limits(data="show")
+    async with Plansmith(tools=[look, note], store=url, limits=limits) as smith:
         for each in told.values():
             events = await smith.store.events(each["run"])
             assert [event.hash for event in events] == each["hashes"]
