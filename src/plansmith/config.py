@@ -115,6 +115,13 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "plansmith"
 
 
+def state_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Returns the user's folder for what may be lost, such as the lines typed in a chat."""
+    environment = os.environ if environment is None else environment
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state") / "plansmith"
+
+
 def config_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Returns the folder of the user's own settings."""
     environment = os.environ if environment is None else environment

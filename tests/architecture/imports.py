@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ def module_names(source: Path) -> dict[str, Path]:
     return found
 
 
+@functools.cache
 def importers(source: Path) -> dict[str, set[str]]:
     """The modules that import each module.
 

@@ -208,7 +208,9 @@ def test_no_property_returns_early_and_no_test_sleeps_and_hopes() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {hope}"
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for function in functions_of(path.read_text(encoding="utf-8"))
+        for text in [path.read_text(encoding="utf-8")]
+        if "given" in text or "sleep" in text  # the others are not worth the time to parse them
+        for function in functions_of(text)
         for hope in hopes(function)
     ]
     assert found == []

@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from plansmith.adapters.tools import subprocesses
 from plansmith.adapters.tools.sql import SqlTools
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
@@ -95,7 +96,10 @@ def test_duckdb_queries_that_explode_stay_below_their_memory_limit(tmp_path: Pat
 
 
 @LINUX
-async def test_a_query_that_cannot_be_interrupted_is_ended_with_its_process(tmp_path: Path) -> None:
+async def test_a_query_that_cannot_be_interrupted_is_ended_with_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocesses, "_GRACE_S", 0.5)
     before = set(_children())
     with pytest.raises(ToolFailed, match=r"longer than 0.5 s"):
         await ask(shop(tmp_path), DEAF, seconds=0.5, memory_bytes=4 << 30)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.commands import Told, typed
 from tests.crash.test_owners import owner_of
 from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
@@ -26,7 +27,6 @@ from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 
-ROOT = Path(__file__).parents[2]
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
 Store = MemoryStore | SqliteStore | PostgresStore
@@ -221,38 +221,41 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     assert "error" not in levels
 
 
-def command(*words: str, store: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "plansmith", *words, "--store", f"sqlite:///{store}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-async def test_commands_list_show_verify_and_repair_a_damaged_run(tmp_path: Path) -> None:
-    world = World(SqliteStore(tmp_path / "runs.db"))
+async def damaged(path: Path) -> str:
+    """A run in that file that does not fold."""
+    world = World(SqliteStore(path))
     run = await world.approved()
     await world.force(run, e.StepDone(step="nowhere", result="0" * 64))
     await world.smith.close()
-    store = tmp_path / "runs.db"
-    assert "damaged" in command("runs", store=store).stdout
-    shown = command("show", run, store=store)
-    assert shown.returncode == 0
-    assert "the plan has no step 'nowhere'" in shown.stdout
-    assert f"plansmith repair {run}" in shown.stderr
-    assert json.loads(command("show", run, "--json", store=store).stdout)["damage"]
-    verified = command("verify", run, store=store)
-    assert (verified.returncode, "repair" in verified.stdout) == (1, True)
-    assert f"plansmith repair {run}" in command("doctor", store=store).stdout
-    refused = command("resume", run, "--no-input", store=store)
-    assert refused.returncode == 1
-    assert "plansmith repair" in refused.stderr
-    repaired = command("repair", run, store=store)
-    assert repaired.returncode == 0, repaired.stderr
-    assert "goes on from event 4" in repaired.stderr
-    assert command("verify", run, store=store).returncode == 0
+    return run
+
+
+def test_commands_list_show_verify_and_repair_a_damaged_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = asyncio.run(damaged(tmp_path / "runs.db"))
+    home = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+
+    def command(*words: str) -> Told:
+        store = ("--store", "sqlite:///runs.db")
+        return typed(*words, *store, folder=tmp_path, environment=home, capsys=capsys)
+
+    assert "damaged" in command("runs")[1]
+    code, out, err = command("show", run)
+    assert code == 0
+    assert "the plan has no step 'nowhere'" in out
+    assert f"plansmith repair {run}" in err
+    assert json.loads(command("show", run, "--json")[1])["damage"]
+    code, out, _ = command("verify", run)
+    assert (code, "repair" in out) == (1, True)
+    assert f"plansmith repair {run}" in command("doctor")[1]
+    code, _, err = command("resume", run, "--no-input")
+    assert code == 1
+    assert "plansmith repair" in err
+    code, _, err = command("repair", run)
+    assert code == 0, err
+    assert "goes on from event 4" in err
+    assert command("verify", run)[0] == 0
 
 
 async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import typed
 from tests.e2e.test_server_restart import command
 from tests.postgres import Server
 from tests.waiting import until
@@ -65,8 +67,8 @@ _ACT = ("run", "resume", "answer", "pause", "cancel", "approve")
 class Folder:
     """A store, tools and a file of effects that several processes share."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path, self._capsys = path, capsys
         self.url = f"sqlite:///{path / 'runs.db'}"
         (path / "tools.py").write_text(TOOLS)
         os.environ["HERE"] = str(path)
@@ -113,10 +115,18 @@ class Folder:
             out, err = await process.communicate()
         return process.returncode, (out + err).decode()
 
+    async def looked(self, *words: str) -> str:
+        """What a command says that only reads; it needs no process of its own."""
+        home = {"PATH": os.environ["PATH"], "HOME": str(self.path), "PLANSMITH_STORE": self.url}
+        command = partial(typed, *words, folder=self.path, environment=home, capsys=self._capsys)
+        told = await asyncio.to_thread(command)
+        assert told.code == 0, told.err
+        return told.out + told.err
+
 
 @pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[Folder]:
-    made = Folder(tmp_path)
+async def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Folder]:
+    made = Folder(tmp_path, capsys)
     yield made
     (tmp_path / "go").touch()
 
@@ -166,18 +176,16 @@ async def test_a_run_whose_process_died_is_told_as_interrupted_and_not_as_runnin
     run = await folder.approved()
     first = await folder.start("run", run)
     await until(lambda: folder.calls == ["a"])
-    _, living = await folder.told("runs")
+    living = await folder.looked("runs")
     first.kill()
     await first.communicate()
-    _, dead = await folder.told("runs")
+    dead = await folder.looked("runs")
     assert "running" in living
     assert "interrupted" not in living
     assert "interrupted" in dead
     assert "running" not in dead
-    code, text = await folder.told("show", run)
-    assert code == 0, text
-    assert "Its process has ended" in text
-    assert '"interrupted": true' in (await folder.told("show", run, "--json"))[1]
+    assert "Its process has ended" in await folder.looked("show", run)
+    assert '"interrupted": true' in await folder.looked("show", run, "--json")
 
 
 async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_it_when_it_dies(

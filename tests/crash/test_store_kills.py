@@ -20,7 +20,7 @@ from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import verify_chain
 
 WRITER = Path(__file__).with_name("store_writer.py")
-KILLS = 40 if os.environ.get("PLANSMITH_LONG") else 5
+KILLS = 40 if os.environ.get("PLANSMITH_LONG") else 3
 _numbers = itertools.count(1)
 
 

@@ -21,19 +21,20 @@ from plansmith.testing.contracts import journal
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a process that does everything with a store says of its locks and of open files."""
+    folder = tmp_path_factory.mktemp("kept")
 
     async def begin() -> None:
-        store = SqliteStore(tmp_path / "runs.db")
+        store = SqliteStore(folder / "runs.db")
         await store.append(journal("a", 3))
         await store.close()
 
     asyncio.run(begin())
-    (tmp_path / "notes.md").write_text("what can be seen")
+    (folder / "notes.md").write_text("what can be seen")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.store_keeper", str(tmp_path / "runs.db")],
+        [sys.executable, "-m", "tests.crash.store_keeper", str(folder / "runs.db")],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -83,7 +84,7 @@ async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) ->
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
     made: list[str] = []
     async with command(tmp_path) as (_, client):
-        for _ in range(3):
+        for _ in range(2):
             for _ in range(2):
                 answer = await client.post("/v1/runs", json={"plan": PLAN, "mode": "read_only"})
                 made.append(answer.json()["id"])

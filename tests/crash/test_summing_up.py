@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -36,19 +38,28 @@ def plan_of(name: str) -> Plan:
     return Plan.model_validate({"goal": name, "steps": [{"id": "a", "tool": name}]})
 
 
-@pytest.fixture
-async def path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of schema version 9: most runs are over, some wait for a person."""
-    path = tmp_path / "store.db"
-    async with Plansmith(
-        tools=[look, note], store=SqliteStore(path, synchronous="normal")
-    ) as smith:
-        for number in range(RUNS):
-            run = await smith.submit(plan_of("look" if number % 10 else "note"))
-            if number % 10:
-                await smith.run(run.id)
+    path = tmp_path_factory.mktemp("made") / "store.db"
+
+    async def fill() -> None:
+        store = SqliteStore(path, synchronous="normal")
+        async with Plansmith(tools=[look, note], store=store) as smith:
+            for number in range(RUNS):
+                run = await smith.submit(plan_of("look" if number % 10 else "note"))
+                if number % 10:
+                    await smith.run(run.id)
+
+    asyncio.run(fill())
     as_version_9(path)
     return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    """A copy of that store for each test."""
+    return Path(shutil.copy(made, tmp_path))
 
 
 def as_version_9(path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import json
 import os
 import pty
 import re
@@ -10,13 +12,17 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from plansmith import Plansmith, Run
+
+PLANSMITH = (sys.executable, "-m", "plansmith")
 # Only against hanging for ever: nothing is judged by how long it takes.
 PATIENCE_S = 60.0
 _SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
@@ -53,6 +59,8 @@ class Screen:
             self.column = 0
         elif letter == "\n":
             self._down(1)
+        elif letter == "\b":
+            self.column = max(self.column - 1, 0)
         elif letter >= " ":
             width = 2 if unicodedata.east_asian_width(letter) in "WF" else 1
             if self.column + width > self.columns:
@@ -178,3 +186,50 @@ class Terminal:
             self.raw += text
             self.screen.feed(text)
         return self.screen.text
+
+
+class Person:
+    """Someone at a desk who types commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "LANG": "en_US.UTF-8",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "PLANSMITH_STORE": "sqlite:///.store/runs.db",
+            "PLANSMITH_MODEL": "demo",
+        }
+
+    def types(
+        self, *words: str, columns: int = 100, environment: Mapping[str, str] | None = None
+    ) -> Terminal:
+        return Terminal(
+            [*PLANSMITH, *words],
+            folder=self.folder,
+            environment={**self.environment, **(environment or {})},
+            columns=columns,
+        )
+
+    def plan(self, *steps: dict[str, Any]) -> str:
+        plan = {"goal": "test", "steps": list(steps)}
+        (self.folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+        return "plan.json"
+
+    def shown(self) -> Run:
+        async def last() -> Run:
+            store = f"sqlite:///{self.folder}/.store/runs.db"
+            async with Plansmith(store=store) as smith:
+                return await smith.get((await smith.store.runs())[-1])
+
+        return asyncio.run(last())
+
+    @property
+    def notes(self) -> str:
+        path = self.folder / "notes.txt"
+        return path.read_text() if path.exists() else ""
+
+    def lets_go_on(self) -> None:
+        (self.folder / "go.txt").touch()

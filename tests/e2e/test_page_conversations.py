@@ -60,6 +60,7 @@ def test_a_conversation_clarifies_follows_up_changes_the_plan_and_tells_why(
     assert second != first
     expect(page.locator(".args")).to_contain_text("from step look of an earlier run")
     expect(other.locator(".card")).to_have_count(2)
+    expect(other.locator(".message", has_text=NOTE)).to_have_count(1)
     expect(page.locator(".recent a", has_text=TRIP).locator(".s-reviewing")).to_be_visible()
 
     say(page, "yes, go ahead")
@@ -82,8 +83,8 @@ def test_a_conversation_clarifies_follows_up_changes_the_plan_and_tells_why(
 
 
 def send_again_what_was_not_received(page: Page) -> None:
-    """A message that does not reach the server stays in its box, over a reload too."""
-    page.route("**/messages", lambda route: route.abort())
+    """A message whose answer is lost stays in its box, over a reload too, and counts once."""
+    page.route("**/messages", lambda route: (route.fetch(), route.abort()))
     box(page).fill(NOTE)
     box(page).press("Shift+Enter")
     page.get_by_role("button", name="Send").click()

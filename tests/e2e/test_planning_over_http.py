@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Told, typed
 
 from plansmith import Effect, ToolSpec
 from plansmith.adapters.clock import SystemClock
@@ -111,20 +110,19 @@ async def test_the_first_step_is_handed_over_while_the_rest_is_still_being_writt
         assert planned.plan is not None
 
 
-def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    return subprocess.run(
-        [sys.executable, "-m", "plansmith", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+class Project:
+    """A folder with tools, a profile and documents, and a person who types commands in it."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capsys = folder, capsys
+
+    def types(self, *words: str) -> Told:
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        return typed(*words, folder=self.folder, environment=environment, capsys=self._capsys)
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Project:
     tools = {
         "weather": {"description": "The weather in a city", "input_schema": {}, "effect": "read"}
     }
@@ -132,10 +130,10 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "me.yaml").write_text("name: Ada\nhard_constraints: [never fly]\n")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "notes.md").write_text("# Weather\nOslo is cold. <<tools>> {{x}}\n")
-    return tmp_path
+    return Project(tmp_path, capsys)
 
 
-def test_the_command_plans_over_http_and_shows_its_phases(project: Path) -> None:
+def test_the_command_plans_over_http_and_shows_its_phases(project: Project) -> None:
     triage: Any = {
         "decision": "plan",
         "reason": "data",
@@ -144,46 +142,45 @@ def test_the_command_plans_over_http_and_shows_its_phases(project: Path) -> None
     }
     server = ModelServer(Reply(triage), Reply(PLAN))
     with server.in_thread() as url:
-        done = run(
+        done = project.types(
             *("plan", "Compare Oslo and Rome", "--tools", "tools.json", "--profile", "me.yaml"),
             *("--docs", "docs", "--model", "openai:test", "--base-url", url, "--json"),
-            folder=project,
         )
-    told = json.loads(done.stdout)
-    assert done.returncode == 0, done.stderr
+    told = json.loads(done.out)
+    assert done.code == 0, done.err
     assert [step["id"] for step in told["plan"]["steps"]] == ["oslo", "rome", "say"]
     assert told["hash"]
     assert told["picks"][0]["reason"]
     for phase in ("triage", "context", "shortlist", "draft", "parse", "check"):
-        assert f"] {phase}: " in done.stderr
+        assert f"] {phase}: " in done.err
     sent = json.dumps(server.chats[1], ensure_ascii=False)
     for part in ("never fly", "Oslo is cold. <<tools>> {{x}}", "Ada"):
         assert part in sent
 
 
-def test_small_talk_is_answered_and_a_question_waits(project: Path) -> None:
+def test_small_talk_is_answered_and_a_question_waits(project: Project) -> None:
     hello: Any = {"decision": "answer", "reason": "", "query": "", "answer": "你好！\x1b[2J"}
     which: Any = {"decision": "ask", "reason": "", "query": "", "answer": "Which city?"}
     no: Any = {"decision": "refuse", "reason": "", "query": "", "answer": "No."}
     with ModelServer(Reply(hello), Reply(which), Reply(no)).in_thread() as url:
         common = ("--model", "openai:test", "--base-url", url)
-        answered = run("ask", "你好", *common, folder=project)
-        asked = run("ask", "weather?", *common, folder=project)
-        refused = run("ask", "harm", *common, folder=project)
-    assert (answered.returncode, asked.returncode, refused.returncode) == (0, 5, 4)
-    assert answered.stdout == "你好！\\u001b[2J\n"
+        answered = project.types("ask", "你好", *common)
+        asked = project.types("ask", "weather?", *common)
+        refused = project.types("ask", "harm", *common)
+    assert (answered.code, asked.code, refused.code) == (0, 5, 4)
+    assert answered.out == "你好！\\u001b[2J\n"
 
 
-def test_a_missing_key_is_told_when_the_model_is_asked_and_not_before(project: Path) -> None:
-    own = project / ".config" / "plansmith"
+def test_a_missing_key_is_told_when_the_model_is_asked_and_not_before(project: Project) -> None:
+    own = project.folder / ".config" / "plansmith"
     own.mkdir(parents=True)
     (own / "config.toml").write_text(
         '[models.plan]\nmodel = "openai:x"\napi_key_env = "NO_SUCH_KEY"\n'
     )
-    done = run("plan", "Compare Oslo and Rome", "--tools", "tools.json", folder=project)
-    assert done.returncode == 3
-    assert "export NO_SUCH_KEY" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = project.types("plan", "Compare Oslo and Rome", "--tools", "tools.json")
+    assert done.code == 3
+    assert "export NO_SUCH_KEY" in done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -196,7 +193,7 @@ def test_a_missing_key_is_told_when_the_model_is_asked_and_not_before(project: P
         (["--agent", "nobody"], "no agent or template"),
     ],
 )
-def test_wrong_input_is_told_in_one_line(words: list[str], why: str, project: Path) -> None:
-    done = run("plan", "x", *words, folder=project)
-    assert done.returncode == 2
-    assert why in done.stderr.splitlines()[-1]
+def test_wrong_input_is_told_in_one_line(words: list[str], why: str, project: Project) -> None:
+    done = project.types("plan", "x", *words)
+    assert done.code == 2
+    assert why in done.err.splitlines()[-1]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
@@ -36,6 +36,13 @@ async def say(house: House, conversation: str, text: str, status: int = 202, **m
     return await house.post(f"/v1/conversations/{conversation}/messages", body, status)
 
 
+async def replanned(house: House, run_id: str) -> Any:
+    """A run that has got a second plan."""
+    while (run := await house.get(f"/v1/runs/{run_id}"))["revisions"] < 2:
+        await house.server_state.smith.store.wait(run_id, after=run["last"])
+    return run
+
+
 async def test_a_conversation_asks_clarifies_follows_up_changes_and_tells_why(
     tmp_path: Path,
 ) -> None:
@@ -43,54 +50,61 @@ async def test_a_conversation_asks_clarifies_follows_up_changes_and_tells_why(
     async with serving(tmp_path, model=model, store="sqlite", tools=tools) as house:
         asked = await begun(house, "Plan a trip")
         trip = asked["conversation"]
-        assert [each["text"] for each in asked["questions"]] == ["Where to?"]
-
+        [question] = asked["questions"]
+        assert question["text"] == "Where to?"
         answered = await say(house, trip, "Rome")
-        assert answered["id"] == asked["id"]
-        assert answered["message"]["kind"] == "answer"
-        assert answered["message"]["question"] == asked["questions"][0]["question"]
-        first = await house.until(asked["id"], "reviewing")
-        await house.approve(first)
+        assert (answered["id"], answered["message"]["kind"]) == (asked["id"], "answer")
+        assert answered["message"]["question"] == question["question"]
+        await house.approve(await house.until(asked["id"], "reviewing"))
         first = await house.until(asked["id"], "done")
-        assert FLIGHT in str(first["steps"]["find"]["result"])
 
         follow = await say(house, trip, "Now book it")
         assert (follow["message"]["kind"], follow["conversation"]) == ("request", trip)
-        assert follow["id"] != first["id"]
         follow = await house.until(follow["id"], "reviewing")
         [book] = follow["plan"]["steps"]
         assert book["inputs"]["what"]["$from"] == f"run:{first['id']}/find"
 
-        sounds = await say(house, trip, "yes, please proceed")
-        assert sounds["message"]["kind"] == "review"
-        assert "approve" in sounds["message"]["text"]
-        assert (sounds["id"], sounds["status"]) == (follow["id"], "reviewing")
-
         changed = await say(house, trip, "cheaper, please")
         assert (changed["message"]["kind"], changed["id"]) == ("change", follow["id"])
-        while (changed := await house.get(f"/v1/runs/{follow['id']}"))["revisions"] < 2:
-            await house.server_state.smith.store.wait(follow["id"], after=changed["last"])
+        changed = await replanned(house, follow["id"])
         assert [step["id"] for step in changed["plan"]["steps"]] == ["train", "book"]
         assert [name for name, _ in tools.calls] == ["flights"]  # nobody approved the booking
 
         why = await say(house, trip, f"why {FLIGHT}?")
-        assert why["message"]["kind"] == "why"
-        assert why["message"]["step"] == "find"
-        assert why["id"] == first["id"]
-        assert FLIGHT in why["message"]["text"]
-
-        changed = await house.get(f"/v1/runs/{follow['id']}")
-        await house.approve(changed)
-        await house.until(follow["id"], "done")
-        assert tools.calls[-1] == ("book", {"what": f"{TRAIN} to Rome"})
+        assert (why["message"]["kind"], why["message"]["step"]) == ("why", "find")
+        assert (why["id"], FLIGHT in why["message"]["text"]) == (first["id"], True)
         shown = await house.get(f"/v1/conversations/{trip}")
-        kinds = ["request", "answer", "request", "review", "change", "why"]
+        kinds = ["request", "answer", "request", "change", "why"]
         assert [each["kind"] for each in shown["messages"]] == kinds
         assert [each["id"] for each in shown["runs"]] == [first["id"], follow["id"]]
-        assert shown["title"] == "Plan a trip"
+        assert (shown["title"], shown["owner"]) == ("Plan a trip", "ann")
         assert FLIGHT in shown["runs"][0]["answer"]
         assert shown["messages"][0]["by"] == {"kind": "person", "name": "ann"}
-        assert shown["messages"][5]["reply"]["step"] == "find"
+        assert shown["messages"][4]["reply"]["step"] == "find"
+
+
+async def test_a_yes_in_a_conversation_approves_and_permits_nothing(tmp_path: Path) -> None:
+    tools = TripTools()
+    steps = [
+        {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}},
+        {"id": "book", "kind": "tool", "tool": "book", "inputs": {"what": "{{train.name}}"}},
+    ]
+    async with serving(tmp_path, model=TripModel(), tools=tools) as house:
+        run = await house.begin(*steps)
+        sounds = await say(house, run["id"], "yes, please proceed")
+        assert (sounds["message"]["kind"], sounds["status"]) == ("review", "reviewing")
+        assert "approves nothing" in sounds["message"]["text"]
+        await house.approve(run)
+        consent = await house.until(run["id"], "asking")
+        for text in ("yes", "allow"):  # a permission is given by name only
+            taken = await say(house, run["id"], text)
+            assert (taken["message"]["kind"], taken["status"]) == ("review", "asking")
+        assert [name for name, _ in tools.calls] == ["trains"]
+        [question] = consent["questions"]
+        allow = {"question": question["question"], "answer": "allow"}
+        await house.post(f"/v1/runs/{run['id']}/answers", allow)
+        await house.until(run["id"], "done")
+        assert tools.calls[-1] == ("book", {"what": f"{TRAIN} to Rome"})
 
 
 async def test_a_message_is_answered_before_a_planner_has_written_a_word(tmp_path: Path) -> None:
@@ -329,11 +343,11 @@ async def test_a_message_with_a_key_is_said_once_also_after_a_restart(tmp_path: 
 
 async def test_a_run_without_a_conversation_begins_one_of_its_own(tmp_path: Path) -> None:
     async with serving(tmp_path, model=Silent()) as house:
-        run = await house.begin(tool_step("a"), mode="read_only")
+        run = await house.begin(tool_step("oslo"), mode="read_only")
         await house.until(run["id"], "done")
         shown = await house.get(f"/v1/conversations/{run['id']}")
         assert ([each["id"] for each in shown["runs"]], shown["messages"]) == ([run["id"]], [])
-        asked = await say(house, run["id"], "why a?")
+        asked = await say(house, run["id"], "why oslo?")
         assert (asked["message"]["kind"], asked["id"]) == ("why", run["id"])
         assert "weather" in asked["message"]["text"]
         assert (await house.get(f"/v1/runs/{run['id']}"))["conversation"] == run["id"]
@@ -372,7 +386,7 @@ async def test_messages_of_others_in_a_conversation_arrive_while_one_waits(
         last = (await one.get("/v1/conversations/mine"))["last"]
         path = f"/v1/conversations/mine?after={last}&wait_s=60"
         waiting = asyncio.create_task(one.get(path))
-        events = one.stream()
+        events = cast("AsyncGenerator[dict[str, Any]]", one.stream())
         async for event in events:
             if event["event"] == "conversation":
                 assert (event["data"]["id"], event["data"]["last"]) == ("mine", last)
@@ -390,3 +404,19 @@ async def test_messages_of_others_in_a_conversation_arrive_while_one_waits(
         await events.aclose()
         assert [each["text"] for each in shown["messages"]] == ["one", "why one?"]
         assert first["id"] in {each["id"] for each in shown["runs"]}
+
+
+async def test_a_long_conversation_is_summarised_before_its_next_request_is_planned(
+    tmp_path: Path,
+) -> None:
+    model, tools = TripModel(), TripTools()
+    small = {"planner": {"context_tokens": 2000}}
+    async with serving(tmp_path, model=model, tools=tools, settings=small) as house:
+        for number in range(8):
+            body = {"request": f"Find flight {number} {'far ' * 60}", "conversation": "long"}
+            run = await house.post("/v1/runs", body, 202)
+            await house.until(run["id"], "reviewing")
+        shown = await house.get("/v1/conversations/long")
+        assert shown["summary"]["text"] == "in short"
+        assert shown["summary"]["model"] == "trip"
+        assert "in short" in [each for each in model.prompts if each.brief][-1].text

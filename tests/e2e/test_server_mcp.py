@@ -16,8 +16,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
-from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 from tests.unit.server.house import House, plan, serving, tool_step
+from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
 from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor

@@ -148,6 +148,23 @@ async def test_an_answer_over_http_plans_with_the_agents_of_the_team(place: Path
         assert "1932" in json.dumps(done["steps"]["find"]["result"])
 
 
+async def test_messages_of_a_conversation_are_planned_with_the_agents_of_its_team(
+    place: Path,
+) -> None:
+    async with researchers(place) as team:
+        run = await team.plan("When was it opened?", mode="read_only")
+    async with house(place) as server:
+        talk = f"/v1/conversations/{run.id}/messages"
+        answered = await server.post(talk, {"text": "The old one"}, 202)
+        assert (answered["id"], answered["message"]["kind"]) == (run.id, "answer")
+        await server.until(run.id, "done")
+        more = {"text": "Find when the old one was opened, again", "mode": "read_only"}
+        follow = await server.post(talk, more, 202)
+        assert follow["message"]["kind"] == "request"
+        done = await server.until(follow["id"], "done", "failed")
+        assert "1932" in json.dumps(done["steps"]["find"]["result"])
+
+
 async def test_a_server_that_cannot_make_the_team_says_so_and_still_shows_and_stops_the_run(
     place: Path,
 ) -> None:

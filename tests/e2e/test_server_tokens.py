@@ -6,16 +6,16 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.commands import Told, typed
 from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith.adapters.clock import SystemClock
@@ -320,10 +320,17 @@ async def test_a_link_made_later_logs_a_browser_in_once(tmp_path: Path) -> None:
             assert (await client.get(f"/?token={secret}")).status_code == 401
 
 
-def test_the_tokens_command_makes_a_link(tmp_path: Path) -> None:
-    made = tokens("link", "--url", "http://127.0.0.1:9/", home=tmp_path)
-    assert made.returncode == 0, made.stderr
-    found = re.fullmatch(r"http://127\.0\.0\.1:9/\?token=(psl_[\w-]{43})", made.stdout.strip())
+@pytest.fixture
+def tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+    """`plansmith tokens` of a person whose data is here."""
+    home = {"XDG_DATA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    return partial(typed, "tokens", folder=tmp_path, environment=home, capsys=capsys)
+
+
+def test_the_tokens_command_makes_a_link(tokens: Callable[..., Told], tmp_path: Path) -> None:
+    made = tokens("link", "--url", "http://127.0.0.1:9/")
+    assert made.code == 0, made.err
+    found = re.fullmatch(r"http://127\.0\.0\.1:9/\?token=(psl_[\w-]{43})", made.out.strip())
     assert found
     file = TokenFile(tmp_path / "plansmith" / "tokens.json")
     assert file.take_link(found[1], SystemClock().now())
@@ -343,32 +350,28 @@ def test_the_file_of_tokens_is_its_owners_alone_and_holds_no_token(tmp_path: Pat
         TokenFile(path).all()
 
 
-def tokens(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "plansmith", "tokens", *words]
-    environment = {**os.environ, "XDG_DATA_HOME": str(home)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-def test_the_tokens_command_makes_lists_and_revokes(tmp_path: Path) -> None:
-    made = tokens("create", "ci", "--scope", "look,propose", "--expires", "30d", home=tmp_path)
-    assert made.returncode == 0, made.stderr
-    secret = made.stdout.strip()
+def test_the_tokens_command_makes_lists_and_revokes(
+    tokens: Callable[..., Told], tmp_path: Path
+) -> None:
+    made = tokens("create", "ci", "--scope", "look,propose", "--expires", "30d")
+    assert made.code == 0, made.err
+    secret = made.out.strip()
     assert re.fullmatch(r"pst_[\w-]{43}", secret)
-    assert "not shown again" in made.stderr
+    assert "not shown again" in made.err
     file = TokenFile(tmp_path / "plansmith" / "tokens.json")
     [token] = file.all()
     assert (token.name, token.scopes) == ("ci", ("look", "propose"))
     assert file.find(secret, kind="token", now=token.created) == token
-    shown = tokens("list", home=tmp_path).stdout
+    shown = tokens("list").out
     assert "the program ci" in shown
     assert secret not in shown
-    told = json.loads(tokens("list", "--json", home=tmp_path).stdout)
+    told = json.loads(tokens("list", "--json").out)
     assert told[0]["actor"] == {"kind": "program", "name": "ci"}
     assert "hash" not in told[0]
-    mine = json.loads(tokens("create", "me", "--scope", "approve", "--json", home=tmp_path).stdout)
+    mine = json.loads(tokens("create", "me", "--scope", "approve", "--json").out)
     assert mine["actor"]["kind"] == "person"
     assert mine["token"].startswith("pst_")
-    assert tokens("revoke", "ci", home=tmp_path).returncode == 0
+    assert tokens("revoke", "ci").code == 0
     assert [each.name for each in file.all()] == ["me"]
 
 

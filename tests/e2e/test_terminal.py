@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.terminal import Terminal
+from tests.e2e.terminal import Person
 from tests.needs import path_of
 
-from plansmith import Plansmith, Run
 from plansmith.testing import ModelServer, Refusal, Reply
 from plansmith.testing.modelserver import Request
 
-PLANSMITH = (sys.executable, "-m", "plansmith")
 PY = ("--tools", "tools.py")
 TOOLS = '''
 import asyncio
@@ -56,53 +51,6 @@ WAITS = [
     {"id": "last", "tool": "look", "inputs": {"name": "{{wait.name}}"}},
 ]
 NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
-
-
-class Person:
-    """Someone at a desk who types commands."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "LANG": "en_US.UTF-8",
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "PLANSMITH_STORE": "sqlite:///.store/runs.db",
-            "PLANSMITH_MODEL": "demo",
-        }
-
-    def types(
-        self, *words: str, columns: int = 100, environment: Mapping[str, str] | None = None
-    ) -> Terminal:
-        return Terminal(
-            [*PLANSMITH, *words],
-            folder=self.folder,
-            environment={**self.environment, **(environment or {})},
-            columns=columns,
-        )
-
-    def plan(self, *steps: dict[str, Any]) -> str:
-        plan = {"goal": "test", "steps": list(steps)}
-        (self.folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-        return "plan.json"
-
-    def shown(self) -> Run:
-        async def last() -> Run:
-            store = f"sqlite:///{self.folder}/.store/runs.db"
-            async with Plansmith(store=store) as smith:
-                return await smith.get((await smith.store.runs())[-1])
-
-        return asyncio.run(last())
-
-    @property
-    def notes(self) -> str:
-        path = self.folder / "notes.txt"
-        return path.read_text() if path.exists() else ""
-
-    def lets_go_on(self) -> None:
-        (self.folder / "go.txt").touch()
 
 
 @pytest.fixture

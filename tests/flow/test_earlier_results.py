@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
-from plansmith.errors import InvalidPlan, PlansmithError, Refused, ToolFailed
+from plansmith.errors import InvalidPlan, PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash
 from plansmith.plan.earlier import EarlierResult, results_of
@@ -47,7 +48,7 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
 def fakes() -> FakeTools:
     return FakeTools(
         FakeTool("find", [TOTALS]),
-        FakeTool("look", [lambda given: dict(given)]),
+        FakeTool("look", [dict]),
         FakeTool("send", ["sent"], effect=Effect.WRITE),
         FakeTool("table", ["drawn"], input_schema=LIST),
         FakeTool("wipe", ["wiped"], effect=Effect.FINAL),
@@ -83,13 +84,14 @@ class Talks:
 
 def talks(*, store: Any = None, **options: Any) -> tuple[Talks, FakeTools]:
     tools = fakes()
-    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE, "store": store} | options
+    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE} | options
+    given |= {"store": store} if store is not None else {}
     return Talks(Plansmith(tools=[tools], **given)), tools
 
 
 async def through(app: Plansmith, run: Run) -> Run:
     """Approves, allows what is asked, and runs to the end."""
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
+    if run.status is RunStatus.REVIEWING and run.plan is not None and not run.is_approved:
         await app.decide(run.id, approve=run.plan.hash, by="ada")
     run = await app.run(run.id)
     while run.status is RunStatus.ASKING:
@@ -172,7 +174,8 @@ async def test_a_named_result_is_written_out_and_a_step_of_the_plan_wins_over_th
         "rows": {"$from": "totals", "$path": ["rows"]}}}, text))  # fmt: skip
     assert run.plan is not None
     assert run.plan.to_json()["steps"][0]["inputs"]["rows"]["$from"] == ref  # type: ignore[index,call-overload]
-    assert any("'totals' is from an earlier run" in each.message for each in run.problems)
+    noted = [each.step for each in run.problems if each.code == "PS317"]
+    assert noted == ["mail", "say"]
     await talk.app.run(run.id)
     assert arguments(tools, "look") == [{"rows": ROWS}, {"text": "Rome!"}]
     own = await talk.submit(
@@ -323,7 +326,7 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
     edited = await talk.app.edit(run.id, sending("totals", "rows"), by="ada")
     assert edited.earlier == {ref: content_hash(TOTALS)}
     undone = await talk.app.undo(run.id, by="ada")
-    again = await talk.app.redo(run.id, by="ada")
+    again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
     done = await through(talk.app, again)
     assert done.status is RunStatus.DONE
@@ -417,12 +420,7 @@ async def told(app: Plansmith, *messages: str) -> list[Run]:
 
 
 def outside_fences(text: str) -> str:
-    while "<data-" in text:
-        start = text.index("<data-")
-        mark = text[start + 1 : text.index(" ", start)]
-        end = text.index(f"</{mark}>", start)
-        text = text[:start] + text[end + len(mark) + 3 :]
-    return text
+    return re.sub(r"<(data-[0-9a-f]{8}) .*?</\1>", "", text, flags=re.DOTALL)
 
 
 async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_it(
@@ -432,7 +430,9 @@ async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_i
     failing = FakeTool("look", [ToolFailed("no"), "done"])
     tools = FakeTools(FakeTool("find", [TOTALS]), failing)
     limits = Limits(first_wait_s=0, max_replans=1)
-    model = scripted({"goal": "x", "steps": [FIND]}, drafted(n=1, rows=rows), drafted(n=2, rows=rows))
+    model = scripted(
+        {"goal": "x", "steps": [FIND]}, drafted(n=1, rows=rows), drafted(n=2, rows=rows)
+    )
     app = Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE)
     first, second = await told(app, "Find the totals", "Show the rows of them")
     ref = f"run:{first.id}/totals"
@@ -461,18 +461,17 @@ async def test_words_planted_in_an_earlier_result_stand_only_in_a_fence_of_the_p
     assert not any(CANARY in outside_fences(text) for text in seen)
 
 
-async def test_a_value_that_an_earlier_result_showed_is_not_made_up(scripted: Script) -> None:
-    def draft(number: str) -> dict[str, Any]:
-        step = {"id": "a", "tool": "send", "inputs": {"account": number}}
-        return {"goal": "x", "steps": [step]}
-
-    tools = FakeTools(FakeTool("find", ["account DE-4711"]), fakes_send())
-    model = scripted({"goal": "x", "steps": [FIND]}, draft("DE-4711"), draft("DE-9999"))
+@pytest.mark.parametrize(("number", "made_up"), [("DE-4711", False), ("DE-9999", True)])
+async def test_a_value_that_an_earlier_result_showed_is_not_made_up(
+    scripted: Script, number: str, made_up: bool
+) -> None:
+    send = FakeTool("send", ["sent"], effect=Effect.WRITE)
+    tools = FakeTools(FakeTool("find", ["account DE-4711"]), send)
+    step = {"id": "a", "tool": "send", "inputs": {"account": number}}
+    model = scripted({"goal": "x", "steps": [FIND]}, {"goal": "x", "steps": [step]})
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
-    texts = ("Find the account", "Send it there", "Send it to another")
-    _, shown, made_up = await told(app, *texts)
-    assert "PS505" not in [each.code for each in shown.problems]
-    assert "PS505" in [each.code for each in made_up.problems]
+    _, run = await told(app, "Find the account", "Send it there")
+    assert ("PS505" in [each.code for each in run.problems]) is made_up
 
 
 async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
@@ -490,17 +489,13 @@ async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
         )
 
 
-def fakes_send() -> FakeTool:
-    return FakeTool("send", ["sent"], effect=Effect.WRITE)
-
-
 async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> None:
     talk, _ = talks()
     ref = await talk.first()
     run = await talk.submit(plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": ref}}}))
     done = await talk.app.run(run.id)
     assert done.plan is not None
-    with pytest.raises(Refused, match="results of earlier runs"):
+    with pytest.raises(InvalidPlan, match="PS316"):
         await talk.app.schedules.create(
             timing=Timing(daily_at="09:00"), run=done.id, approve=done.plan.hash, by="ada"
         )
@@ -529,3 +524,37 @@ async def test_a_template_that_a_program_gives_cannot_read_an_earlier_result() -
     done = await app.run(created.id)
     assert done.steps["out"].status is StepStatus.FAILED
     assert len(arguments(tools, "look")) == 1
+
+
+async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_reviewed(
+    scripted: Script,
+) -> None:
+    send = FakeTool("send", [ToolFailed("no"), "sent"], effect=Effect.WRITE)
+    tools = FakeTools(FakeTool("find", [TOTALS]), send)
+    limits = Limits(first_wait_s=0, max_replans=1, data="show")
+    other = {"$from": "totals", "$path": ["rows"]}
+    model = scripted(
+        {"goal": "x", "steps": [{"id": "b", "tool": "send", "inputs": {"rows": other}}]}
+    )
+    talk = Talks(Plansmith(model=model, tools=[tools], limits=limits, settings=NO_TRIAGE))
+    first, second = await talk.first(), await talk.first()
+    run = await through(talk.app, await talk.submit(sending(first, "rows")))
+    assert run.status is RunStatus.REVIEWING
+    assert not run.is_approved
+    assert run.plan is not None
+    assert second in str(run.plan.to_json())
+    assert run.earlier == {first: content_hash(TOTALS), second: content_hash(TOTALS)}
+    assert len(arguments(tools, "send")) == 1
+
+
+async def test_a_retry_keeps_the_earlier_result_when_its_conversation_is_gone() -> None:
+    send = FakeTool("send", [ToolFailed("no"), "sent"], effect=Effect.WRITE)
+    tools = FakeTools(FakeTool("find", [TOTALS]), send)
+    talk = Talks(Plansmith(tools=[tools], limits=LIMITS, settings=NO_TRIAGE))
+    failed = await through(talk.app, await talk.submit(sending(await talk.first(), "rows")))
+    assert failed.status is RunStatus.FAILED
+    talk.threads.clear()
+    again = await through(talk.app, await talk.app.retry(failed.id, by="ada"))
+    assert again.status is RunStatus.DONE
+    assert again.earlier == failed.earlier
+    assert arguments(tools, "send") == [{"rows": ROWS}] * 2

@@ -15,9 +15,11 @@ from plansmith.errors import InvalidPlan, Misconfigured, OtherFolder, Refused
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageRead, MessageSaid, ThreadOpened
-from plansmith.ports import MessageBrief, PlanBrief, ReplyBrief, TriageBrief
+from plansmith.ports import Delta, MessageBrief, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith.replay.player import replay
 from plansmith.review.policy import ReviewPolicy
+from plansmith.testing import FakeClock
+from plansmith.threads.judging import JUDGING_S
 
 PROGRAM = Actor(kind="program", name="bot")
 
@@ -218,6 +220,35 @@ async def test_a_judgement_of_a_model_is_shown_and_can_be_undone(desk: Desk) -> 
     assert thread.history[-1].undone
     with pytest.raises(Refused, match="undone before"):
         await thread.undo(turn.number, by="ann")
+
+
+class SlowJudge(LookingModel):
+    """Answers everything but what a message is for."""
+
+    asked = asyncio.Event()
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        if isinstance(prompt.brief, MessageBrief):
+            self.asked.set()
+            await asyncio.Event().wait()
+        async for delta in super().stream(prompt):
+            yield delta
+
+
+async def test_a_message_is_read_by_its_form_if_the_model_does_not_judge_in_time(
+    desk: Desk,
+) -> None:
+    plan = ask_plan(options=["Red", "Blue"])
+    model, clock = SlowJudge(lambda *_: plan), FakeClock()
+    smith = Plansmith(model=model, tools=desk.tools(), clock=clock)
+    run = await asking(smith, plan)
+    thread = await smith.thread("t")
+    saying = asyncio.create_task(thread.say("the warm colour of the two", by="ann"))
+    await model.asked.wait()
+    await clock.advance(JUDGING_S)
+    turn = await saying
+    assert (turn.kind, turn.judge) == ("request", "rules")
+    assert (await smith.get(run)).questions  # which stays open
 
 
 async def test_a_model_never_answers_for_a_person_what_a_change_waits_for(desk: Desk) -> None:

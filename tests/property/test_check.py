@@ -10,9 +10,12 @@ from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, check_plan, read_plan
 from plansmith.plan.capability import ToolSpec
+from plansmith.plan.steps import ToolStep
+from plansmith.planner.check.arguments import argument_problems
 from plansmith.planner.check.autofix import autofix
 from plansmith.planner.check.certain_errors import certain_errors
 from plansmith.planner.check.lint import lint_plan
+from plansmith.planner.check.names import Catalogue
 from plansmith.planner.check.placeholders import Placeholders
 from plansmith.planner.check.schemas import Unusable
 
@@ -78,6 +81,25 @@ def test_check_and_lint_take_any_plan_with_any_schema(
     for each in problems(plan, tools):
         assert each.message
         assert each.name
+
+
+@given(plans(), plans(), TOOLS)
+def test_a_catalogue_that_has_seen_other_plans_reports_the_same_problems(
+    first: Plan, second: Plan, tools: dict[str, ToolSpec]
+) -> None:
+    used = Catalogue(tools)
+    for plan in (first, second, first):
+        assert check_plan(plan, used, agents=["Alpha"]) == check_plan(plan, tools, agents=["Alpha"])
+
+
+@given(SCHEMAS, st.dictionaries(KEYS, JSON | st.just({"$from": "a"}), max_size=3))
+def test_arguments_that_a_tool_surely_takes_have_no_problems(
+    schema: dict[str, Any], inputs: dict[str, Any]
+) -> None:
+    tools = Catalogue([spec := ToolSpec(name="t", input_schema=schema)])
+    step = ToolStep(id="s", tool="t", inputs=inputs)
+    if tools.surely_takes("t", Placeholders(inputs).value):
+        assert not argument_problems(step, spec, takes=tools.takes(spec))
 
 
 @given(plan_values(), st.lists(st.tuples(st.integers(0, 5), JSON), max_size=3), TOOLS)

@@ -43,6 +43,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from tests.servers.ticks import quick_ticks
 
 
 def free_port() -> int:
@@ -200,6 +201,9 @@ class FileTasks(TaskStore):
 
     async def list(self, params: Any, context: Any) -> Any:
         return await self._inner.list(params, context)
+
+
+quick_ticks()
 
 
 class _Server(uvicorn.Server):

@@ -7,7 +7,7 @@ import os
 import pytest
 from tests.simulation.story import play
 
-SEEDS = 20_000 if os.environ.get("PLANSMITH_LONG") else 300
+SEEDS = 20_000 if os.environ.get("PLANSMITH_LONG") else 150
 BATCH = 25
 
 

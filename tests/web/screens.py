@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 from tests.web.browser import Stage
+from tests.web.conversation import TRIP
 from tests.web.stage import trip
 
 OVER = ("done", "partly_done", "failed", "cancelled", "answered")
@@ -29,9 +30,7 @@ def addresses(stage: Stage) -> dict[str, str]:
     schedule = stage.api(
         "/v1/schedules", {"request": "look", "timing": {"daily_at": "07:15"}, "name": "s"}
     )
-    said = {"request": "hello there", "conversation": "new"}
-    talk = stage.api("/v1/runs", said)["conversation"]
-    stage.api(f"/v1/conversations/{talk}/messages", {"text": "why hello?"})
+    talk = conversation(stage)
     return {
         "new": "",
         "inbox": "inbox",
@@ -59,6 +58,18 @@ def addresses(stage: Stage) -> dict[str, str]:
         "settings": "settings",
         "nowhere": "nowhere",
     }
+
+
+def conversation(stage: Stage) -> str:
+    """A conversation in which a question and a plan wait and one message approved nothing."""
+    begun = stage.api("/v1/runs", {"request": TRIP, "conversation": "new"})
+    talk = str(begun["conversation"])
+    until(stage, begun["id"], "asking")
+    other = {"text": "Find me a hotel for the next week in Bergen, whatever the weather is"}
+    planned = stage.api(f"/v1/conversations/{talk}/messages", other)
+    until(stage, planned["id"], "reviewing")
+    stage.api(f"/v1/conversations/{talk}/messages", {"text": "yes, go ahead"})
+    return talk
 
 
 def approve(stage: Stage, run: str) -> None:

@@ -26,10 +26,11 @@ from plansmith.text import clip, safe
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
     """Returns everything about a run as JSON."""
-    return {
+    shown: dict[str, Json] = {
         "id": run.id,
         "status": run.status.value,
         "request": run.request,
+        "thread": session.thread or run.options.thread,
         "folder": run.folder,
         "locale": run.locale,
         "decision": run.decision,
@@ -50,6 +51,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "updated_at": run.updated_at.isoformat() if run.updated_at else None,
         "next": list(next_commands(run, session)),
     }
+    return shown | ({"turn": session.turn} if session.turn else {})
 
 
 def _step_json(state: StepState) -> dict[str, Json]:
@@ -70,7 +72,7 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
         return
     if has_no_plan(run):
         yield session.command("retry", run.id)
-    if run.status.over or run.plan is None:
+    if run.status.over or (run.plan is None and not run.questions):
         return
     if is_unusable(run):
         yield session.command_for(run, "edit", run.id)
@@ -190,6 +192,8 @@ def run_lines(run: Run, session: Session) -> Iterator[str]:
     now = session.smith.runs.journals.clock.now()
     yield f"Run {run.id}: {status_text(run, session)}"
     yield f"  {clip(safe(run.request), 200)}"
+    if session.thread:
+        yield f"  {session.words['in_thread'].format(thread=safe(session.thread))}"
     if run.folder:
         yield f"  {session.words['folder'].format(folder=safe(run.folder))}"
     yield f"  {header(run, now=now, words=session.words)}"

@@ -1,8 +1,18 @@
-"""The exit codes of all commands."""
+"""The exit codes of all commands, and those of errors."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from plansmith.errors import (
+    InvalidPlan,
+    JournalError,
+    ModelFailed,
+    PlansmithError,
+    Refused,
+    RunBusy,
+    ToolFailed,
+)
 
 
 class Exit(IntEnum):
@@ -17,3 +27,18 @@ class Exit(IntEnum):
     BUDGET = 6
     PARTLY = 7
     INTERRUPTED = 130
+
+
+def exit_for(error: PlansmithError) -> Exit:
+    """Returns the exit code of a command that ends with an error."""
+    match error:
+        case InvalidPlan():
+            return Exit.INVALID
+        case ModelFailed() | ToolFailed() | JournalError():
+            return Exit.FAILED
+        case RunBusy():
+            return Exit.WAITING
+        case Refused():
+            return Exit.REFUSED
+        case _:
+            return Exit.USAGE

@@ -4,42 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith.cli.describe import done_so_far, review_lines, run_json, waiting_lines
-from plansmith.cli.editor import edit_in_editor
+from plansmith.cli.describe import done_so_far, run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.questions import (
-    ALL,
-    ask_line,
-    consent_values,
-    question_lines,
-    read_answer,
-    read_choice,
-    whole_lines,
-)
+from plansmith.cli.reviewing import Prompts, any_changes
 from plansmith.cli.session import Session, exit_of, has_no_plan, is_unusable
-from plansmith.cli.ui.output import print_json, print_text
+from plansmith.cli.ui.output import dim, print_json, print_text
 from plansmith.cli.ui.progress import View, ticking
-from plansmith.engine.requested import missing_in
 from plansmith.engine.units import named_unit
-from plansmith.errors import JournalDamaged, Refused
+from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.steps import StepFields
-from plansmith.review.policy import active_steps, effects
-from plansmith.review.render import problem_lines
+from plansmith.review.render import plan_lines, problem_lines
 from plansmith.text import safe
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
+_T = TypeVar("_T")
 
 
 class Stop(StrEnum):
@@ -53,9 +41,10 @@ class Stop(StrEnum):
 class Watcher:
     """Follows the events of a run, whichever process writes them, and shows each once."""
 
-    def __init__(self, session: Session, run_id: str) -> None:
+    def __init__(self, session: Session, run_id: str, prompts: Prompts | None = None) -> None:
         self.session = session
         self.run_id = run_id
+        self.prompts = prompts or Prompts()
         self.view: View = session.view()
         self.stopped_elsewhere = asyncio.Event()
         self._fold = RunFold(Run(id=run_id))
@@ -127,6 +116,11 @@ class Executed(NamedTuple):
     run: Run
     stop: Stop
 
+    @property
+    def code(self) -> Exit:
+        """The exit code of a command that ends with this."""
+        return exit_of(self.run) if self.stop is Stop.ITSELF else Exit.INTERRUPTED
+
 
 async def execute(watcher: Watcher) -> Executed:
     """Executes a run until it is over or waits; Ctrl-C once detaches, twice cancels."""
@@ -142,8 +136,14 @@ async def execute(watcher: Watcher) -> Executed:
         finally:
             await _cancelled(following)
             await watcher.catch_up()
-    run = await running if stop is Stop.ITSELF else await session.smith.get(run_id)
-    return Executed(run, stop)
+    if stop is Stop.ITSELF:
+        return Executed(await running, stop)
+    # A read that was cut off must not go on in this process, which may live on.
+    executing = session.smith.runs.execution.of(run_id)
+    for each in (executing, running):
+        if each is not None and stop is Stop.DETACHED:
+            await _cancelled(each)
+    return Executed(await session.smith.get(run_id), stop)
 
 
 async def _until_stopped(
@@ -177,30 +177,7 @@ async def _has_effects_under_way(watcher: Watcher) -> bool:
     if run.plan is None:
         return False
     units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
-    return await _any_changes(watcher.session, [unit.step for unit in units if unit])
-
-
-async def _is_read_only(session: Session, run: Run) -> bool:
-    """Whether `--yes-read-only` covers the plan: not if a requested change is missing."""
-    return not missing_in(run.problems) and await _only_reads(session, run)
-
-
-async def _only_reads(session: Session, run: Run) -> bool:
-    """Whether a plan changes nothing, and drops no approved change."""
-    if run.plan is None or run.drops:
-        return False
-    steps = list(active_steps(run.plan, run.templates))
-    return not await _any_changes(session, steps)
-
-
-async def _any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
-    callees = await session.smith.runs.intake.callees()
-    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
-    return any(
-        effect is not Effect.READ
-        for step in steps
-        for _, effect in effects(step, tools=callees.specs, agents=agents)
-    )
+    return await any_changes(watcher.session, [unit.step for unit in units if unit])
 
 
 async def _first(
@@ -223,9 +200,43 @@ async def _cancelled(task: asyncio.Future[Any]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+def is_new(run: Run) -> bool:
+    """Whether nothing of a run's plan was started."""
+    return run.plan is not None and run.started_at is None and not run.status.over
+
+
+def show_plan(session: Session, run: Run) -> None:
+    """Shows a plan that starts now; one that is reviewed is shown there."""
+    if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
+        session.say(*plan_lines(run.plan), "")
+
+
+async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:
+    """Does some work; Ctrl-C cancels it and gives None."""
+    async with interrupts() as hits:
+        working = asyncio.ensure_future(work)
+        hit = asyncio.ensure_future(hits.get())
+        both: list[asyncio.Future[Any]] = [working, hit]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        await _cancelled(hit)
+        if working.done():
+            return await working
+        await _cancelled(working)
+        return None
+
+
 async def run_interactively(session: Session, run_id: str, *, fresh: bool = True) -> int:
     """Runs a run as far as it goes now, asks the person, and prints the result."""
-    watcher = Watcher(session, run_id)
+    rest = await run_to_rest(session, run_id, fresh=fresh)
+    finish(session, rest.run, detached=rest.stop is Stop.DETACHED)
+    return rest.code
+
+
+async def run_to_rest(
+    session: Session, run_id: str, *, fresh: bool = True, prompts: Prompts | None = None
+) -> Executed:
+    """Runs a run as far as it goes now, and asks the person on the way."""
+    watcher = Watcher(session, run_id, prompts)
     if not fresh:
         await watcher.skip()
     stop = Stop.ITSELF
@@ -235,9 +246,8 @@ async def run_interactively(session: Session, run_id: str, *, fresh: bool = True
         session.say("")
         stop = Stop.DETACHED
     await watcher.catch_up()
-    run = await session.smith.get(run_id)
-    finish(session, run, detached=stop is Stop.DETACHED)
-    return exit_of(run) if stop is Stop.ITSELF else Exit.INTERRUPTED
+    watcher.view.stop()
+    return Executed(await session.smith.get(run_id), stop)
 
 
 async def _until_rest(watcher: Watcher) -> Stop:
@@ -260,9 +270,9 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
     session.smith.runs.journals.require_here(f"run {run.id}", run.folder)
     match move:
         case AwaitReview():
-            return None if await _review(session, run) else Stop.ITSELF
+            return None if await watcher.prompts.review(session, run) else Stop.ITSELF
         case AwaitAnswer() | Paused():
-            return None if await _ask(session, run) else Stop.ITSELF
+            return None if await watcher.prompts.answer(session, run) else Stop.ITSELF
         case _:
             return await _execute(watcher, run)
 
@@ -276,70 +286,6 @@ async def _execute(watcher: Watcher, run: Run) -> Stop | None:
     # No new event: another process has the run, or it cannot continue here.
     stuck = executed.run.last == run.last
     return executed.stop if stuck or executed.stop is not Stop.ITSELF else None
-
-
-async def _review(session: Session, run: Run) -> bool:
-    """Shows the plan and asks for a decision; returns False if there is none."""
-    if run.plan is None:
-        return False
-    await session.refuse_what_cannot_run(run.plan)
-    events = list(await session.smith.store.events(run.id))
-    session.say(*review_lines(run, events, session))
-    given = vars(session.args).get("approve_plan")
-    if given == run.plan.hash:
-        await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
-        return True
-    if given:
-        session.say("--approve-plan names another plan: this one is not approved")
-    elif vars(session.args).get("yes_read_only") and await _is_read_only(session, run):
-        # A plan made by rules is always reviewed; the flag approves it if it only reads.
-        await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
-        return True
-    return session.has_person and await _decide(session, run)
-
-
-async def _decide(session: Session, run: Run) -> bool:
-    choice = read_choice(ask_line(session.words["approve"]) or "")
-    digest = run.plan.hash if run.plan else ""
-    match choice.kind:
-        case "yes":
-            await session.smith.decide(run.id, approve=digest, by=session.by)
-            session.say(session.words["approved"])
-        case "no":
-            await session.smith.decide(run.id, reject=True, by=session.by)
-            session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
-        case "edit":
-            await edit_in_editor(session, run)
-        case "changes":
-            await session.smith.request_changes(run.id, choice.text, by=session.by)
-        case "later":
-            session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
-            return False
-    return True
-
-
-async def _ask(session: Session, run: Run) -> bool:
-    """Asks the open questions; returns False if one stays open."""
-    if not session.has_person:
-        return False
-    for name, asked in run.questions.items():
-        values = await consent_values(session, asked)
-        session.say(*question_lines(asked, session, run, values))
-        while True:
-            typed = ask_line(session.words["answer" if values is None else "answer_consent"])
-            if not (typed or "").strip():
-                return False
-            if values is not None and (typed or "").strip() in ALL:
-                session.say(*whole_lines(values))
-                continue
-            try:
-                await session.smith.answer(
-                    run.id, name, read_answer(asked, typed or ""), by=session.by
-                )
-                break
-            except Refused as error:
-                session.say(safe(str(error)))
-    return True
 
 
 def _no_plan_text(session: Session, run: Run) -> str:
@@ -359,14 +305,22 @@ def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     args = vars(session.args)
     if args.get("json"):
         print_json(run_json(run, session))
-    elif not args.get("jsonl") and run.status.over:
+    print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
+    if detached:
+        session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
+    elif not run.status.over:
+        session.say(*waiting_lines(run, session))
+    elif args.get("request") and session.has_person and not has_no_plan(run):
+        again = session.command("ask", "--thread", "last", "…")
+        session.say(dim(session.words["follow_up"].format(command=safe(again))))
+
+
+def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
+    """Prints the report of a run that is over, or why there is no plan."""
+    if run.status.over and not silent:
         print_text(run.report or in_language(run.reason, session.words["locale"]))
     if is_unusable(run):
         found = problem_lines(run.problems, session.words["locale"])
         session.say(_no_plan_text(session, run), *found)
     if has_no_plan(run):
         say_no_plan(session, run)
-    if detached:
-        session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
-    elif not run.status.over:
-        session.say(*waiting_lines(run, session))

@@ -13,16 +13,8 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol, cast
 
-from plansmith.cli.exit_codes import Exit
-from plansmith.errors import (
-    InvalidPlan,
-    JournalError,
-    ModelFailed,
-    PlansmithError,
-    Refused,
-    RunBusy,
-    ToolFailed,
-)
+from plansmith.cli.exit_codes import Exit, exit_for
+from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
 from plansmith.text import visible
 
@@ -141,6 +133,7 @@ class Entry(NamedTuple):
 
 COMMANDS: Final = {
     "ask": Entry("ask:ASK", "plan a request, run the plan, print the report"),
+    "chat": Entry("chat:COMMAND", "talk: requests that know what came before"),
     "plan": Entry("ask:PLAN", "make a plan for a request, without running it"),
     "research": Entry("team:RESEARCH", "have a team of agents research a question"),
     "data": Entry("team:DATA", "have a team of agents query a database"),
@@ -159,6 +152,7 @@ COMMANDS: Final = {
     "skip": Entry("decide:SKIP", "skip a step, and the steps that need it"),
     "cancel": Entry("decide:CANCEL", "cancel a run"),
     "runs": Entry("runs:COMMAND", "list runs"),
+    "threads": Entry("threads:COMMAND", "list, show, undo or delete conversations"),
     "report": Entry("report:COMMAND", "print the report of a run as text, HTML or JSON"),
     "templates": Entry("templates:COMMAND", "save plans and use them again"),
     "schedule": Entry("schedule:COMMAND", "run plans at set times, unattended"),
@@ -243,27 +237,13 @@ def _guarded(name: str, arguments: Sequence[str], output: Output) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except PlansmithError as error:
-        return output.failed(error, _exit_of(error))
+        return output.failed(error, exit_for(error))
     except Exception as error:  # noqa: BLE001 - printed with its traceback
         return output.crashed(error)
     return code
 
 
 _ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
-
-
-def _exit_of(error: PlansmithError) -> Exit:
-    match error:
-        case InvalidPlan():
-            return Exit.INVALID
-        case ModelFailed() | ToolFailed() | JournalError():
-            return Exit.FAILED
-        case RunBusy():
-            return Exit.WAITING
-        case Refused():
-            return Exit.REFUSED
-        case _:
-            return Exit.USAGE
 
 
 def _run(name: str, arguments: Sequence[str]) -> int:

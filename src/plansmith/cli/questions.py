@@ -31,7 +31,7 @@ _CHANGES: Final = frozenset({"c", "changes"})
 
 
 class Choice(NamedTuple):
-    """A person's decision on a plan; `later` is anything that is not understood."""
+    """A person's decision on a plan; `later` is anything else that was typed, as `text`."""
 
     kind: Literal["yes", "no", "edit", "changes", "later"]
     text: str = ""
@@ -49,7 +49,7 @@ def read_choice(typed: str) -> Choice:
         return Choice("edit")
     if first.lower() in _CHANGES and rest.strip():
         return Choice("changes", rest.strip())
-    return Choice("later")
+    return Choice("later", text)
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
@@ -80,18 +80,23 @@ def ask_line(prompt: str) -> str | None:
 
     Drops what was typed before the question was shown: it cannot be its answer.
     """
-    if sys.platform != "win32":
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    drop_typed()
     # Before the question is shown: the person may press Ctrl-C as soon as it is.
-    with _interruptible():
+    with interruptible():
         sys.stderr.write(prompt)
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
 
 
+def drop_typed() -> None:
+    """Drops what was typed and not read yet."""
+    if sys.platform != "win32":
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
 @contextmanager
-def _interruptible() -> Generator[None]:
+def interruptible() -> Generator[None]:
     """Makes Ctrl-C raise at once: the event loop's handler would wait for the line."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

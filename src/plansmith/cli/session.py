@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
@@ -58,6 +58,8 @@ class Session:
     words: Words
     teams: TeamSmiths
     by: str = field(default_factory=getpass.getuser)
+    thread: str = ""  # of the run that is shown as JSON
+    turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
     journals: Journals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,11 +106,15 @@ class Session:
         """Returns a run by its name; the session then uses the agents of its team."""
         run = await self.smith.get(await self.find(name))
         self.use_language_of(run)
+        self.use_team_of(run)
+        return run
+
+    def use_team_of(self, run: Run) -> None:
+        """Switches to the Plansmith that has the agents of a run."""
         try:
             self.smith = self.teams.of(run)
         except OtherTeam as error:  # the run can still be shown and stopped
             warn(str(error))
-        return run
 
     async def teams_of_open_runs(self) -> list[Plansmith]:
         """Returns the teams that have open runs in this folder; warns of those that fail."""

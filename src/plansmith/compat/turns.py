@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plansmith.plan.thread import Reading, ThreadMessage
-from plansmith.planner.request import PlanRequest
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.plan.data import Json
+    from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
     from plansmith.threads.thread import Thread
     from plansmith.threads.turn import Turn
@@ -37,6 +37,7 @@ async def begun(
     query: str,
     by: str,
     dialect: str = "",
+    origin: Origin | None = None,
     **run: Any,
 ) -> Turn:
     """Keeps a message as a request, and creates its run with these fields of a run; unplanned.
@@ -45,13 +46,15 @@ async def begun(
     """
 
     async def make(said: ThreadMessage) -> Run:
-        request = PlanRequest(query, dialect=dialect, thread=thread.id, message=said.number)
+        options = said.options.replace(thread=thread.id, message=said.number)
         journal = await smith.runs.create(
-            query, options=request.options(), run_id=said.run, by=by, **run
+            query, options=options, origin=origin, run_id=said.run, by=by, **run
         )
         return await smith.runs.journals.whole(journal)
 
-    return await thread.record(text, Reading("request"), by=by, make=make)
+    return await thread.record(
+        text, Reading("request"), by=by, make=make, dialect=dialect, origin=origin
+    )
 
 
 async def answered(smith: Plansmith, run: Run, question: str, value: Json, *, by: str = "") -> Run:

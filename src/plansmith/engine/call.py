@@ -180,9 +180,12 @@ class Callees:
         """Returns the time limit of a call in seconds."""
         seconds = unit.step.timeout_s
         if seconds is None:
-            # An agent may say by itself how long its work may take.
-            callee: object = self.specs.get(unit.callee) or self.agents.get(unit.callee)
-            seconds = getattr(callee, "timeout_s", None) or DEFAULT_TIMEOUT
+            name = unit.callee
+            if name in self.specs:
+                seconds = self.specs[name].timeout_s
+            else:  # an agent may say by itself how long its work may take
+                seconds = getattr(self.agents.get(name), "timeout_s", None)
+            seconds = seconds or DEFAULT_TIMEOUT
         if seconds > LONGEST_TIMEOUT_S:
             return LONGEST_TIMEOUT_S
         return seconds

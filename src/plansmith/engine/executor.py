@@ -276,7 +276,7 @@ class Executor:
         elif kind in ("map", "plan"):
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
         else:
-            started.append(self._prepare_call(unit, inputs, batch))
+            started += (self._prepare_call(unit, inputs, batch),)
 
     def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
         """Asks a person before values from tools reach a step that changes something."""

@@ -18,7 +18,15 @@ from plansmith.plan.refs import (
     ref_of,
     value_text,
 )
-from plansmith.plan.steps import AnyStep
+from plansmith.plan.steps import (
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    ToolStep,
+)
 
 Values = Mapping[str, Json]
 Fill = Callable[[Values], Json]
@@ -32,7 +40,18 @@ class StepForm:
     __slots__ = ("_fields",)
 
     def __init__(self, step: AnyStep) -> None:
-        self._fields = [(name, *made) for name, made in _forms(step).items()]
+        fields: list[tuple[str, Json, Fill | None]] = []
+        match step:
+            case ToolStep() | PlanStep():
+                for name, template in step.inputs.items():
+                    # Most inputs are constants, and a call for each would cost more than the rest.
+                    if type(template) in PLAIN or (type(template) is str and "{{" not in template):
+                        fields += ((name, template, None),)
+                    else:
+                        fields += ((name, *_form(template)),)
+            case _:
+                fields += [(name, *made) for name, made in _forms(step).items()]
+        self._fields = fields
 
     def fill(self, values: Values) -> dict[str, Json]:
         """Returns the inputs with every reference filled; may raise `ReferenceFailed`."""
@@ -42,44 +61,56 @@ class StepForm:
         return filled
 
 
-def _forms(step: AnyStep) -> dict[str, _Form]:
+def _forms(step: AgentStep | AskStep | MapStep | ReplyStep) -> dict[str, _Form]:
     match step.kind:
-        case "tool" | "plan":
-            return {name: _form(template) for name, template in step.inputs.items()}
         case "agent":
             return {"task": _text_form(step.task), "inputs": _form(step.inputs)}
         case "reply":
             return {"instruction": _text_form(step.instruction)}
         case "map":
             return {"over": _form(step.over)}
-        case _:
+        case "ask":
             return {"question": _text_form(step.question)}
 
 
 def _form(template: Json) -> _Form:
     """Returns the form of a template; fills like `refs.fill`, with the same errors."""
-    if isinstance(template, str):
-        return _string_form(template)
-    if isinstance(template, list):
-        items = [_part(each) for each in template]
-        if any(make for _, make in items):
-            return None, partial(_fill_list, items)
-        return [constant for constant, _ in items], None
-    if not isinstance(template, dict):
-        return template, None
-    if FROM in template:
-        ref = ref_of(template)
-        return None, _lookup(ref) if ref else partial(fill, _copy(template))
-    if len(template) == 1 and LITERAL in template:
-        return _copy(template[LITERAL]), None
-    fields = {name: _part(each) for name, each in template.items()}
-    if any(make for _, make in fields.values()):
+    match template:
+        case str():
+            return _string_form(template)
+        case list():
+            return _list_form(template)
+        case dict() if FROM in template:
+            ref = ref_of(template)
+            return None, _lookup(ref) if ref else partial(fill, _copy(template))
+        case dict() if LITERAL in template and len(template) == 1:
+            return _copy(template[LITERAL]), None
+        case dict():
+            return _object_form(template)
+        case _:
+            return template, None
+
+
+def _list_form(template: list[Json]) -> _Form:
+    items: list[_Form] = []
+    is_constant = True
+    for each in template:
+        made = (each, None) if type(each) in PLAIN else _form(each)
+        items += (made,)
+        is_constant = is_constant and made[1] is None
+    if not is_constant:
+        return None, partial(_fill_list, items)
+    return [constant for constant, _ in items], None
+
+
+def _object_form(template: dict[str, Json]) -> _Form:
+    fields = {
+        name: (each, None) if type(each) in PLAIN else _form(each)
+        for name, each in template.items()
+    }
+    if [make for _, make in fields.values() if make]:
         return None, partial(_fill_object, fields)
     return {name: constant for name, (constant, _) in fields.items()}, None
-
-
-def _part(template: Json) -> _Form:
-    return (template, None) if type(template) in PLAIN else _form(template)
 
 
 def _copy(value: Json) -> Json:

@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
+from msgspec.structs import replace as with_fields
+
 from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
 from plansmith.plan import events as e
@@ -84,14 +86,13 @@ class Journal:
         """Reads and returns the events that others have written since."""
         start = len(self.events)
         events, last, why = await _readable(self._store, self.id, start)
-        for event in events:
-            try:
-                self._take(event)
-            except JournalDamaged as misfit:
-                why = misfit.message
-                # The event may have changed the run before it failed: start again without it.
-                self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
-                break
+        try:
+            if events:
+                self._fold.take_all(events, self.events)
+        except JournalDamaged as misfit:
+            why = misfit.message
+            # The event may have changed the run before it failed: start again without it.
+            self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
         self._summaries.plan = self._fold.run.plan
         self.beyond = events[len(self.events) - start :]
         self.last = max(last, len(self.events))
@@ -107,8 +108,7 @@ class Journal:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, []
         self._fold, self._summaries = RunFold(Run(id=self.id)), SummaryMaker()
-        for event in events[: number - 1]:
-            self._take(event)
+        self._fold.take_all(events[: number - 1], self.events)
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
 
@@ -146,11 +146,17 @@ class Journal:
         """
         if self.damage is not None:
             raise self.damage
-        entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
+        entries: list[tuple[AnyBody, Actor]] = []
+        for entry in bodies:
+            match entry:
+                case (body, who):
+                    entries += ((body, who),)
+                case body:
+                    entries += ((body, by),)
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
-        events = self._next_events(entries, at)
         last = self.events[-1] if self.events else None
+        events = next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
         ahead, (status, summary) = self._looked_ahead(events)
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
@@ -193,11 +199,9 @@ class Journal:
             body = body.replace(options=body.options.replace(team=self._team))
         return body
 
-    def _next_events(
-        self, entries: Iterable[tuple[AnyBody, Actor]], at: datetime | None = None
-    ) -> list[Event]:
+    def _next_events(self, entries: Iterable[tuple[AnyBody, Actor]]) -> list[Event]:
         last = self.events[-1] if self.events else None
-        return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+        return next_events(entries, run=self.id, at=self._clock.now(), last=last)
 
     async def summary(self) -> RunSummary:
         """Returns the summary of the run; of a damaged one, at its last good event."""
@@ -247,10 +251,6 @@ class Journal:
             hint = "load the run again and repeat the decision"
             raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
 
-    def _take(self, event: Event) -> None:
-        self._fold.take(event)
-        self.events.append(event)
-
 
 async def _readable(store: JournalStore, run: str, after: int) -> tuple[Sequence[Event], int, str]:
     """Returns the readable events after a number, the last event's number, and the damage."""
@@ -282,18 +282,6 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
         return {}
     values = await asyncio.gather(*map(store.get, done.values()))
     return dict(zip(done, values, strict=True))
-
-
-async def load_values(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads what references of a run's plan can use: its results, and those of earlier runs.
-
-    A result of an earlier run that is gone or was altered is left out: what uses it fails.
-    """
-    values = await load_results(store, run)
-    for ref, digest in run.earlier.items():
-        with suppress(JournalDamaged):
-            values[ref] = await store.get(digest)
-    return values
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
@@ -334,7 +322,7 @@ async def whole_run(
             results = await results_left(store, run)
             run = run.replace(damage=run.damage or str(damage))
     steps = {
-        name: step.replace(result=results[name])
+        name: with_fields(step, result=results[name])
         if name in results and step.status is StepStatus.DONE
         else step
         for name, step in run.steps.items()

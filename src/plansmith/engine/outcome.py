@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import msgspec
+
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
@@ -14,8 +16,7 @@ LONGEST_ERROR: Final = 10_000
 FailureKind = Literal["tool", "time", "reference", "result"]
 
 
-@dataclass(slots=True)
-class Done:
+class Done(msgspec.Struct):
     """The call gave a result."""
 
     value: Json

@@ -66,7 +66,7 @@ class Owners:
     async def look(self) -> None:
         """Notes which runs have dead owners, so that each can be claimed without asking first."""
         found = await self._store.owners() if self._store is not None else ()
-        lives = {owner: lives_here(owner) for _, owner in found}
+        lives = {owner: lives_here(owner) for owner in {owner for _, owner in found}}
         self._left = {run: owner for run, owner in found if not lives[owner]}
 
     async def _claim(self, run: str) -> None:

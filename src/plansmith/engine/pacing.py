@@ -55,7 +55,7 @@ def last_replies(run: Run) -> dict[str, ReplyStep]:
     found = {
         step.id: step
         for step in run.plan.steps
-        if isinstance(step, ReplyStep) and not step.disabled and run.steps[step.id].status in _OPEN
+        if step.kind == "reply" and not step.disabled and run.steps[step.id].status in _OPEN
     }
     # Most runs have none at their end, so that what uses them is looked for only now.
     users = dependents(needs(run.plan)) if found else {}

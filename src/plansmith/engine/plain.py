@@ -46,7 +46,7 @@ def own_inputs(inputs: dict[str, Json], content: Content) -> dict[str, Json]:
     for name, value in inputs.items():
         if type(value) in _UNCHANGING:
             continue
-        if not _is_flat(value):
+        if type(value) is not list or not _UNCHANGING.issuperset(map(type, value)):
             copy = content.value()
             assert isinstance(copy, dict)  # noqa: S101
             return copy

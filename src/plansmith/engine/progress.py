@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypedDict, get_args
+
+import msgspec
 
 from plansmith.engine.budget import NOTHING_USED
 from plansmith.engine.event_loops import Deadline, Deadlines
@@ -27,8 +28,7 @@ from plansmith.plan.steps import LONGEST_TIMEOUT_S, AskStep
 from plansmith.ports import Advice, Clock, Usage
 
 
-@dataclass(slots=True, eq=False)
-class Ready:
+class Ready(msgspec.Struct, eq=False):
     """A call that is made once its start is written."""
 
     unit: Unit
@@ -38,14 +38,11 @@ class Ready:
     prefetched: str
 
 
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """The events and values that the executor writes next."""
 
-    __slots__ = ("bodies", "values")
-
-    def __init__(self) -> None:
-        self.bodies: list[AnyBody] = []
-        self.values: list[Json | Content] = []
+    bodies: list[AnyBody] = []
+    values: list[Json | Content] = []
 
     def more(self, other: Batch) -> None:
         """Adds the content of another batch."""
@@ -196,7 +193,7 @@ class Wakeups:
 
     def put(self, name: str, outcome: Outcome) -> None:
         """Reports that a call has ended."""
-        self._ended.append((name, outcome))
+        self._ended += ((name, outcome),)
         self.is_awake = True
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():

@@ -36,8 +36,9 @@ def data_sources(
 ) -> list[str]:
     """Returns the steps whose output reaches a unit's inputs, without answers of a person.
 
-    A result of an earlier run counts like a tool's output, whatever it was there. `answered_by` returns the program that answered an ask step: such an answer counts like a
-    tool's output. `refs` are the references to follow, by default all of the unit's.
+    A result of an earlier run counts like a tool's output, whatever it was there. `answered_by`
+    returns the program that answered an ask step: such an answer counts like a tool's output too.
+    `refs` are the references to follow, by default all of the unit's.
     """
     found: dict[str, None] = {}
     for ref in unit.step.refs() if refs is None else refs:

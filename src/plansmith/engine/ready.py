@@ -16,13 +16,14 @@ class ReadyGraph:
     def __init__(self, needs: Needs, callees: Mapping[str, str]) -> None:
         self.needs = needs
         self._callees = callees
-        inner = {node: before & needs.keys() for node, before in needs.items()}
+        names = frozenset(needs)
+        inner = {node: before & names for node, before in needs.items()}
         self.followers = dependents(inner)
         self.backwards = order(inner)[::-1]
-        self.counts = {node: len(before) for node, before in needs.items()}
+        self.counts = dict(zip(needs, map(len, needs.values()), strict=True))
         self.roots = [node for node, before in needs.items() if not before]
         # Nothing outside of it is needed.
-        self.is_closed = all(inner[node] == before for node, before in needs.items())
+        self.is_closed = inner == needs
 
     def tails(self, durations: Mapping[str, float]) -> dict[str, float]:
         """Returns for each node how long the longest path from its start to the end takes.
@@ -30,12 +31,13 @@ class ReadyGraph:
         `durations` are those of the callees; 1 where none is known.
         """
         tails: dict[str, float] = {}
+        lengths = {callee: durations.get(callee, 1.0) for callee in {*self._callees.values()}}
         for node in self.backwards:
             longest = 0.0
             for follower in self.followers[node]:
-                longest = max(longest, tails[follower])
-            own = durations.get(self._callees[node], 1.0) if durations else 1.0
-            tails[node] = own + longest
+                if tails[follower] > longest:  # noqa: PLR1730 - a call for every edge
+                    longest = tails[follower]
+            tails[node] = longest + lengths[self._callees[node]]
         return tails
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from plansmith.engine.timings import calls_of
 from plansmith.errors import JournalDamaged
@@ -18,7 +17,6 @@ from plansmith.plan.summary import ModelUse, RunSummary, StepCounts
 from plansmith.plan.times import RunClock
 
 Get = Callable[[str], Awaitable[Json]]
-_PLANNED: Final = (e.Triaged, e.PlanProposed)
 
 
 class SummaryMaker:
@@ -111,11 +109,14 @@ class SummaryMaker:
 
 def _records(events: Sequence[e.Event]) -> list[str]:
     """Returns the hashes of what models were asked and said."""
-    return [
-        event.body.record
-        for event in events
-        if isinstance(event.body, _PLANNED) and event.body.record
-    ]
+    found: list[str] = []
+    for event in events:
+        match event.body:
+            case e.Triaged(record=record) | e.PlanProposed(record=record) if record:
+                found.append(record)
+            case _:
+                continue
+    return found
 
 
 async def _model_calls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
 from plansmith.engine.units import named_unit
@@ -16,6 +17,7 @@ RUNS: Final = 20
 _KINDS: Final = ("tool", "agent", "reply")
 # Kinds of steps that call nothing, unless these are names of tools.
 _UNSURE: Final = ("map", "plan", "ask")
+_SECOND: Final = timedelta(seconds=1)
 
 
 class CallTimings:
@@ -58,9 +60,9 @@ def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
             known = state.callee
             callee = known if known and known not in _UNSURE else _callee(run, name)
             took = (state.finished_at or state.started_at) - state.started_at
-            cost = Cost(round(took.total_seconds(), 4), state.tokens)
+            cost = Cost(round(took / _SECOND, 4), state.tokens)
             if callee in found:
-                found[callee].append(cost)
+                found[callee] += (cost,)
             elif callee:
                 found[callee] = [cost]
     return {name: costs[-KEPT:] for name, costs in found.items()}

@@ -62,7 +62,7 @@ class Unit:
         A disabled step is replaced by the steps that it would wait for, so that a question before
         it still comes before what follows.
         """
-        waits = self.step.needs() - RESERVED
+        waits = self.step.needed - RESERVED
         if not self.off and not self.scope:
             return waits
         waits = waits - self.off.keys() | {
@@ -120,7 +120,7 @@ def plan_units(plan: Plan, forms: Mapping[str, StepForm] | None = None) -> dict[
     off = _disabled_steps(plan)
     known = forms or {}
     return {
-        step.id: Unit(step.id, step, off=off, form=known.get(step.id))
+        step.id: Unit(step.id, step, off=off, form=known[step.id] if known else None)
         for step in plan.steps
         if not step.disabled
     }

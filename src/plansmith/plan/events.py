@@ -16,6 +16,7 @@ from plansmith.plan.data import Instant, Json, Record, as_plain, canonical_json,
 from plansmith.plan.event_body import (
     EventBody,
     FrozenStruct,
+    ShownField,
     compare_defaults,
     encode_body,
     read_field,
@@ -53,6 +54,7 @@ from plansmith.plan.run_events import (
     Who,
     actor,
 )
+from plansmith.plan.sentence import check_sentence
 from plansmith.plan.step_events import (
     StepAdvised,
     StepCancelled,
@@ -233,7 +235,7 @@ def next_events(
             body_text=body_text,
             by_text=by_text,
         )
-        events.append(event)
+        events += (event,)
         before = digest
     return events
 
@@ -270,7 +272,9 @@ def _body_checker() -> msgspec.json.Decoder[AnyBody]:
 
 
 def _stand_in(kind: type[Any], value: object) -> object:
-    """Reads a sentence; a record was validated when it was made, and need not be made again."""
+    """Checks a sentence; a record was validated when it was made, and need not be made again."""
+    if kind is ShownField:
+        return check_sentence(value)
     return _empty(kind) if issubclass(kind, Record) else read_field(kind, value)
 
 
@@ -330,7 +334,7 @@ def _read_moment(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError(f"the time {text!r} has no time zone")
-    return at.astimezone(UTC)
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:

@@ -24,6 +24,7 @@ from plansmith.plan.run import (
 )
 
 GO_ON: Final = "go_on"
+_NEW_STEP: Final = StepState()
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
 # Programs may answer the plan's and the planner's questions; only persons answer the others.
 FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
@@ -31,12 +32,11 @@ FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     """Returns the run after these events; events can also be folded in several parts."""
-    folding = RunFold(run) if run else None
-    for event in events:
-        folding = folding or RunFold(Run(id=event.run))
-        folding.take(event)
-    if folding is None:
+    some = [*events]
+    if run is None and not some:
         raise JournalDamaged("a run needs at least one event")
+    folding = RunFold(run or Run(id=some[0].run))
+    folding.take_all(some, [])
     return folding.result()
 
 
@@ -87,14 +87,17 @@ class RunFold(StepsFold):
 
     def take(self, event: e.Event) -> None:
         """Applies the next event."""
-        self._apply(event)
-        self._merge()
+        self.take_all((event,), [])
 
-    def _merge(self) -> None:
-        if self.changed:
-            self.steps.update(self.changed)
-            self.changed = {}
-        self._result = None
+    def take_all(self, events: Iterable[e.Event], taken: list[e.Event]) -> None:
+        """Applies the next events and adds each to those taken; raises at one that does not fit."""
+        try:
+            for event in events:
+                self._apply(event)
+                taken += (event,)
+        finally:
+            self.steps |= self.changed
+            self.changed, self._result = {}, None
 
     def _apply(self, event: e.Event) -> None:
         body, last = event.body, self._last
@@ -141,7 +144,7 @@ class RunFold(StepsFold):
         """Goes to a state for good, if no event was applied since."""
         self.run, self.steps, changed, self.questions = state[:4]
         self._needs, self._hash, self._last = state[4:]
-        self.steps.update(changed)
+        self.steps |= changed
         self.changed, self._result = {}, None
 
     def result(self) -> Run:
@@ -204,8 +207,9 @@ class RunFold(StepsFold):
         known = {**self.run.left, **self.steps, **self.changed}
         self.changed = {}
         self._needs = needs(body.plan)
-        self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
+        self.steps = dict.fromkeys([step.id for step in body.plan.steps], _NEW_STEP)
         ids = frozenset(self.steps)
+        self.steps |= {name: step for name, step in known.items() if name in ids}
         self.steps.update(
             (name, part) for name, part in known.items() if "/" in name and _root(name) in ids
         )

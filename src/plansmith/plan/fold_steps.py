@@ -34,15 +34,18 @@ class StepsFold:
     changed: dict[str, StepState]
 
     def _set(self, **fields: Any) -> None:
-        """Changes the run in place: a copy for every event would cost too much."""
-        for name, value in fields.items():
-            force_setattr(self.run, name, value)
+        """Changes fields of the run."""
+        self.run = replace(self.run, **fields)
 
     def _found(self, name: str) -> StepState | None:
         return self.changed.get(name) or self.steps.get(name)
 
     def _step(self, event: e.Event, name: str, allowed: _Allowed) -> StepState:
-        step = self.changed[name] if name in self.changed else self.steps.get(name)
+        step = None
+        if name in self.changed:
+            step = self.changed[name]
+        elif name in self.steps:
+            step = self.steps[name]
         if step is None and self._found(name.rpartition("/")[0]):
             step = StepState()  # a part of a map or plan step is added when it first starts
         if step is None:

@@ -28,7 +28,7 @@ def dependents(graph: Needs) -> dict[str, list[str]]:
     reverse: dict[str, list[str]] = {node: [] for node in graph}
     for node, before in graph.items():
         for need in before:
-            reverse[need].append(node)
+            reverse[need] += (node,)
     return reverse
 
 
@@ -42,11 +42,11 @@ def order(graph: Needs) -> list[str]:
 
 def _sequence(graph: Needs) -> list[str]:
     """Returns the nodes in order, without those in a cycle and behind it."""
-    seen: set[str] = set()
+    places = {node: place for place, node in enumerate(graph)}
     for node, before in graph.items():
-        if not before <= seen:
-            return _sorted(graph)
-        seen.add(node)
+        for need in before:
+            if places[need] >= places[node]:
+                return _sorted(graph)
     return list(graph)  # most plans are written in order
 
 
@@ -211,11 +211,13 @@ def _tails(
     graph: Needs, durations: Mapping[str, float], reverse: Mapping[str, list[str]]
 ) -> dict[str, float]:
     tail: dict[str, float] = {}
+    lengths = {**dict.fromkeys(graph, 1.0), **durations}
     for node in reversed(order(graph)):
         behind = 0.0
         for follower in reverse[node]:
-            behind = max(behind, tail[follower])
-        tail[node] = durations.get(node, 1.0) + behind
+            if tail[follower] > behind:  # noqa: PLR1730 - a call for every edge
+                behind = tail[follower]
+        tail[node] = lengths[node] + behind
     return tail
 
 
@@ -227,7 +229,9 @@ def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[st
     tail = _tails(graph, durations, reverse)
     node = max((each for each in graph if not graph[each]), key=tail.__getitem__)
     total, path = tail[node], [node]
-    while reverse[node]:
-        node = max(reverse[node], key=tail.__getitem__)
-        path.append(node)
+    while followers := reverse[node]:
+        node, *others = followers
+        if others:
+            node = max(followers, key=tail.__getitem__)
+        path += (node,)
     return path, total

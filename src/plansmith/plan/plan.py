@@ -25,7 +25,6 @@ SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
 PROSE: Final = frozenset({"title", "why"})
 _NOT_HASHED: Final = PROSE | {"after"}
-_NOTHING: Final[frozenset[str]] = frozenset()
 # The inner step of a map step is added by itself.
 _VALUES: Final = {
     each: itemgetter(*(name for name in each.model_fields if name != "each")) for each in STEP_TYPES
@@ -69,14 +68,16 @@ class Plan(Record):
     @property
     def content(self) -> bytes | None:
         """Every present value as text that differs between releases; None if one is no JSON."""
-        steps = self.steps
+        values: list[object] = []
         try:
-            values: list[object] = [_VALUES[type(step)](step.__dict__) for step in steps]
-            inner = [step.each for step in steps if type(step) is MapStep]
-            values += [_VALUES[type(each)](each.__dict__) for each in inner]
-            timing = self.schedule and self.schedule.to_json()
-            own = {name: each.to_json() for name, each in self.schedules.items()}
-            return to_json((_OWN(self.__dict__), timing, own, values))
+            for step in self.steps:
+                values += (_VALUES[type(step)](step.__dict__),)
+                if type(step) is MapStep:
+                    values += (_VALUES[type(step.each)](step.each.__dict__),)
+            if self.schedule or self.schedules:
+                own = {name: each.to_json() for name, each in self.schedules.items()}
+                values += (self.schedule and self.schedule.to_json(), own)
+            return to_json((_OWN(self.__dict__), values))
         except (KeyError, ValueError):
             return None
 
@@ -89,9 +90,10 @@ class Plan(Record):
         """
         content = self.content
         mark = None if content is None else sha256(content).digest()
-        if mark is None or self.__dict__.get("_mark", mark) != mark:
+        kept = vars(self)
+        if mark is None or ("_mark" in kept and kept["_mark"] != mark):
             _forget(self)
-        vars(self)["_mark"] = mark
+        kept["_mark"] = mark
         return mark
 
     @kept_property
@@ -108,7 +110,9 @@ class Plan(Record):
         known = {step.id for step in self.steps}
         graph: dict[str, frozenset[str]] = {}
         for step in self.steps:
-            graph[step.id] = graph.get(step.id, _NOTHING) | (step.needed & known)
+            before = step.needed & known
+            # Two steps with the same id are a problem that the checks report.
+            graph[step.id] = graph[step.id] | before if step.id in graph else before
         return graph
 
     def to_json(self) -> dict[str, Json]:
@@ -135,7 +139,7 @@ def plan_hash(plan: Plan) -> str:
     Fields at their default are left out, so that a field added to the language later does
     not change the hash of a plan approved earlier.
     """
-    steps = sorted((_substance(step) for step in plan.steps), key=lambda each: str(each["id"]))
+    steps = sorted([_substance(step) for step in plan.steps], key=itemgetter("id"))
     schedule = plan.schedule.to_json() if plan.schedule else None
     own = {name: each.to_json() for name, each in plan.schedules.items()}
     more = {"schedules": own} if own else {}
@@ -144,6 +148,11 @@ def plan_hash(plan: Plan) -> str:
 
 
 def _substance(step: StepFields) -> dict[str, Any]:
-    needs: dict[str, Any] = {"needs": sorted(step.needs())}
-    own = {name: value for name, value in step.stored().items() if name not in _NOT_HASHED}
-    return own | needs | ({"each": _substance(step.each)} if isinstance(step, MapStep) else {})
+    own = step.stored()
+    for name in _NOT_HASHED:
+        if name in own:
+            del own[name]
+    own["needs"] = sorted(step.needed)
+    if type(step) is MapStep:
+        own["each"] = _substance(step.each)
+    return own

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
+import msgspec
+
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
@@ -72,7 +74,7 @@ def earlier_parts(source: str) -> tuple[str, str]:
     return run, step
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """A reference, or a failed attempt at one, and its place."""
 
     where: Path
@@ -89,36 +91,41 @@ def find(template: Json, where: Path = ()) -> Iterator[Found]:
 
 def collect(template: Json, where: Path, found: list[Found]) -> None:
     """Adds every reference in a JSON template to a list, as `find` returns them."""
-    # Fills one list instead of using generators: this is called very often.
+    # Fills one list instead of using generators, and is not called for values that surely hold no
+    # reference: every input of every plan comes through here.
     match template:
         case str():
             if "{{" in template:
-                found += [each._replace(where=where) for each in find_in_text(template)]
-        case list():
-            for index, child in enumerate(template):
-                collect(child, (*where, index), found)
+                found += [Found(where, each.ref, each.flaw) for each in find_in_text(template)]
         case dict():
             _collect_in_object(template, where, found)
+        case list():
+            for index, child in enumerate(template):
+                if type(child) is dict:
+                    _collect_in_object(child, (*where, index), found)
+                elif type(child) not in PLAIN:
+                    collect(child, (*where, index), found)
         case _:
             return
 
 
 def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
     if FROM in template:
-        parsed = _parse(template)
-        found.append(
-            Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
-        )
+        ref = ref_of(template)
+        found += [Found(where, ref) if ref else Found(where, None, str(_parse(template)))]
     elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
-            if type(child) not in PLAIN:
+            if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
                 collect(child, (*where, key), found)
 
 
 def ref_of(template: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
+    step = template[FROM]
+    if len(template) == 1 and type(step) is str and (whole := _whole_output(step)):
+        return whole
     parsed = _parse(template)
-    return parsed if isinstance(parsed, Ref) else None
+    return parsed if type(parsed) is Ref else None
 
 
 def find_in_text(text: str) -> Iterator[Found]:
@@ -255,17 +262,12 @@ def _whole_output(step: str) -> Ref | None:
 
 
 def _parse(template: dict[str, Json]) -> Ref | str:
-    step = template[FROM]
-    if len(template) == 1 and type(step) is str and (whole := _whole_output(step)):
-        return whole
-    path = template.get(PATH, [])
+    step, path = template[FROM], template.get(PATH, [])
     strangers = template.keys() - {FROM, PATH}
     if strangers:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
     if not isinstance(step, str) or not _SOURCE.fullmatch(step):
-        if isinstance(step, str) and is_earlier(step):
-            return 'a result of an earlier run is written "run:<run id>/<step id>"'
-        return '"$from" must be the id of a step'
+        return _no_source(step)
     if not isinstance(path, list):
         return '"$path" must be a list of keys and positions'
     keys: list[str | int] = []
@@ -276,6 +278,12 @@ def _parse(template: dict[str, Json]) -> Ref | str:
             return f'a position in "$path" counts from 0, so {key} is none'
         keys.append(key)
     return Ref(step, tuple(keys))
+
+
+def _no_source(step: Json) -> str:
+    if isinstance(step, str) and is_earlier(step):
+        return 'a result of an earlier run is written "run:<run id>/<step id>"'
+    return '"$from" must be the id of a step'
 
 
 def _parse_path(text: str) -> Path:

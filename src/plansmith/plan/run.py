@@ -162,9 +162,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     a person reviews what a replan adds to it. `drops` are approved calls that the plan under
     review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
     that the plan no longer has, kept for the calls they made. `earlier` are the content hashes of
-    the results of earlier runs that any of its plans has used, by reference. `changing`: a person asked for
-    another plan, which is not made yet. `interrupted` and `report_text` are filled in by whoever
-    reads the store; `interrupted`: the process that executed the run has ended.
+    the results of earlier runs that any of its plans has used, by reference. `changing`: a person
+    asked for another plan, which is not made yet. `interrupted` and `report_text` are filled in by
+    whoever reads the store; `interrupted`: the process that executed the run has ended.
     """
 
     id: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, cast
 
@@ -93,13 +93,22 @@ def texts_under(prefix: str, language: str) -> Mapping[str, str]:
     }
 
 
+@lru_cache(maxsize=4096)
+def _pieces(code: str, language: str) -> Sequence[str]:
+    """Returns the text of a code, in turn plain text and the name of a field; empty if unknown."""
+    text = sentence_texts().get(code, {}).get(language)
+    return () if text is None else _PLACE.split(text)
+
+
 def _text(code: str, fields: Mapping[str, Any], locale: str) -> str:
-    language = language_of(locale)
-    # A journal of a newer release may hold a code that is not known here.
-    template = sentence_texts().get(code, {}).get(language)
-    if template is None:
+    language = locale if locale in LANGUAGES else language_of(locale)
+    pieces = [*_pieces(code, language)]
+    if not pieces:  # a journal of a newer release may hold a code that is not known here
         return f"{code} ({_shown([*fields.values()], language)})" if fields else code
-    return _PLACE.sub(lambda found: _shown(fields.get(found[1], ""), language), template)
+    for place in range(1, len(pieces), 2):
+        value = fields.get(pieces[place], "")
+        pieces[place] = value if type(value) is str else _shown(value, language)
+    return "".join(pieces)
 
 
 def _shown(value: Any, language: str) -> str:
@@ -112,16 +121,21 @@ def _shown(value: Any, language: str) -> str:
 
 def _write(value: Any, info: SerializationInfo) -> Any:
     """Writes a sentence as stored, or as text if the context names the reader's language."""
-    context = cast("Mapping[str, str]", info.context or {})
-    locale = context.get("locale", "")
+    context: Any = info.context
+    locale = context.get("locale", "") if context else ""
     return in_language(value, locale) if locale else stored_sentence(value)
 
 
 def stored_sentence(value: Any) -> Any:
     """Returns a sentence as it is stored: its code and its fields."""
     if isinstance(value, Sentence):
-        fields = {name: stored_sentence(each) for name, each in value.fields.items()}
-        return {"code": value.code, "fields": fields} if fields else {"code": value.code}
+        if not value.fields:
+            return {"code": value.code}
+        fields = {
+            name: each if type(each) is str else stored_sentence(each)
+            for name, each in value.fields.items()
+        }
+        return {"code": value.code, "fields": fields}
     if isinstance(value, (list, tuple)):
         return [stored_sentence(each) for each in cast("list[Any]", value)]
     return value
@@ -129,32 +143,48 @@ def stored_sentence(value: Any) -> Any:
 
 def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     """Reads a stored text: an object is a sentence, a string is from an earlier release."""
-    if isinstance(value, (Sentence, dict)):
-        return read_sentence(cast("object", value))
-    return str(handler(value))
+    if isinstance(value, Sentence):
+        return value
+    return read_sentence(cast("object", value)) if isinstance(value, dict) else str(handler(value))
 
 
 def read_sentence(value: object) -> str:
     """Reads a stored sentence, or text that was stored as it is."""
+    return _sentence(value, Sentence)
+
+
+def check_sentence(value: object) -> str:
+    """Reads as `read_sentence` does, with the same errors, but makes no text: it returns codes."""
+    return _sentence(value, _code_alone)
+
+
+def _code_alone(code: str, /, **_: Any) -> str:
+    return code
+
+
+def _sentence(value: object, make: Callable[..., str]) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return cast("str", _read_field(value))
+        return cast("str", _read_field(value, make))
     raise ValueError("a text is a string, or a code with fields")
 
 
-def _read_field(value: Any, depth: int = 0) -> Any:
+def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("sentences are too deep in one another")
     match value:
         case [*items]:
-            return [_read_field(each, depth + 1) for each in items]
-        case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
-            fields = rest.get("fields", {})
-            if isinstance(fields, dict):
-                given = cast("dict[str, Any]", fields)
-                read = {name: _read_field(each, depth + 1) for name, each in given.items()}
-                return Sentence(code, **read)
+            return [_read_field(each, make, depth + 1) for each in items]
+        case {"code": str(code), "fields": fields, **rest} if not rest and isinstance(fields, dict):
+            given = cast("dict[str, Any]", fields)
+            read = {
+                name: each if type(each) is str else _read_field(each, make, depth + 1)
+                for name, each in given.items()
+            }
+            return make(code, **read)
+        case {"code": str(code), **rest} if not rest:
+            return make(code)
         case str() | int() | float() | None:
             return value
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import (
@@ -27,7 +27,8 @@ def _plain(value: object) -> object:
 
 
 def _text(value: str) -> str:
-    need_plain(value)
+    if not value.isascii():
+        need_plain(value)
     return value
 
 
@@ -52,9 +53,9 @@ class StepFields(Record):
     timeout_s: Number | None = Field(default=None, gt=0)
     disabled: Flag = False
 
-    def templates(self) -> Iterator[Place]:
+    def templates(self) -> Sequence[Place]:
         """Returns the parts of the step that may hold references."""
-        yield from ()
+        return ()
 
     # Computed once, because checks, estimates, hashes and the engine all need it. Inputs that are
     # changed in place make this stale, but the plan's hash still changes.
@@ -69,6 +70,8 @@ class StepFields(Record):
     @kept_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first; results of earlier runs are there."""
+        if not self.references:
+            return frozenset(self.after)
         used = {
             found.ref.step
             for found in self.references
@@ -90,10 +93,10 @@ class StepFields(Record):
         return self.needed
 
     def stored(self) -> dict[str, Any]:
-        """Returns what `to_json` returns, in one call and sharing the values: do not change it."""
+        """Returns what `to_json` returns, in one call, sharing the values: do not change them."""
         if type(self) not in _DEFAULTS:  # a class of somebody else's
             return self.to_json()
-        values = vars(self)
+        values = self.__dict__
         found: dict[str, Any] = {"id": values["id"], "kind": values["kind"]}
         for name, default in _DEFAULTS[type(self)]:
             if values[name] != default:
@@ -117,8 +120,8 @@ class ToolStep(StepFields):
     tool: Filled
     inputs: Inputs = Field(default_factory=dict)
 
-    def templates(self) -> Iterator[Place]:
-        yield ("inputs",), self.inputs
+    def templates(self) -> Sequence[Place]:
+        return ((("inputs",), self.inputs),)
 
 
 class AgentStep(StepFields):
@@ -129,9 +132,8 @@ class AgentStep(StepFields):
     task: Filled
     inputs: Inputs = Field(default_factory=dict)
 
-    def templates(self) -> Iterator[Place]:
-        yield ("task",), self.task
-        yield ("inputs",), self.inputs
+    def templates(self) -> Sequence[Place]:
+        return (("task",), self.task), (("inputs",), self.inputs)
 
 
 class AskStep(StepFields):
@@ -142,8 +144,8 @@ class AskStep(StepFields):
     options: tuple[Text, ...] = ()
     answer_schema: Inputs | None = None
 
-    def templates(self) -> Iterator[Place]:
-        yield ("question",), self.question
+    def templates(self) -> Sequence[Place]:
+        return ((("question",), self.question),)
 
 
 class PlanStep(StepFields):
@@ -159,8 +161,8 @@ class PlanStep(StepFields):
     content: Text | None = None
     inputs: Inputs = Field(default_factory=dict)
 
-    def templates(self) -> Iterator[Place]:
-        yield ("inputs",), self.inputs
+    def templates(self) -> Sequence[Place]:
+        return ((("inputs",), self.inputs),)
 
 
 ReplyStyle = Literal["worded", "exact", "results"]
@@ -177,8 +179,8 @@ class ReplyStep(StepFields):
     instruction: Filled
     style: ReplyStyle = "worded"
 
-    def templates(self) -> Iterator[Place]:
-        yield ("instruction",), self.instruction
+    def templates(self) -> Sequence[Place]:
+        return ((("instruction",), self.instruction),)
 
 
 _SIGNS: Final = {
@@ -239,10 +241,9 @@ class MapStep(StepFields):
         inner = cast("dict[str, object]", each)
         return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
 
-    def templates(self) -> Iterator[Place]:
-        yield ("over",), self.over
-        for path, template in self.each.templates():
-            yield ("each", *path), template
+    def templates(self) -> Sequence[Place]:
+        inner = [(("each", *path), template) for path, template in self.each.templates()]
+        return [(("over",), self.over), *inner]
 
 
 Step = Annotated[

@@ -22,7 +22,9 @@ from plansmith.plan.event_body import (
     encode_body,
     read_field,
 )
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run_events import Actor
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 
 # `review`: it sounds like an approval, which no message can give.
 MessageKind = Literal["request", "answer", "change", "why", "review"]
@@ -43,10 +45,13 @@ class MessageSaid(EventBody, frozen=True, kw_only=True):
     """Somebody said something; what it means is read afterwards.
 
     `key` is the client's own name for the message: one that is sent again is the same message.
+    `options` and `origin` are those of the run, should it be a request: whoever creates it.
     """
 
     text: str
     key: str = ""
+    options: RunOptions = NO_OPTIONS
+    origin: Origin = OWN_REQUEST
 
 
 class MessageRead(EventBody, frozen=True, kw_only=True):
@@ -184,6 +189,8 @@ class ThreadMessage:
     reply: ThreadReply | None = None
     undone: bool = False
     instead: str = ""
+    options: RunOptions = NO_OPTIONS
+    origin: Origin = OWN_REQUEST
 
     @property
     def kind(self) -> MessageKind | None:
@@ -274,8 +281,16 @@ class _Folding:
                     folder=opened.folder,
                     adopted=opened.adopts,
                 )
-            case MessageSaid(text=text, key=key):
-                said = ThreadMessage(entry.number, entry.at, entry.by, text, key)
+            case MessageSaid() as body:
+                said = ThreadMessage(
+                    entry.number,
+                    entry.at,
+                    entry.by,
+                    body.text,
+                    body.key,
+                    options=body.options,
+                    origin=body.origin,
+                )
                 self._messages[entry.number] = said
             case MessageRead() as read:
                 reading = Reading(

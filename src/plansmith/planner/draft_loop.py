@@ -222,8 +222,7 @@ class DraftLoop:
             read = parsed.plan
             if self.request.dialect and known.results:  # our own language has references
                 read = with_results(read, {**known.names, **{ref: ref for ref in known.results}})
-            written_out, notes = known.named(read)
-            parsed = Parsed(written_out, [*parsed.problems, *notes])
+            parsed = Parsed(known.named(read), parsed.problems)
         if parsed.plan is not None:
             tags = self.request.dialect == "openmanus"
             named = assigned(parsed.plan, self.deps.agents, tags=tags)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.lazy import lazy_modules
@@ -41,7 +42,9 @@ def estimate(
 
     `past` holds what tools, agents and kinds of steps took before, by name.
     """
-    workload = Workload(plan, tools, agents)
+    workload = Workload(
+        plan, {each.name: each for each in tools}, {each.name: each for each in agents}
+    )
     known = {name: median_cost(past[name]) for name in workload.names if past and past.get(name)}
     return workload.estimate(known, price_per_million)
 
@@ -50,10 +53,13 @@ class Workload:
     """The steps of a plan that run, what they call and their order; all an estimate needs."""
 
     def __init__(
-        self, plan: Plan, tools: Sequence[ToolSpec], agents: Sequence[AgentSpec] = ()
+        self, plan: Plan, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
     ) -> None:
         active = [step for step in plan.steps if not step.disabled]
-        self._calls = {step.id: _Calls.of(step) for step in active}
+        self._calls = {
+            step.id: _one_call(step.tool, "tool") if step.kind == "tool" else _calls_of(step)
+            for step in active
+        }
         self.names = sorted({each.name for each in self._calls.values()})
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
@@ -78,7 +84,9 @@ class Workload:
     def _estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
     ) -> Estimate:
-        costs = {step: each.cost(known.get(each.name)) for step, each in self._calls.items()}
+        # Most steps of a plan call one of a few tools, once.
+        of_calls = {each: each.cost(known.get(each.name)) for each in {*self._calls.values()}}
+        costs = {step: of_calls[each] for step, each in self._calls.items()}
         path, seconds = critical_path(
             self._graph, {name: cost.seconds for name, cost in costs.items()}
         )
@@ -116,16 +124,21 @@ class _Calls(NamedTuple):
     times: int
     rounds: int
 
-    @classmethod
-    def of(cls, step: AnyStep) -> _Calls:
-        if step.kind != "map":
-            return cls(_name(step), _GUESS[step.kind], 1, 1)
-        items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
-        return cls(_name(step.each), _GUESS[step.each.kind], items, -(-items // step.width))
-
     def cost(self, seen: Measured | None) -> Cost:
         each = seen or self.guess
         return Cost(each.seconds * self.rounds, each.tokens * self.times)
+
+
+def _calls_of(step: AnyStep) -> _Calls:
+    if step.kind != "map":
+        return _one_call(_name(step), step.kind)
+    items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
+    return _Calls(_name(step.each), _GUESS[step.each.kind], items, -(-items // step.width))
+
+
+@lru_cache(maxsize=1024)
+def _one_call(name: str, kind: str) -> _Calls:
+    return _Calls(name, _GUESS[kind], 1, 1)
 
 
 def median_cost(seen: Sequence[Cost]) -> Measured:
@@ -143,13 +156,17 @@ def _name(step: AnyStep) -> str:
 
 
 def _effects(
-    steps: Sequence[AnyStep], tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]
+    steps: Sequence[AnyStep], tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> dict[str, int]:
-    table = {tool.name: tool.effect for tool in tools} | {each.name: each.effect for each in agents}
     counts = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
+    calls: dict[str, int] = {}
     for step in steps:
         if step.kind in ("ask", "reply"):
             counts[step.kind] += 1
-        else:
-            counts[table.get(_name(step), Effect.WRITE)] += 1
+            continue
+        name = step.tool if step.kind == "tool" else _name(step)
+        calls[name] = calls[name] + 1 if name in calls else 1
+    for name, count in calls.items():
+        spec = agents.get(name) or tools.get(name)
+        counts[spec.effect if spec else Effect.WRITE] += count
     return counts

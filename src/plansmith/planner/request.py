@@ -28,13 +28,13 @@ from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Messa
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
-    from plansmith.plan.earlier import UsableResults
     from plansmith.plan.estimate import Cost, Estimate
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning_events import PlanningFigures
     from plansmith.plan.problem import Problem
     from plansmith.planner.context import profile as profiles
     from plansmith.planner.context.background import Search
+    from plansmith.planner.earlier import UsableResults
     from plansmith.planner.shortlist.pick import Pick, SemanticRanker
     from plansmith.planner.triage import Decision
 else:

@@ -15,17 +15,18 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import UsableResults
+from plansmith.plan.earlier import pinned_results
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.planner.draft import OnStep
+from plansmith.planner.earlier import UsableResults
 from plansmith.planner.request import PlanMetrics, Planned, PlanRequest
 from plansmith.planner.shortlist.pick import Pick
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Usage
-from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore
+from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import READ_RESULTS, RunPlanner
@@ -68,7 +69,6 @@ class TapedIntake(PlanIntake):
             templates=intake.templates,
             policy=intake.policy,
             price_per_million=intake.price_per_million,
-            find_earlier=intake.find_earlier,
         )
         self._tape = tape
         self._cards = intake.agents()
@@ -90,17 +90,18 @@ class TapedIntake(PlanIntake):
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None
     ) -> UsableResults:
-        """Returns the results of earlier runs, with the contents that are on the tape."""
-        taped = {
-            ref: digest
-            for event in reversed(self._tape.events)
-            if isinstance(event.body, e.PlanProposed)
-            for ref, digest in event.body.earlier.items()
-        }
-        return await super().usable_results(options, {**taped, **(pins or {})})
+        """Returns the results of earlier runs that the recorded plans use."""
+        del options
+        found = earlier_results(self._tape.events)
+        return UsableResults(self.store.get, pinned_results(found, pins or {}))
 
     async def propose(
-        self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any
+        self,
+        journal: Journal,
+        plan: Plan,
+        problems: Sequence[Problem] = (),
+        earlier: UsableResults | None = None,
+        **entries: Any,
     ) -> None:
         """Writes a plan into the run; a schedule's approval comes from the tape."""
         if journal.run.plan is None and _is_scheduled(self._tape):
@@ -108,7 +109,7 @@ class TapedIntake(PlanIntake):
         found = next_plan(self._tape)
         if found is not None:  # the tools' effects may have changed since
             entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
-        await super().propose(journal, plan, problems, **entries)
+        await super().propose(journal, plan, problems, earlier, **entries)
 
 
 class TapedPlanner(RunPlanner):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -17,7 +17,9 @@ from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, canonical_json, content_of
+from plansmith.plan.earlier import USE, EarlierResult
 from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Call, News, PlanStore, Usage
 
@@ -32,6 +34,28 @@ class Pending:
 
     call: Call
     future: asyncio.Future[Outcome]
+
+
+def earlier_results(events: Sequence[e.Event]) -> Iterator[EarlierResult]:
+    """Yields the results of earlier runs that recorded plans use, as their notes tell of them."""
+    for event in events:
+        body = event.body
+        if not isinstance(body, e.PlanProposed) or not body.earlier:
+            continue
+        requests = dict(_noted(body))
+        for ref, digest in body.earlier.items():
+            yield EarlierResult(ref, digest, request=requests.get(ref, ""))
+
+
+def _noted(body: e.PlanProposed) -> Iterator[tuple[str, str]]:
+    """Yields each result that a note of a plan tells of, with the request of its run."""
+    for each in body.problems:
+        step = body.plan.by_id.get(each.step or "")
+        if step is None or not isinstance(each.message, Sentence) or each.message.code != USE:
+            continue
+        for found in step.references:
+            if found.ref is not None and found.where == each.path:
+                yield found.ref.step, str(each.message.fields["request"])
 
 
 @dataclass(slots=True)

@@ -55,10 +55,9 @@ class PlanEditing:
         if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
             hint = "pause it first, or retry it with your plan"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
-        taken = await self._intake.take_in(plan, run.options, run.earlier)
-        plan, problems = taken.plan, (*notes, *taken.problems)
+        taken = await self._intake.take_in(plan, run.options, run.earlier, notes=notes)
         who = e.actor(by)
-        edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
+        edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
         again = events_to_repeat(run, edited)
         origin = "person" if who.kind == "person" else "program"
@@ -68,14 +67,7 @@ class PlanEditing:
         reviewed = await self._intake.review(edited, run, more=more) if more else None
         try:
             await self._intake.propose(
-                journal,
-                edited,
-                problems,
-                then=again,
-                about=about,
-                reviewed=reviewed,
-                earlier=taken.earlier,
-                by=who,
+                journal, edited, *taken[1:], then=again, about=about, reviewed=reviewed, by=who
             )
         except StaleWriter:
             raise StaleDecision(f"someone else changed run {run_id} first") from None

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
-from plansmith.engine.journal import Journal, load_replies, load_values
+from plansmith.engine.journal import Journal, load_replies
+from plansmith.engine.requested import missing_in
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
+from plansmith.engine.values import load_values
 from plansmith.errors import StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
@@ -72,6 +74,14 @@ class RunExecution:
         async with lock, self._journals.owners.owning(journal.id):
             can_go_on = not await journal.catch_up() or may_execute(journal.run)
             return await self._begin(journal) if can_go_on else None
+
+    async def begin_new(self, run_id: str) -> bool:
+        """Begins a run just created here, unless something is to be asked before.
+
+        What others wrote meanwhile is read once it is owned.
+        """
+        journal = self._journals.unread(run_id, if_so=_begins_as_it_is)
+        return journal is not None and await self.begin(journal) is not None
 
     async def _begin(self, journal: Journal) -> asyncio.Future[Run] | None:
         """Starts to execute a run that this process owns; None if another writer was first."""
@@ -227,6 +237,12 @@ class RunExecution:
 
 def _is_running(run: Run, *, idle: bool) -> bool:
     return not idle and run.phase is RunStatus.RUNNING
+
+
+def _begins_as_it_is(run: Run) -> bool:
+    """Tells whether a new run can be executed now, and nothing is to be asked before."""
+    asks = bool(run.questions or missing_in(run.problems))
+    return run.phase is RunStatus.PLANNING and not asks and may_execute(run)
 
 
 def may_execute(run: Run) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith.engine.answers import Known
 from plansmith.engine.call import Callees, secret_problems, secret_uses
@@ -15,19 +15,14 @@ from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.earlier import (
-    EarlierResults,
-    UsableResults,
-    no_earlier_results,
-    pinned_results,
-    uses_of,
-)
+from plansmith.plan.earlier import pinned_results, uses_of
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
+from plansmith.planner.earlier import EarlierResults, UsableResults, no_earlier_results
 from plansmith.planner.estimate import Workload
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
@@ -62,6 +57,16 @@ class TakenIn(NamedTuple):
     plan: Plan
     problems: tuple[Problem, ...] = ()
     earlier: UsableResults | None = None
+
+
+class _Used(NamedTuple):
+    """The contents of earlier runs that a plan uses, by reference, and notes on them."""
+
+    pins: dict[str, str]
+    notes: tuple[Problem, ...] = ()
+
+
+_NOTHING_USED: Final = _Used({})
 
 
 class PlanIntake:
@@ -108,17 +113,19 @@ class PlanIntake:
         options: RunOptions | None,
         pins: Mapping[str, str] | None = None,
         *,
+        notes: Sequence[Problem] = (),
         checked: bool = True,
     ) -> TakenIn:
         """Checks a plan that somebody gives, if wanted; raises `InvalidPlan` if it has errors.
 
-        The plan comes back with its templates, and names of earlier results, written out.
+        The plan comes back with its templates, and names of earlier results, written out. `notes`
+        is what reading the plan told.
         """
         if not checked:
-            return TakenIn(plan)
+            return TakenIn(plan, tuple(notes))
         earlier = await self.usable_results(options or NO_OPTIONS, pins)
-        plan, named = earlier.named(await self.pinned(plan))
-        return TakenIn(plan, (*named, *await self.usable(plan, earlier)), earlier)
+        plan = earlier.named(await self.pinned(plan))
+        return TakenIn(plan, (*notes, *await self.usable(plan, earlier)), earlier)
 
     async def usable(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
         """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
@@ -183,13 +190,13 @@ class PlanIntake:
         journal: Journal,
         plan: Plan,
         problems: Sequence[Problem] = (),
+        earlier: UsableResults | None = None,
         *,
         start: Sequence[Entry] = (),
         then: Sequence[Entry] = (),
         reviewed: Sequence[Entry] | None = None,
         about: Mapping[str, Any] | None = None,
         values: Sequence[Json] = (),
-        earlier: UsableResults | None = None,
         by: e.Actor = SYSTEM,
     ) -> None:
         """Writes a plan into a run, with a request for review if its effects require one.
@@ -201,33 +208,36 @@ class PlanIntake:
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*[event.body for event in journal.events], *begun]
-        found = (*problems, *left_out(bodies, plan, **known))
-        pins: dict[str, str] = {}
-        if uses := uses_of(plan):
-            given = earlier or await self._usable_in(journal.run, bodies[0])
-            pins = {ref: given.results[ref].hash for ref in uses if ref in given.results}
-            found += tuple(note for note in given.notes(plan) if note not in found)
-        tools, agents = list(known["tools"].values()), list(known["agents"].values())
-        workload = facts.once(Workload, plan, tools, agents)
+        used = await self._used(plan, journal, bodies[0], earlier)
+        more = (*left_out(bodies, plan, **known), *used.notes)
+        found = (*problems, *(each for each in more if each not in problems))
+        workload = facts.once(Workload, plan, known["tools"], known["agents"])
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
             "acts": facts.once(acting_steps, plan, **known),
             "problems": found,
             "estimate": workload.estimate(past, self.price_per_million),
-            "earlier": pins,
+            "earlier": used.pins,
         }
         if now := known["templates"]:  # finished steps keep the templates they ran with
             fields["templates"] = {**journal.run.templates, **now}
         body = e.PlanProposed(plan=plan, **fields | dict(about or {}))
-        asked = reviewed
-        if asked is None:
-            asked = self._review(plan, journal.run, facts, known)
+        asked = self._review(plan, journal.run, facts, known) if reviewed is None else reviewed
         asked = asking_about_missing(asked, plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
-    async def _usable_in(self, run: Run, created: e.AnyBody) -> UsableResults:
-        options = created.options if isinstance(created, e.RunCreated) else run.options
-        return await self.usable_results(options, run.earlier)
+    async def _used(
+        self, plan: Plan, journal: Journal, created: e.AnyBody, given: UsableResults | None
+    ) -> _Used:
+        """Returns the contents of earlier runs that a plan uses, and what is said of them."""
+        uses = uses_of(plan)
+        if not uses:
+            return _NOTHING_USED
+        if given is None:
+            options = created.options if isinstance(created, e.RunCreated) else NO_OPTIONS
+            given = await self.usable_results(options, journal.run.earlier)
+        pins = {ref: given.results[ref].hash for ref in uses if ref in given.results}
+        return _Used(pins, tuple(given.notes(plan)))
 
     async def acting(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None

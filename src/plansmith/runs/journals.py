@@ -100,6 +100,14 @@ class Journals:
             await journal.catch_up()
         return journal or await self.load(run_id)
 
+    def unread(self, run_id: str, *, if_so: Callable[[Run], bool]) -> Journal | None:
+        """Returns the journal of a run just created here, if so; others may have written since."""
+        journal = self._remembered.get(run_id)
+        if journal is None or journal.damage is not None or not if_so(journal.run):
+            return None
+        self.require_ours(journal.run)
+        return self._remembered.pop(run_id)
+
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
         run = journal.run

@@ -160,17 +160,10 @@ class RunService:
             self.planner.need_model()
             await journal.append(*start)
             return journal
-        taken = await self.intake.take_in(plan, options, pins, checked=checked)
+        about = about or submitted(who)
+        taken = await self.intake.take_in(plan, options, pins, notes=notes, checked=checked)
         await self.intake.propose(
-            journal,
-            taken.plan,
-            (*notes, *taken.problems),
-            start=start,
-            then=kept,
-            reviewed=reviewed,
-            about=about or submitted(who),
-            earlier=taken.earlier,
-            by=who,
+            journal, *taken, start=start, then=kept, reviewed=reviewed, about=about, by=who
         )
         return self.journals.keep(journal)
 
@@ -199,6 +192,8 @@ class RunService:
             executing = self.execution.of(run_id)
             if executing is not None:
                 return await asyncio.shield(executing)
+            if await self.execution.begin_new(run_id):
+                continue
             journal = await self._load_current(run_id)
             match next_move(journal.run):
                 case MakePlan() if await self._plan(journal):

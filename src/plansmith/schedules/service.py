@@ -12,7 +12,6 @@ from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import uses_of
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -191,11 +190,6 @@ class Schedules:
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
-        if uses_of(plan):
-            # A standing approval would act on what was true once, for ever.
-            why = "it uses results of earlier runs, which do not change any more"
-            hint = "let the plan fetch the data itself, each time"
-            raise Refused(f"this plan cannot run unattended: {why}", hint=hint)
         await self._runs.intake.usable(plan)
         reasons = reasons_attended(
             plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)

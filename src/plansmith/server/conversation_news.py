@@ -54,7 +54,8 @@ class ConversationNews:
         for head in self._known.values():
             _put(queue, conversation_row(head))
         self._listeners.add(queue)
-        if self._watching is None and isinstance(self._store, ThreadStore):
+        idle = self._watching is None or self._watching.done()
+        if idle and isinstance(self._store, ThreadStore):
             self._watching = asyncio.create_task(self._watch(self._store))
         try:
             yield queue

@@ -19,7 +19,6 @@ NEW: Final = ("", "new")
 # Messages of these kinds get their answer at once, and set nothing off.
 ANSWERED: Final = ("why", "review")
 _LONGEST_ID: Final = 200
-_RECENT: Final = 3
 
 
 async def read_conversation(server_state: ServerState, name: str) -> ThreadState:
@@ -51,29 +50,33 @@ async def say(
     """Says something; its run is planned, changed or continued in the background."""
     turn = await thread.say(text, by=by, plan=False, **options)
     server_state.conversations.look()
-    background = server_state.background
-    if turn.run is not None and turn.kind == "change":
-        await background.until_journaled(turn.run.id, thread.plan(turn))
-    elif turn.run is not None and turn.kind not in ANSWERED:
-        background.go_on(turn.run.id)
-    # Messages that a process left unread when it died were read before this one.
-    for name in thread.runs[-_RECENT:]:
-        if not background.knows(name):
-            await _go_on(server_state, name)
+    for each in (*turn.earlier, turn):
+        await _carry_on(server_state, thread, each)
     return turn
+
+
+async def _carry_on(server_state: ServerState, thread: Thread, turn: Turn) -> None:
+    """Has the run of a message planned, changed or continued in the background."""
+    if turn.run is None or turn.kind in ANSWERED:
+        return
+    if turn.kind == "change":
+        await server_state.background.until_journaled(turn.run.id, thread.plan(turn))
+    else:
+        server_state.background.go_on(turn.run.id)
 
 
 async def undo(server_state: ServerState, thread: Thread, number: int, *, by: Actor) -> Turn:
     """Takes back what a message was taken for; the run in its place continues."""
     background, message = server_state.background, thread.state.message(number)
     run = message.run if message is not None else ""
-    if run:
+    ours = bool(run) and background.knows(run)
+    if ours:
         await _halt(server_state, run)
     try:
         turn = await thread.undo(number, by=by, plan=False)
     finally:
         server_state.conversations.look()
-        if run:
+        if ours:
             await _go_on(server_state, run)
     if turn.run is not None and turn.run.id != run:
         await server_state.smith.runs.ask_for_review(turn.run.id, f"this continues run {run}")

@@ -15,6 +15,7 @@ from plansmith.plan.thread import (
     ThreadOpened,
     ThreadState,
     ThreadSummarised,
+    short_title,
 )
 from plansmith.planner.context.history import Summariser, summarise
 from plansmith.planner.context.token_budget import rough_count
@@ -64,8 +65,13 @@ class ThreadDesk:
         if state.last:
             return []
         adopts = state.runs[0] if state.runs else ""
-        folder = self.runs.journals.folder
-        return [ThreadOpened(owner=state.owner or who.label, folder=folder, adopts=adopts)]
+        opened = ThreadOpened(
+            owner=state.owner or who.label,
+            title=short_title(state.title) if adopts else "",
+            folder=self.runs.journals.folder,
+            adopts=adopts,
+        )
+        return [opened]
 
     async def present(self, state: ThreadState) -> ThreadState:
         """Returns a thread as it is now; one of which nothing is stored yet, as it was."""

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.errors import ModelFailed, UnreadableText
+from plansmith.errors import UnreadableText
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import Reading
 from plansmith.planner.context.fence import fence
+from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.planner.parse.read import read_json
-from plansmith.ports import ChatModel, Message, MessageBrief, Prompt, Usage
+from plansmith.ports import ChatModel, Clock, Message, MessageBrief, Prompt, Usage
 from plansmith.text import clip, visible
 from plansmith.threads.reading import free_answer, is_approval
 
@@ -31,6 +32,7 @@ SCHEMA: Final[dict[str, Json]] = {
     "required": ["kind", "question", "option", "reason"],
     "additionalProperties": False,
 }
+JUDGING_S: Final = 15.0
 _LONGEST: Final = 2_000
 _LONGEST_REASON: Final = 300
 
@@ -43,9 +45,15 @@ class Judged(NamedTuple):
 
 
 async def judge(
-    text: str, now: Situation, *, model: ChatModel, locale: str, prompts: Path | None = None
+    text: str,
+    now: Situation,
+    *,
+    model: ChatModel,
+    clock: Clock,
+    locale: str,
+    prompts: Path | None = None,
 ) -> Judged:
-    """Asks a model what a message is for.
+    """Asks a model what a message is for; one that takes too long gives nothing usable.
 
     The value of an answer is always the person's own words or a listed option, and nothing that
     guards a change is answered by judgement.
@@ -54,11 +62,14 @@ async def judge(
     message = fence("message", clip(visible(text), _LONGEST))
     asked = render("message", folder=prompts, locale=locale, waiting=waiting, message=message)
     prompt = Prompt([Message("user", asked)], schema=SCHEMA, brief=MessageBrief(visible(text)))
-    try:
-        answer = await read_answer(model.stream(prompt))
-        value = read_json(answer.text)
-    except (ModelFailed, UnreadableText):
+    # Whoever speaks next in the thread waits for this.
+    answer = await with_timeout(read_answer(model.stream(prompt)), seconds=JUDGING_S, clock=clock)
+    if isinstance(answer, Failed):
         return Judged(None)
+    try:
+        value = read_json(answer.text)
+    except UnreadableText:
+        return Judged(None, answer.usage)
     if not isinstance(value, dict):
         return Judged(None, answer.usage)
     return Judged(_reading(text, value, now), answer.usage)
@@ -78,7 +89,9 @@ def _waiting(now: Situation) -> str:
 def _question(each: Waiting) -> dict[str, Json]:
     asked = each.question
     line: dict[str, Json] = {"question": asked.question, "asks": in_language(asked.text, "en")}
-    return line | ({"options": [*asked.options]} if asked.options else {})
+    if asked.options:
+        line["options"] = [*asked.options]
+    return line
 
 
 def _reading(text: str, value: dict[str, Json], now: Situation) -> Reading | None:

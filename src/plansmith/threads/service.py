@@ -82,13 +82,14 @@ class Threads:
         delete = getattr(self.runs.store, "delete_run", None)
         if delete is None:
             raise Refused("this store cannot delete runs")
-        deleted = sum([await delete(name) for name in state.runs])
+        deleted: int = sum([await delete(name) for name in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted
 
     async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
         """Deletes the threads whose last message is older and whose runs are over."""
-        found, page = [], ""
+        found: list[str] = []
+        page = ""
         while heads := await self.list(before=page, limit=200):
             found += [each.thread for each in heads if each.updated < moment]
             page = heads[-1].thread

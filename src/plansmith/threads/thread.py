@@ -16,7 +16,6 @@ from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
     MessageRead,
-    MessageSaid,
     MessageUndone,
     Reading,
     ReplyGiven,
@@ -26,12 +25,11 @@ from plansmith.plan.thread import (
     open_messages,
 )
 from plansmith.planner.context.locales import locale_of
-from plansmith.planner.request import PlanRequest
 from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
-from plansmith.threads.turn import PLANS, Turn, check_text, not_by_message, read_as
+from plansmith.threads.turn import PLANS, Turn, message_said, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
@@ -99,17 +97,14 @@ class Thread:
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
         those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
-        who = e.actor(by)
-        check_text(text)
-        PlanRequest(text, **options).options()  # a wrong one is told before anything is stored
+        body = message_said(text, options, key=key, origin=origin)
         async with self._desk.lock(self.id):
-            body = MessageSaid(text=text, key=key)
-            self.state, number = await self._desk.store(self.state, body, who)
+            self.state, number = await self._desk.store(self.state, body, e.actor(by))
             said = self._message(number)
-            for earlier in await self._left_before(said.number):
-                await self._act(earlier, await self._read(earlier, {}), {})
-            read = await self._read(said, options)
-            turn = await self._act(said, read, options, origin)
+            left = await self._left_before(said.number)
+            earlier = [await self._act(each, await self._read(each)) for each in left]
+            turn = await self._act(said, await self._read(said))
+            turn = turn._replace(earlier=tuple(earlier))
         return await self.plan(turn) if plan else turn
 
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
@@ -125,21 +120,21 @@ class Thread:
         by: e.Who = "",
         reply: str = "",
         make: MakeRun | None = None,
+        origin: Origin | None = None,
         **options: Any,
     ) -> Turn:
         """Keeps a message that the program has read itself, and acts on it; `plan` plans.
 
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
-        request; without it, `options` are those of `Plansmith.plan`.
+        request in a way of its own; `options` and `origin` are as for `say`.
         """
-        check_text(text)
+        body = message_said(text, options, origin=origin)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._desk.lock(self.id):
             if reading.kind == "answer":
                 await self._require_open(reading)
             more = partial(read_as, reading, reply)
-            body = MessageSaid(text=text)
             self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
             said = self._message(number)
             if reply:
@@ -147,16 +142,19 @@ class Thread:
             if make is not None:
                 return self._turn(number, await make(said))
             try:
-                return await self._act(said, reading, options)
+                return await self._act(said, reading)
             except Refused as refused:  # such as an answer that is none of the options
                 await self.reply(number, str(refused))
                 raise
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
-        self.state, _ = await self._desk.book.add(
-            self.id, ReplyGiven(message=number, text=text, run=self._message(number).run)
-        )
+        said = self.state.message(number)
+        if said is None:
+            raise Refused(f"the thread {self.id} has no message {number}")
+        if said.reply is None or said.reply.text != text:
+            body = ReplyGiven(message=number, text=text, run=said.run)
+            self.state, _ = await self._desk.book.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
         """Makes or changes the plan that a message asked for; returns the run as it is then.
@@ -185,18 +183,21 @@ class Thread:
             await self.refresh()
             self._desk.require_owner(self.state, who)
             said = self.state.message(number)
-            if said is None or said.reading is None:
+            if said is None:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
-            instead = await undo(said.reading, self._runs, by=who)
-            done = MessageUndone(message=number, run=instead.id)
+            # One that nobody has read yet has done nothing: it is only left out.
+            instead = await undo(said.reading, self._runs, by=who) if said.reading else None
+            done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
-        instead = await self._runs.planned(instead) if plan else instead
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
-        return self._turn(number, instead)._replace(text=text)
+        if instead is None:
+            return Turn(self.id, number, "request", text=text)
+        run = await self._runs.planned(instead) if plan else instead
+        return self._turn(number, run)._replace(text=text)
 
     async def _require_open(self, reading: Reading) -> None:
         run = await self._runs.journals.get(reading.run)
@@ -221,11 +222,11 @@ class Thread:
     def _unread(self, number: int) -> list[ThreadMessage]:
         return [each for each in open_messages(self.state) if each.number < number]
 
-    async def _read(self, said: ThreadMessage, options: dict[str, Any]) -> Reading:
+    async def _read(self, said: ThreadMessage) -> Reading:
         """Decides what a message is for, and stores that before anything is done."""
         now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
         while (message := self._message(said.number)).reading is None:
-            found, usage = await self._judged(said, now, str(options.get("locale", "")))
+            found, usage = await self._judged(said, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
             body = MessageRead(
                 message=said.number,
@@ -245,9 +246,7 @@ class Thread:
         assert message.reading is not None  # noqa: S101
         return message.reading
 
-    async def _judged(
-        self, said: ThreadMessage, now: Situation, locale: str
-    ) -> tuple[Reading, Usage]:
+    async def _judged(self, said: ThreadMessage, now: Situation) -> tuple[Reading, Usage]:
         certain = read_by_rules(said.text, now)
         if certain is not None:
             return certain, Usage()
@@ -257,50 +256,41 @@ class Thread:
         model = None if guessed.sure else self._runs.planner.judging_model
         if model is None:
             return guessed.reading, Usage()
-        language = locale_of(said.text, locale)
-        prompts = self._runs.planner.prompts
-        judged = await judge(said.text, now, model=model, locale=language, prompts=prompts)
+        judged = await judge(
+            said.text,
+            now,
+            model=model,
+            clock=self._runs.clock,
+            locale=locale_of(said.text, said.options.locale),
+            prompts=self._runs.planner.prompts,
+        )
         return judged.reading or guessed.reading, judged.usage
 
     async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
         digests = await self._desk.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _act(
-        self,
-        said: ThreadMessage,
-        reading: Reading,
-        options: dict[str, Any],
-        origin: Origin | None = None,
-    ) -> Turn:
+    async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
         if reading.kind in ("why", "review"):
             return await self._reply(said, reading)
         if reading.kind == "request":
-            run = await self._create(said, reading, options, origin)
+            run = await self._create(said, reading)
         elif reading.kind == "answer":
             run = await self._answer(said, reading)
         else:
             run = await self._runs.journals.get(reading.run)
         return self._turn(said.number, run)
 
-    async def _create(
-        self,
-        said: ThreadMessage,
-        reading: Reading,
-        options: dict[str, Any],
-        origin: Origin | None,
-    ) -> Run:
+    async def _create(self, said: ThreadMessage, reading: Reading) -> Run:
         """Creates the run of a request; the same one if that was begun before."""
-        place = {"thread": self.id, "message": said.number}
-        request = PlanRequest(said.text, **options | place)
         with suppress(StaleWriter):
             await self._runs.create(
                 said.text,
-                options=request.options(),
-                locale=request.locale,
+                options=said.options.replace(thread=self.id, message=said.number),
+                locale=said.options.locale,
                 run_id=reading.run,
-                origin=origin,
+                origin=said.origin,
                 by=said.by,
             )
         return await self._runs.journals.get(reading.run)

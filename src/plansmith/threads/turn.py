@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith.errors import Refused
+from plansmith.plan.origin import OWN_REQUEST, Origin
+from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,
     Judge,
     MessageKind,
     MessageRead,
+    MessageSaid,
     Reading,
     ReplyGiven,
     ThreadReply,
 )
+from plansmith.planner.request import PlanRequest
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
@@ -28,7 +33,8 @@ class Turn(NamedTuple):
     """What came of a message: a run, or an answer at once in `text`.
 
     `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
-    takes that back.
+    takes that back. `earlier` are messages that a process left behind when it died: they were
+    read before this one, and may need `plan`.
     """
 
     thread: str
@@ -38,15 +44,25 @@ class Turn(NamedTuple):
     text: str = ""
     judge: Judge = "rules"
     reason: str = ""
+    earlier: tuple[Turn, ...] = ()
 
 
-def check_text(text: str) -> None:
-    """Refuses a message that is empty or too long."""
+def message_said(
+    text: str, options: Mapping[str, Any], *, key: str = "", origin: Origin | None = None
+) -> MessageSaid:
+    """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
     if not text.strip():
         raise Refused("the message is empty", hint="say what should be done")
     if len(text) > LONGEST:
         hint = "put long texts into a file of the folder, and name the file"
         raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
+    given = PlanRequest(text, **options).options()
+    return MessageSaid(
+        text=text,
+        key=key,
+        options=NO_OPTIONS if given == NO_OPTIONS else given,
+        origin=origin or OWN_REQUEST,
+    )
 
 
 def read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:

@@ -50,7 +50,12 @@ def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: nothing of the person at the machine is read or written."""
     for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "LC_ALL", "LC_MESSAGES", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("PLANSMITH_MODELS", "XDG_CACHE_HOME", *(key.variable for key in KEYS)):
+    for name in (
+        "PLANSMITH_MODELS",
+        "XDG_CACHE_HOME",
+        "XDG_STATE_HOME",
+        *(key.variable for key in KEYS),
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLANSMITH_OFFLINE", "1")

@@ -58,6 +58,8 @@ REFUSED: dict[str, list[str]] = {
     "verify": ["last"],
     "ask": [" "],
     "plan": [" "],
+    "chat": ["--thread", "last"],
+    "threads": ["show", "last"],
     "tools": ["show", "nothing"],
     "agents": ["show", "nothing"],
     "templates": ["show", "nothing"],

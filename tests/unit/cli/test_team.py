@@ -128,6 +128,20 @@ def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) ->
     assert "opened in 1932" in out
 
 
+def test_the_next_message_of_a_thread_answers_the_question_of_a_team(cli: Cli) -> None:
+    asked = ("research", "When was it opened?", "--docs", "library", "--no-input")
+    assert cli(*asked)[0] == 5
+    said = ("--thread", "last", "The old one", "--docs", "library", "--json")
+    code, _, err = cli("ask", *said)
+    assert (code, "plansmith research" in err) == (4, True)
+    code, out, err = cli("research", *said)
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["turn"]["kind"], told["thread"]) == ("answer", told["id"])
+    assert "opened in 1932" in told["report"]
+    assert cli("research", "--thread", "last", "--resume", "last")[0] == 2
+
+
 def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
     cli: Cli, intake: Path
 ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import json
 import pickle
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,11 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import (
     LANGUAGES,
     Sentence,
+    check_sentence,
     in_language,
     joined,
     language_of,
+    read_sentence,
     sentence_texts,
 )
 
@@ -32,12 +34,16 @@ def places(text: str) -> set[str]:
     return set(re.findall(r"\{(\w+)\}", text))
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
+@functools.cache  # and not at import: every run of tests would wait for it
+def calls() -> list[tuple[str, ast.Call]]:
     """Every place of the source that makes a sentence."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence":
-                yield f"{path.name}:{node.lineno}", node
+    return [
+        (f"{path.name}:{node.lineno}", node)
+        for path in SOURCE.rglob("*.py")
+        if "Sentence(" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence"
+    ]
 
 
 def codes_of(node: ast.expr) -> list[str] | None:
@@ -53,9 +59,6 @@ def codes_of(node: ast.expr) -> list[str] | None:
             return None
 
 
-CALLS = list(calls())
-
-
 def test_every_code_has_a_text_in_every_language_with_the_same_fields() -> None:
     for code, texts in TEXTS.items():
         assert set(texts) == set(LANGUAGES), code
@@ -64,7 +67,7 @@ def test_every_code_has_a_text_in_every_language_with_the_same_fields() -> None:
 
 
 def test_every_sentence_of_the_source_has_a_text_and_gives_its_fields() -> None:
-    for where, node in CALLS:
+    for where, node in calls():
         for code in codes_of(node.args[0]) or ():
             assert code in TEXTS, f"{where}: {code}"
             given = {each.arg for each in node.keywords}
@@ -77,7 +80,7 @@ OLD = {"shape.read_as_once"}
 
 
 def test_no_text_is_without_a_use() -> None:
-    used = {code for _, node in CALLS for code in codes_of(node.args[0]) or ()}
+    used = {code for _, node in calls() for code in codes_of(node.args[0]) or ()}
     source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     # The command line and reports take the rest of a code as the key of a text.
     own = {code for code in TEXTS if code.startswith(("cli.", "report."))}
@@ -200,3 +203,39 @@ def test_sentences_that_are_very_deep_in_one_another_are_refused() -> None:
         reason = {"code": "text.both", "fields": {"first": reason, "then": "x"}}
     with pytest.raises(ValueError, match="too deep"):
         RunFinished.from_json({"status": "failed", "reason": reason})
+
+
+def _deep(levels: int) -> object:
+    value: object = {"code": "hint.none_known"}
+    for _ in range(levels):
+        value = {"code": "ps.quoted", "fields": {"text": value}}
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        7,
+        None,
+        ["hint.none_known"],
+        {},
+        {"code": 1},
+        {"code": "ps.quoted", "fields": None},
+        {"code": "ps.quoted", "fields": ["a"]},
+        {"code": "ps.quoted", "fields": {"text": {"no": "code"}}},
+        {"code": "ps.quoted", "fields": {}, "more": 1},
+        _deep(60),
+    ],
+)
+def test_a_stored_sentence_is_refused_when_it_is_checked_as_when_it_is_read(value: object) -> None:
+    for read in (read_sentence, check_sentence):
+        with pytest.raises(ValueError, match=r"text|deep"):
+            read(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["words", {"code": "hint.none_known"}, {"code": "of.later", "fields": {"n": [1, "a"]}}]
+)
+def test_a_stored_sentence_that_is_read_passes_the_check(value: object) -> None:
+    assert read_sentence(value)
+    assert check_sentence(value)

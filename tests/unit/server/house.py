@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.servers.ticks import quick_ticks
 
 from plansmith.adapters.models.demo import DemoModel
 from plansmith.config import Settings
@@ -30,6 +31,9 @@ from plansmith.server.tokens import TokenFile
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}
+
+
+quick_ticks()
 
 
 class Tools:

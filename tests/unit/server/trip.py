@@ -12,7 +12,6 @@ from plansmith.plan.data import Json
 from plansmith.ports import (
     Call,
     Delta,
-    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,
@@ -36,9 +35,7 @@ class TripTools(Tools):
                 ToolSpec(name=name, description=about, input_schema=CITY, effect=Effect.READ)
                 for name, about in reads.items()
             ),
-            ToolSpec(
-                name="book", description="Books it", input_schema=_WHAT, effect=Effect.WRITE
-            ),
+            ToolSpec(name="book", description="Books it", input_schema=_WHAT, effect=Effect.WRITE),
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
@@ -63,11 +60,6 @@ class TripModel:
         yield TextDelta(said if isinstance(said, str) else json.dumps(said))
         yield ModelDone(Usage(10, 10), self.name)
 
-    @property
-    def judged(self) -> list[str]:
-        """The messages that it was asked to judge."""
-        return [each.brief.message for each in self.prompts if isinstance(each.brief, MessageBrief)]
-
     def _answer(self, prompt: Prompt) -> Json:
         match prompt.brief:
             case TriageBrief(request=request):
@@ -78,25 +70,28 @@ class TripModel:
                 return self._plan(brief, prompt.text)
             case ReplyBrief():
                 return f"I found {FLIGHT}."
+            case None:
+                return "in short"
             case _:
                 return {"kind": "request", "question": "", "option": "", "reason": "it is new"}
 
     def _plan(self, brief: PlanBrief, text: str) -> Json:
-        book: Json = {"id": "book", "kind": "tool", "tool": "book"}
         if "cheaper" in brief.feedback:
-            find = {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}}
-            what: Json = {"what": {"$from": "train", "$path": ["name"]}}
-            return {
-                "goal": "A cheap trip",
-                "thought": "A train is cheaper.",
-                "steps": [find, {**book, "inputs": what}],
-            }
+            steps = [_find("train", "trains"), _book("train")]
+            return {"goal": "A cheap trip", "thought": "A train is cheaper.", "steps": steps}
         if "book it" in brief.request:
             # It books only what the conversation before has.
             assert FLIGHT in text, text
             assert "Plan a trip" in text, text
-            found: Json = {"what": {"$from": "find", "$path": ["name"]}}
-            return {"goal": "Book it", "steps": [{**book, "inputs": found}]}
-        find = {"id": "find", "kind": "tool", "tool": "flights", "inputs": {"city": "Rome"}}
+            return {"goal": "Book it", "steps": [_book("find")]}
         reply: Json = {"id": "say", "kind": "reply", "instruction": "Say {{find.name}}"}
-        return {"goal": "Find a flight", "thought": "Look first.", "steps": [find, reply]}
+        return {"goal": "Find a flight", "steps": [_find("find", "flights"), reply]}
+
+
+def _find(name: str, tool: str) -> Json:
+    return {"id": name, "kind": "tool", "tool": tool, "inputs": {"city": "Rome"}}
+
+
+def _book(source: str) -> Json:
+    what: Json = {"$from": source, "$path": ["name"]}
+    return {"id": "book", "kind": "tool", "tool": "book", "inputs": {"what": what}}

@@ -67,7 +67,7 @@ function Row({ row, now }: { row: ConversationRow; now: number }): JSX.Element {
 
 function One({ id }: { id: string }): JSX.Element {
   const talk = useConversation(id);
-  if (!talk.value && talk.error?.status === 404) {
+  if (talk.error?.status === 404) {
     return <Head title={t("talk.gone")}><a class="button" href={link(["conversations"])}>{t("rail.talks")}</a></Head>;
   }
   return <Shown of={talk}>{(value) => <Whole talk={value} reload={talk.reload} />}</Shown>;
@@ -82,7 +82,7 @@ function Whole({ talk, reload }: { talk: Conversation; reload: () => void }): JS
     <div class="narrow conversation">
       <Head title={talk.title}><Delete id={talk.id} /></Head>
       {talk.summary && <details class="note"><summary>{t("talk.summary")}</summary><p class="pre">{talk.summary.text}</p></details>}
-      <ol class="messages" aria-label={t("talk.messagesLabel")}>
+      <ol class="messages" aria-live="polite" aria-label={t("talk.messagesLabel")}>
         {inOrder(talk).map(({ message, run }) => (
           <li key={message ? message.number : run!.id}>
             {message ? <Bubble message={message} talk={talk} reload={reload} /> : <p class="bubble">{run!.request || run!.goal}</p>}

@@ -2,7 +2,7 @@
 // What it was taken for is shown with the way back; no message approves anything.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { mayUndo, newsFor, plans } from "../data/conversation";
 import type { Conversation, ConversationRun, Message, RunView, Said } from "../data/types";
 import { say, takeBack, useConversation } from "../live/conversations";
@@ -36,21 +36,29 @@ export function MessageBox({ id, busy, onSaid, children, focus = false }: {
   id: string; busy: boolean; onSaid: (said: Said) => void; children?: ComponentChildren; focus?: boolean;
 }): JSX.Element {
   const kept = `plansmith-message:${id}`;
+  const named = `plansmith-message-key:${id}`;
   const [text, setText] = useState(sessionStorage.getItem(kept) ?? "");
   const action = useAction();
-  const sent = useRef({ text: "", key: "" });
   const write = (next: string): void => {
     setText(next);
     sessionStorage.setItem(kept, next);
+    // Other words are another message; the same ones, sent again after a lost answer, are not.
+    if (next.trim() !== text.trim()) sessionStorage.removeItem(named);
   };
   const send = (): void => {
     const said = text.trim();
     if (!said || action.busy) return;
-    if (sent.current.text !== said) sent.current = { text: said, key: crypto.randomUUID() };
+    const key = sessionStorage.getItem(named) ?? crypto.randomUUID();
+    sessionStorage.setItem(named, key);
     action.act(async () => {
-      const came = await say(id, said, currentLocale(), sent.current.key);
-      sent.current = { text: "", key: "" };
-      write("");
+      const came = await say(id, said, currentLocale(), key);
+      sessionStorage.removeItem(named);
+      // What was typed while the message was read is the next one.
+      setText((now) => {
+        const left = now.trim() === said ? "" : now;
+        sessionStorage.setItem(kept, left);
+        return left;
+      });
       live.said(came.conversation);
       onSaid(came);
     });
@@ -82,18 +90,15 @@ export function Taken({ id, message, talk, here, onUndone }: {
   });
   const run = talk.runs.find((each) => each.id === (reply?.run || message.run));
   return (
-    <div class="taken" role="status">
+    <div class="taken" role={here === undefined ? undefined : "status"}>
       {here !== undefined && <p class="said">{message.text}</p>}
-      <p class="dim small">
+      <div class="line"><p class="dim small">
         <Icon name={undone ? "undo" : kind === "review" ? "warning" : "note"} />{" "}
         {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t("talk.as.answer", { question: message.asked || message.question }) : t(`talk.as.${kind}`)}
         {message.judge === "model" && ` · ${t("talk.judged")}`}{message.reason && ` · ${message.reason}`}
-      </p>
+      </p>{mayUndo(message, talk.runs) && <Button kind="quiet" icon="undo" disabled={action.busy} onClick={undo}>{t("talk.undo")}</Button>}</div>
       {reply && <p class="pre">{reply.text}</p>}
-      <div class="actions">
-        {run && <Where message={message} run={run} here={here} />}
-        {mayUndo(message, talk.runs) && <Button kind="quiet" icon="undo" disabled={action.busy} onClick={undo}>{t("talk.undo")}</Button>}
-      </div>
+      {run && <Where message={message} run={run} here={here} />}
       <ErrorNote error={action.error} />
     </div>
   );
@@ -102,7 +107,7 @@ export function Taken({ id, message, talk, here, onUndone }: {
 // Where to look: the step that an answer is about, the plan that only its own button approves, another run.
 function Where({ message, run, here }: { message: Message; run: ConversationRun; here: string | undefined }): JSX.Element | null {
   const step = message.reply?.step;
-  if (step) return <a class="button quiet" href={link(["runs", run.id, "plan", step])}>{t("talk.step", { step })}</a>;
+  if (step) return <a class="button" href={link(["runs", run.id, "plan", step])}>{t("talk.step", { step })}</a>;
   if (message.kind === "review") return <a class="button" href={link(["runs", run.id, ...(run.status === "reviewing" ? ["plan"] : [])])}>{t("talk.decide")}</a>;
-  return here === undefined || run.id === here ? null : <a class="button quiet" href={link(["runs", run.id])}>{t("talk.open")}</a>;
+  return here === undefined || run.id === here ? null : <a class="button" href={link(["runs", run.id])}>{t("talk.open")}</a>;
 }

@@ -14,9 +14,10 @@ from plansmith.cli.commands.plans import print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import run_interactively, say_no_plan
+from plansmith.cli.interactive import is_new, run_interactively, say_no_plan, show_plan
 from plansmith.cli.options import add_parts, add_running, positive, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
+from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_lines, print_text
 from plansmith.cli.ui.words import own_locale, words_for
 from plansmith.dialects.dialect import DIALECTS
@@ -24,7 +25,6 @@ from plansmith.dialects.native import to_yaml
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
-from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Replan
 from plansmith.plan.sentence import in_language
@@ -33,8 +33,8 @@ from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
 
 
-def _add_request(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("request", metavar="REQUEST", help="what you want done, in your words")
+def add_planning(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags for how a request is planned."""
     parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
     parser.add_argument("--top-k", type=positive, help="how many tools the model may choose from")
     parser.add_argument("--max-steps", type=positive, help="the most steps a plan may have")
@@ -49,8 +49,14 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     add_parts(parser)
 
 
+def _add_request(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("request", metavar="REQUEST", help="what you want done, in your words")
+    add_planning(parser)
+
+
 def _configure_ask(parser: argparse.ArgumentParser) -> None:
     _add_request(parser)
+    add_thread(parser)
     add_running(parser)
 
 
@@ -65,22 +71,28 @@ def _configure_plan(parser: argparse.ArgumentParser) -> None:
 
 def _ask(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        run = await _planned(session)
-        offered = await offer_schedule(session, run)
-        if offered is not None:
-            return offered
-        if run.plan is not None and not isinstance(next_move(run), AwaitReview):
-            session.say(*plan_lines(run.plan), "")
-        return await run_interactively(session, run.id)
+        options = request_options(session)
+        if args.thread:
+            return await say_request(session, options, _run)
+        return await _run(session, await _planned(session, options))
 
-    _prepare(args)
+    prepare(args)
     return in_session(args, work)
+
+
+async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
+    """Runs what was planned, or keeps it as a schedule."""
+    offered = await offer_schedule(session, run) if is_new(run) else None
+    if offered is not None:
+        return offered
+    show_plan(session, run)
+    return await run_interactively(session, run.id, fresh=fresh)
 
 
 def _plan(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         session.smith.runs.planner.early_start = False
-        run = await _planned(session)
+        run = await _planned(session, request_options(session))
         if args.json:
             print_json(run_json(run, session) | await _planning_json(session, run))
         elif args.yaml and run.plan is not None:
@@ -96,22 +108,22 @@ def _plan(args: argparse.Namespace) -> int:
         session.say(*waiting_lines(run, session))
         return Exit.WAITING if run.plan is None else Exit.OK
 
-    _prepare(args)
+    prepare(args)
     return in_session(args, work)
 
 
-def _prepare(args: argparse.Namespace) -> None:
+def prepare(args: argparse.Namespace) -> None:
     """Offers to download a model before planning, if there is none."""
-    if args.request.strip():
+    if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)
         offer_model(args, settings, words_for(args.lang or own_locale()))
 
 
-async def _planned(session: Session) -> Run:
-    """Plans the request; the run has a plan, or an answer if no plan is needed."""
+def request_options(session: Session) -> dict[str, Any]:
+    """Returns what the flags say about a request; tells if there is no model."""
     args, settings = session.args, session.settings
-    if not args.request.strip():
+    if args.request is not None and not args.request.strip():
         raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
     if settings.models.plan.model == "demo":
         session.say(NOTICE[session.words["locale"]])
@@ -124,8 +136,13 @@ async def _planned(session: Session) -> Run:
     }
     if settings.profile:
         options["profile"] = read_profile(settings.profile)
+    return options
+
+
+async def _planned(session: Session, options: dict[str, Any]) -> Run:
+    """Plans the request; the run has a plan, or an answer if no plan is needed."""
     try:
-        return await session.smith.plan(args.request, by=session.by, **options)
+        return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
         session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
         raise

@@ -21,10 +21,15 @@ from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 
 if TYPE_CHECKING:
-    from plansmith.cli import describe
+    from plansmith.cli import describe, threads
     from plansmith.dialects import native
 else:
-    lazy_modules(globals(), describe="plansmith.cli.describe", native="plansmith.dialects.native")
+    lazy_modules(
+        globals(),
+        describe="plansmith.cli.describe",
+        native="plansmith.dialects.native",
+        threads="plansmith.cli.threads",
+    )
 
 _MOST: Final = 20
 _SHORT: Final = 8
@@ -128,6 +133,7 @@ def show_run(args: argparse.Namespace) -> int:
 
     async def work(session: Session) -> int:
         run = await session.run(args.plan)
+        session.thread = await threads.thread_of(session, run)
         if args.json:
             print_json(describe.run_json(run, session))
         elif args.yaml:

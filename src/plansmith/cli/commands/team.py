@@ -10,10 +10,11 @@ from typing import Any, Final
 from plansmith.app import Plansmith
 from plansmith.cli.command import FileCommand
 from plansmith.cli.describe import run_json
-from plansmith.cli.interactive import finish, run_interactively
+from plansmith.cli.interactive import finish, run_interactively, show_plan
 from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.questions import read_answer
 from plansmith.cli.session import Session, exit_of
+from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_text
 from plansmith.cli.ui.progress import Lines
 from plansmith.cli.ui.words import own_locale, words_for
@@ -22,7 +23,6 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.run import Run
 from plansmith.planner.context.profile import read_profile
-from plansmith.review.render import plan_lines
 from plansmith.teams import Tell, data, research
 from plansmith.wiring import TeamSmiths
 
@@ -41,6 +41,7 @@ def _configure(parser: argparse.ArgumentParser, team: str) -> None:
         metavar=("QUESTION", "ANSWER"),
         help="answer a question of the run first",
     )
+    add_thread(parser)
     add_parts(parser)
     add_running(parser)
     parser.set_defaults(team=team)
@@ -100,6 +101,8 @@ def _in_team(
     args: argparse.Namespace, make: Make, work: Callable[[Session], Awaitable[int]]
 ) -> int:
     """Makes a team, does the work of a command and closes the team in any case."""
+    if args.thread and args.resume:
+        raise Misconfigured("a run that goes on is in its thread", hint="leave --thread out")
     if bool(args.request.strip()) == bool(args.resume):
         hint = f'plansmith {args.team} "…", or --resume RUN'
         raise Misconfigured("give either a request or a run to continue", hint=hint)
@@ -126,10 +129,14 @@ async def _run_request(session: Session) -> int:
         if session.args.answer:
             await _answer(session, run, *session.args.answer)
         return await run_interactively(session, run.id, fresh=False)
-    run = await _planned(session)
-    if run.plan is not None and not isinstance(next_move(run), AwaitReview):
-        session.say(*plan_lines(run.plan), "")
-    return await run_interactively(session, run.id)
+    if session.args.thread:
+        return await say_request(session, _options(session), _run)
+    return await _run(session, await _planned(session))
+
+
+async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
+    show_plan(session, run)
+    return await run_interactively(session, run.id, fresh=fresh)
 
 
 async def _answer(session: Session, run: Run, question: str, typed: str) -> None:
@@ -140,13 +147,16 @@ async def _answer(session: Session, run: Run, question: str, typed: str) -> None
     await session.smith.answer(run.id, question, value, by=session.by)
 
 
+def _options(session: Session, target: str | None = None) -> dict[str, Any]:
+    profile = session.settings.profile
+    options: dict[str, Any] = {"locale": session.args.lang or "", "target": target}
+    return options | ({"profile": read_profile(profile)} if profile else {})
+
+
 async def _planned(session: Session, target: str | None = None) -> Run:
-    args, settings = session.args, session.settings
-    options: dict[str, Any] = {"locale": args.lang or "", "target": target}
-    if settings.profile:
-        options["profile"] = read_profile(settings.profile)
+    options = _options(session, target)
     try:
-        return await session.smith.plan(args.request, by=session.by, **options)
+        return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
         session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
         raise

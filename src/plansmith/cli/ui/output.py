@@ -77,6 +77,11 @@ def use_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def dim(text: str) -> str:
+    """Returns a line for stderr that is less bright on a terminal."""
+    return f"\x1b[2m{text}\x1b[0m" if use_colour(sys.stderr) else text
+
+
 _COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36", "error": "31", "warning": "33"}
 
 

@@ -96,13 +96,14 @@ class DataAgent:
         assert turn.run is not None  # noqa: S101 - it was created with the message
         return turn.run
 
-    async def feedback(self, thread_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
+    async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
         """Takes a person's decision on the plan, in the form of `HumanFeedbackNode`.
 
-        `thread_id` is that of the state: a run, or a conversation and in it the run shown last.
+        For the id of a conversation, on the plan that was shown last in it.
         """
-        run = await self.smith.get(run_id := await self._run_of(thread_id))
-        if thread_id != run_id and run_id not in self._shown:
+        given_id, run_id = run_id, await self._run_of(run_id)
+        run = await self.smith.get(run_id)
+        if given_id != run_id and run_id not in self._shown:
             return self.state(run)  # what a conversation has newest need not be what was seen
         limits = {each.limit_asked: name for name, each in run.questions.items()}
         limit_question = limits.get("rejections", "")
@@ -123,17 +124,17 @@ class DataAgent:
             return await self._execute(await changed(self.smith, run, words, by=by))
         return self.state(run)
 
-    async def resume(self, thread_id: str) -> Updates:
+    async def resume(self, run_id: str) -> Updates:
         """Continues a question, also after a restart."""
-        return self.state(await self.smith.run(await self._run_of(thread_id)))
+        return self.state(await self.smith.run(await self._run_of(run_id)))
 
-    async def _run_of(self, thread_id: str) -> str:
-        """Returns the run that a state's thread id means."""
-        if await self.smith.store.events(thread_id):
-            return thread_id
-        runs = (await self.smith.thread(thread_id)).runs
+    async def _run_of(self, name: str) -> str:
+        """Returns the run that the thread id of a state means: itself, or the one shown last."""
+        if await self.smith.store.events(name):
+            return name
+        runs = (await self.smith.thread(name)).runs
         if not runs:
-            raise Refused(f"there is neither a run nor a conversation {thread_id}")
+            raise Refused(f"there is neither a run nor a conversation {name}")
         return next((run for run in reversed(self._shown) if run in runs), runs[-1])
 
     async def _execute(self, run: Run) -> Updates:

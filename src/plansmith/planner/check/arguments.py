@@ -38,7 +38,6 @@ _LOOSE_TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
     r"|\d{1,2}:\d{2}(?::\d{2})?"
 )
-_CONTAINERS: Final = frozenset({dict, list})
 _UNEXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"})
 
 
@@ -50,27 +49,10 @@ def argument_problems(
     found = certain_errors(spec.input_schema, arguments)
     if isinstance(found, Unusable):
         return []
-    if not found and _are_declared(arguments.value, takes):
-        return []
     writer = _ProblemWriter(step.id, arguments, takes)
     problems = [each for fault in found for each in writer.problems(fault)]
     reported = {each.path for each in problems}
     return problems + [each for each in writer.unknown_arguments() if each.path not in reported]
-
-
-def _are_declared(value: Json, takes: Shape) -> bool:
-    """Tells whether an object without inner objects surely has only keys of the schema."""
-    if type(value) is not dict or len(takes.forms) != 1:
-        return False
-    properties = takes.forms[0].get("properties")
-    if type(properties) is not dict or not value.keys() <= properties.keys():
-        return False
-    for each in value.values():
-        if isinstance(each, dict):
-            return False
-        if isinstance(each, list) and [part for part in each if type(part) in _CONTAINERS]:
-            return False
-    return True
 
 
 def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:

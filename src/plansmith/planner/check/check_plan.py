@@ -70,16 +70,14 @@ def check_plan(
         # What has nothing to check is not even called: plans are checked at every submission.
         if step.references or step.after:
             problems += _check_references(step, plan, parameters, earlier)
-        inner: AnyStep = step
-        if isinstance(step, MapStep):
-            problems += _check_map(step)
-            inner = step.each
-        if step.timeout_s is not None or inner.timeout_s is not None:
-            problems += _check_timeouts(step)
-        problems += names.check(inner)
-        given = Placeholders(inner.inputs) if isinstance(inner, ToolStep) else None
-        if isinstance(inner, ToolStep):
-            problems += arguments.check(inner, given)
+        inner: AnyStep = step.each if step.kind == "map" else step
+        if inner is not step or step.timeout_s is not None:
+            problems += [*_check_map(step), *_check_timeouts(step)]
+        given = Placeholders(inner.inputs) if inner.kind == "tool" else None
+        if inner.kind != "tool" or given is None:
+            problems += names.check(inner)
+        elif not catalogue.surely_takes(inner.tool, given.value):
+            problems += [*names.check(inner), *arguments.check(inner, given)]
         if step.references or inner is not step:
             problems += flow.problems(step, given)
     if constraints:
@@ -166,11 +164,12 @@ def _all_steps(plan: Plan) -> Iterator[StepFields]:
 def _check_references(
     step: AnyStep, plan: Plan, parameters: Collection[str] | None, earlier: Earlier
 ) -> Iterator[Problem]:
+    steps = plan.by_id
     for found in step.references:
-        source = plan.by_id.get(found.ref.step) if found.ref else None
-        if source is None and found.ref is not None and is_earlier(found.ref.step):
-            yield from _check_earlier(step, found.ref.step, found.where, earlier)
-        elif source is None or source.disabled or source.id in RESERVED:
+        name = found.ref.step if found.ref else ""
+        if name not in steps and is_earlier(name):
+            yield from _check_earlier(step, name, found.where, earlier)
+        elif name not in steps or steps[name].disabled or name in RESERVED:
             yield from _check_reference(step, found, plan, parameters)
     for position, need in enumerate(step.after):
         if need not in plan.by_id:
@@ -236,7 +235,9 @@ def _near(name: str, known: Collection[str]) -> str:
     return Names(known).hint(name)
 
 
-def _check_map(step: MapStep) -> Iterator[Problem]:
+def _check_map(step: AnyStep) -> Iterator[Problem]:
+    if step.kind != "map":
+        return
     if not (isinstance(step.over, list) or _is_reference(step.over)):
         message = Sentence("ps.over_no_list")
         yield problem("PS309", message, hint=_json_hint(), step=step.id, path=("over",))
@@ -271,7 +272,7 @@ class _Arguments:
         self.tools = tools
         self.seen: set[str] = set()
 
-    def check(self, step: ToolStep, given: Placeholders | None) -> list[Problem]:
+    def check(self, step: ToolStep, given: Placeholders) -> list[Problem]:
         spec = self.tools.get(step.tool)
         if spec is None:
             return []

@@ -48,14 +48,14 @@ class Flow:
 
         `arguments` are those of a tool step, if the caller has them.
         """
-        within = step if isinstance(step, MapStep) else None
+        within = step if step.kind == "map" else None
         for found in step.references:
             if found.ref is not None and found.ref.path:
                 yield from self._lookup(found.ref, Place(step.id, found.where), within)
         if within is not None:
             yield from self._list(within)
-        inner = step.each if isinstance(step, MapStep) else step
-        if isinstance(inner, ToolStep) and step.references:
+        inner = step.each if step.kind == "map" else step
+        if inner.kind == "tool" and step.references:
             yield from self._fit(inner, within, arguments or Placeholders(inner.inputs))
 
     def output(self, ref: Ref, within: MapStep | None) -> Shape:
@@ -157,13 +157,21 @@ class Flow:
     def _fit(
         self, step: ToolStep, within: MapStep | None, arguments: Placeholders
     ) -> Iterator[Problem]:
-        spec = self.tools.get(step.tool)
-        if spec is None:
-            return
-        takes = self.tools.takes(spec)
+        steps = self.plan.by_id
         for path, ref in arguments.refs.items():
-            gives, wanted = self.output(ref, within), inside(takes, path)
+            called = ""
+            if ref.step in steps and (source := steps[ref.step]).kind == "tool":
+                called = source.tool
+            way = called, ref.path, step.tool, path
+            if way in self.tools.fitting:
+                continue
+            spec = self.tools.get(step.tool)
+            if spec is None:
+                return
+            gives, wanted = self.output(ref, within), inside(self.tools.takes(spec), path)
             if not (gives.known and wanted.known) or _can_fit(gives, wanted):
+                if called and ref.step not in RESERVED:
+                    self.tools.note_fitting(way)
                 continue
             types = {"given": _types(gives), "wanted": _types(wanted)}
             message = Sentence("ps.ref_type", ref=str(ref), name=str(path[-1]), **types)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
 from plansmith.errors import InvalidPlan
-from plansmith.plan.capability import Effect, Tools, ToolSpec
+from plansmith.plan.capability import Effect, Tools
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.graph import dependents, order, upstream
 from plansmith.plan.plan import Plan
@@ -67,14 +68,22 @@ class _Linter:
         self.steps = [step for step in plan.by_id.values() if not step.disabled]
         self.by_id = {step.id: step for step in self.steps}
         self.followers = dependents(graph)
+        # Without an `after`, a step waits only for what it uses.
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
+            if step.after
+            else step.needed
             for step in self.steps
         }
         self.used = {source for sources in self.uses.values() for source in sources}
         self.replies = bool([step for step in self.steps if step.kind == "reply"])
-        self.specs = {step.id: self._tool(step) for step in self.steps}
-        reading = {spec.name: reads(spec) for spec in self.specs.values() if spec is not None}
+        calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
+        called = {name: step.tool for name, step in calls.items() if step.kind == "tool"}
+        known = {name: tools.get(name) for name in {*called.values()}}
+        self.specs = {
+            step.id: known[called[step.id]] if step.id in called else None for step in self.steps
+        }
+        reading = {spec.name: reads(spec) for spec in known.values() if spec is not None}
         self.reading = {
             name for name, spec in self.specs.items() if spec is not None and reading[spec.name]
         }
@@ -117,14 +126,16 @@ class _Linter:
 
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
-        seen: dict[bytes, str] = {}
+        seen: dict[tuple[str, str, bytes], str] = {}
+        # Steps that use different results do different work: their inputs need not be compared.
+        uses = {step.id: (step.kind, frozenset(self.uses[step.id])) for step in self.steps}
+        users = Counter(uses.values())
         for name in self.sequence:
-            step = self.by_id.get(name)
-            key = _work(step) if step is not None else None
-            if step is None or key is None:
+            alike = name in uses and users[uses[name]] > 1
+            key = _work(self.by_id[name]) if alike else None
+            if key is None:
                 continue
-            first = seen.setdefault(key, name)
-            if first != name and not self._changed_between(first, name):
+            if key in seen and not self._changed_between(first := seen[key], name):
                 message = Sentence("ps.same_work", step=name, first=first)
                 hint = Sentence("hint.use_first", step=first)
                 found = problem("PS404", message, hint=hint, step=name)
@@ -171,10 +182,6 @@ class _Linter:
                 hint = Sentence("hint.add_reply")
                 yield problem("PS407", message, hint=hint, step=step.id)
                 return
-
-    def _tool(self, step: AnyStep) -> ToolSpec | None:
-        inner = step.each if step.kind == "map" else step
-        return self.tools.get(inner.tool) if inner.kind == "tool" else None
 
     def _is_end(self, step: StepFields) -> bool:
         return step.id not in self.reading and not isinstance(step, AskStep)
@@ -236,21 +243,18 @@ def _sees_all(step: StepFields) -> bool:
     return isinstance(step, (ReplyStep, AgentStep, PlanStep, AskStep))
 
 
-def _work(step: AnyStep) -> bytes | None:
+def _work(step: AnyStep) -> tuple[str, str, bytes] | None:
     """Returns what a step does as a key; None if no other step can do the same."""
     match step:
         case ToolStep():
-            return _key("tool", step.tool, step.inputs)
+            return "tool", step.tool, canonical_json(step.inputs)
         case AgentStep():
-            return _key("agent", step.agent, {"task": step.task, "inputs": step.inputs})
+            given: Json = {"task": step.task, "inputs": step.inputs}
+            return "agent", step.agent, canonical_json(given)
         case PlanStep():
-            return _key("plan", step.template, step.inputs)
+            return "plan", step.template, canonical_json(step.inputs)
         case _:
             return None
-
-
-def _key(kind: str, name: str, inputs: Json) -> bytes:
-    return canonical_json([kind, name, inputs])
 
 
 def _is_bounded(source: Shape | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from plansmith.plan.data import Json, Path, same
@@ -23,7 +24,7 @@ class Placeholders:
         self.refs: dict[Path, Ref] = {}
         self.unknown: set[Path] = set()
         self.texts: set[Path] = set()
-        self._around: set[Path] = set()
+        self._marks = 0
         self._literals: set[Path] = set()
         self.value = self._filled(template, ())
 
@@ -34,6 +35,12 @@ class Placeholders:
     def has_placeholders(self, path: Path) -> bool:
         """Whether any value at or below a path is still unknown."""
         return path in self._around or path in self.texts or self.is_placeholder(path)
+
+    @cached_property
+    def _around(self) -> set[Path]:
+        """The places that have a placeholder below them."""
+        found = self.unknown | self.texts
+        return {path[:end] for path in found for end in range(len(path))}
 
     def real(self, path: Path) -> Path:
         """Returns the path in the plan: a value in a `$literal` is one key deeper there."""
@@ -59,29 +66,29 @@ class Placeholders:
         return False
 
     def _filled(self, template: Json, path: Path) -> Json:
+        # Most arguments are plain, and a call for each would cost more than the rest.
         match template:
             case str():
                 return self._text(template, path)
-            case list():
-                return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
+            case dict() if FROM in template:
+                return self._placeholder(ref_of(template), path)
+            case dict() if LITERAL in template and len(template) == 1:
+                self._literals.add(path)
+                return template[LITERAL]
             case dict():
-                return self._object(template, path)
+                return {
+                    key: each
+                    if type(each) in PLAIN or (type(each) is str and "{{" not in each)
+                    else self._filled(each, (*path, key))
+                    for key, each in template.items()
+                }
+            case list():
+                return [
+                    each if type(each) in PLAIN else self._filled(each, (*path, place))
+                    for place, each in enumerate(template)
+                ]
             case _:
                 return template
-
-    def _object(self, template: dict[str, Json], path: Path) -> Json:
-        if FROM in template:
-            return self._placeholder(ref_of(template), path)
-        if len(template) == 1 and LITERAL in template:
-            self._literals.add(path)
-            return template[LITERAL]
-        # Most arguments are plain, and a call for each would cost more than the rest.
-        return {
-            key: each
-            if type(each) in PLAIN or (type(each) is str and "{{" not in each)
-            else self._filled(each, (*path, key))
-            for key, each in template.items()
-        }
 
     def _text(self, text: str, path: Path) -> Json:
         if "{{" not in text:
@@ -91,18 +98,16 @@ class Placeholders:
             return self._placeholder(parts[0], path)
         if any(isinstance(part, Ref) for part in parts):
             self.texts.add(path)
-            return self._mark(path)
+            self._marks += 1
+            return f"{_MARK}{self._marks}"
         return "".join(part for part in parts if isinstance(part, str))
 
     def _placeholder(self, ref: Ref | None, path: Path) -> Json:
         self.unknown.add(path)
         if ref is not None:
             self.refs[path] = ref
-        return self._mark(path)
-
-    def _mark(self, path: Path) -> str:
-        self._around.update([path[:end] for end in range(len(path))])
-        return f"{_MARK}{len(self.unknown) + len(self.texts)}"
+        self._marks += 1
+        return f"{_MARK}{self._marks}"
 
 
 def at(value: Json, path: Path) -> Json:

@@ -15,6 +15,7 @@ from plansmith.planner.check.placeholders import at
 
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 _MOST_CUTS: Final = 16
 _MOST_FORMS: Final = 32
 _MOST_LINKS: Final = 24
@@ -184,6 +185,34 @@ def _schema_of(value: Json, deeper: int) -> Schema:
         form |= {"maxItems": len(value)}
         form |= {"items": {"anyOf": [*kinds.values()]}} if 0 < len(kinds) <= _MOST_FORMS else {}
     return form
+
+
+class Acceptance:
+    """Tells quickly whether a tool surely takes arguments; whatever is unsure needs a check."""
+
+    __slots__ = ("_names", "_validator")
+
+    def __init__(self, schema: Schema, takes: Shape) -> None:
+        usable = compiled(schema)
+        self._validator = None if usable.flaw else usable.validator
+        names = takes.forms[0].get("properties") if len(takes.forms) == 1 else None
+        self._names = frozenset(names) if isinstance(names, dict) else frozenset[str]()
+
+    def surely_takes(self, value: Json) -> bool:
+        """Tells whether arguments are valid and have only declared keys, without inner objects."""
+        if type(value) is not dict or self._validator is None:
+            return False
+        for name, each in value.items():
+            if name not in self._names:
+                return False
+            if type(each) not in _LEAVES and (
+                type(each) is not list or not _LEAVES.issuperset(map(type, each))
+            ):
+                return False
+        try:
+            return self._validator.is_valid(value)
+        except (ValueError, TypeError, OverflowError):
+            return False
 
 
 def shape(schema: Json, root: Schema) -> Shape:

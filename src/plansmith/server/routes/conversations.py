@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -102,7 +102,7 @@ async def show(ask: Ask, given: b.ConversationWait) -> Answer:
 
 async def _news(server_state: ServerState, name: str, *, after: int, seconds: float) -> None:
     """Waits for an entry after a number, not longer than the server runs."""
-    waiting = [
+    waiting: list[asyncio.Future[Any]] = [
         asyncio.ensure_future(server_state.smith.threads.wait(name, after=after)),
         asyncio.ensure_future(server_state.closing.wait()),
     ]

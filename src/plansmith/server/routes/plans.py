@@ -90,11 +90,11 @@ async def _checked(
     agents = intake.agents()
     read, notes = received(given.plan, given.dialect or "", goal=goal, agents=agents)
     earlier = await intake.usable_results(run.options, run.earlier) if run else None
-    plan, named = await intake.pinned(read), list[Problem]()
+    plan, used = await intake.pinned(read), list[Problem]()
     if earlier is not None:
-        plan, named = earlier.named(plan)
-        named += earlier.notes(plan)
-    problems = (*notes, *named, *await intake.check(plan, earlier))
+        plan = earlier.named(plan)
+        used += earlier.notes(plan)
+    problems = (*notes, *await intake.check(plan, earlier), *used)
     specs = (await intake.callees()).specs
     expected = estimate(
         plan,

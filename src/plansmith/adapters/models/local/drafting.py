@@ -22,6 +22,7 @@ from plansmith.adapters.models.local.follow_up import (
     completed,
     follow_up_messages,
     follows,
+    put_in_place,
 )
 from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in
 from plansmith.adapters.models.local.model import LocalModel
@@ -122,8 +123,8 @@ class DraftingModel:
 
         A request that leans on earlier ones is completed by them.
         """
-        query, usage = "", Usage()
-        if follows(brief.request, brief.before):
+        query, usage = put_in_place(brief.request, brief.before), Usage()
+        if not query and follows(brief.request, brief.before):
             prompt = Prompt(follow_up_messages(brief.request, brief.before), max_tokens=_SENTENCE)
             async with aclosing(self._model.constrained(prompt, grammar=_LINE)) as pieces:
                 async for delta in pieces:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from plansmith.adapters.models.local.grounding import values_not_in
 from plansmith.lazy import lazy_pattern
 from plansmith.ports import Message
 
@@ -18,15 +17,41 @@ _FOLLOWS: Final = lazy_pattern(
     r"|^(?:那|再|然后|还有|同样|换成|改成)|它|这个|那个|上面|刚才|呢[？?]?$"
 )
 _TASK: Final = (
-    "Complete the last request, so that it can be understood without the ones before. Keep its "
-    "meaning and its language, and use only words, names and files that were written."
+    "Write the last request as one whole request that can be understood without the ones before. "
+    "What the last one names takes the place of its like; do not ask for the earlier thing again. "
+    "Use only words, names and files that were written, in the language of the last request."
 )
 _EXAMPLES: Final = (
     (
-        "Earlier: List the invoices of May in bills.csv\nLast: and June?",
-        "List the invoices of June in bills.csv",
+        "How many orders came from Berlin in orders.csv?",
+        "And Paris?",
+        "How many orders came from Paris in orders.csv?",
     ),
-    ("Earlier: 统计 a.csv 中北京的订单数\nLast: 那上海呢？", "统计 a.csv 中上海的订单数"),
+    ("Which notes mention Anna?", "and which mention the bill?", "Which notes mention the bill?"),
+    (
+        "Draw a pie chart of cost by team in costs.csv",
+        "now the same for month",
+        "Draw a pie chart of cost by month in costs.csv",
+    ),
+    ("Show the first 3 lines of a.txt", "and of b.txt", "Show the first 3 lines of b.txt"),
+    (
+        "List the people in club.csv who are older than 60",
+        "how many are there?",
+        "How many people in club.csv are older than 60?",
+    ),
+    ("统计 a.csv 中北京的订单数", "那上海呢？", "统计 a.csv 中上海的订单数"),
+)
+# Words of one kind that can take each other's place: a file, a code such as Q1, a name.
+_KINDS: Final = (
+    lazy_pattern(r"[\w/-]*\w\.[A-Za-z]\w{0,4}\b"),
+    lazy_pattern(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w+\b"),
+    lazy_pattern(r"\b\d[\d.,-]*\b"),
+    lazy_pattern(r"(?<=\s)[A-Z][a-z]+(?:\s[A-Z][a-z]+)*\b"),
+)
+_LEAD: Final = lazy_pattern(r"^(?:(?i:and|now|also|then|but|so|ok|what|how|about)\b[\s,]*)+")
+_ONLY: Final = lazy_pattern(
+    r"(?:(?:and|now|also|then|but|what|how|about|the|same|for|of|from|in|with|to|at|on|please|ok"
+    r"|do|it|that|again|instead|next)\b|[\s,.?!])*"
 )
 
 
@@ -38,19 +63,37 @@ def follows(request: str, before: Sequence[str]) -> bool:
 def follow_up_messages(request: str, before: Sequence[str]) -> list[Message]:
     """Returns the prompt that asks for the completed request."""
     messages = [Message("system", _TASK)]
-    for asked, answer in _EXAMPLES:
+    for earlier, last, answer in _EXAMPLES:
+        asked = f"Earlier: {earlier}\nLast: {last}"
         messages += [Message("user", asked), Message("assistant", answer)]
-    earlier = "\n".join(f"Earlier: {_line(each)}" for each in before[-_MOST:])
-    return [*messages, Message("user", f"{earlier}\nLast: {_line(request)}")]
+    said = "\n".join(f"Earlier: {_line(each)}" for each in before[-_MOST:])
+    return [*messages, Message("user", f"{said}\nLast: {_line(request)}")]
+
+
+def put_in_place(request: str, before: Sequence[str]) -> str:
+    """Returns the request before with the one thing that a follow-up names in place of its like.
+
+    Empty where the follow-up says more, or where more than one thing could be meant.
+    """
+    earlier = before[-1] if before else ""
+    named = f" {_LEAD.sub('', request)}"
+    for kind in _KINDS:
+        new, old = kind.findall(named), set(kind.findall(earlier))
+        if not new:
+            continue
+        rest = named.replace(new[0], " ", 1).casefold()
+        if len(new) == 1 == len(old) and _ONLY.fullmatch(rest):
+            return earlier.replace(old.pop(), new[0])
+        return ""
+    return ""
 
 
 def completed(text: str, request: str, before: Sequence[str]) -> str:
     """Returns the completed request; the one that was given if the model made something up."""
     line = text.strip().removeprefix("Last:").strip().strip('"')
-    said = "\n".join([*before[-_MOST:], request])
-    if not line or values_not_in(line, said):
-        return request
-    return line
+    said = "\n".join([*before[-_MOST:], request]).casefold()
+    named = [each for kind in _KINDS for each in kind.findall(line)]
+    return line if line and all(each.casefold() in said for each in named) else request
 
 
 def _line(text: str) -> str:

@@ -1,0 +1,138 @@
+"""Asks a person at a terminal to decide on a plan and to answer the questions of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plansmith.cli.describe import done_so_far, review_lines
+from plansmith.cli.editor import edit_in_editor
+from plansmith.cli.questions import (
+    ALL,
+    Choice,
+    ask_line,
+    consent_values,
+    question_lines,
+    read_answer,
+    read_choice,
+    whole_lines,
+)
+from plansmith.engine.requested import missing_in
+from plansmith.errors import Refused
+from plansmith.plan.capability import Effect
+from plansmith.review.policy import active_steps, effects
+from plansmith.text import safe
+
+if TYPE_CHECKING:
+    from plansmith.cli.session import Session
+    from plansmith.plan.events import QuestionAsked
+    from plansmith.plan.run import Run
+    from plansmith.plan.steps import StepFields
+
+
+class Prompts:
+    """Asks for decisions and answers, each at a prompt of its own."""
+
+    approve = "approve"  # the words of the prompt under a plan
+
+    async def review(self, session: Session, run: Run) -> bool:
+        """Shows the plan and asks for a decision; returns False if there is none."""
+        if run.plan is None:
+            return False
+        await session.refuse_what_cannot_run(run.plan)
+        events = list(await session.smith.store.events(run.id))
+        session.say(*review_lines(run, events, session))
+        given = vars(session.args).get("approve_plan")
+        if given == run.plan.hash:
+            await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+            return True
+        if given:
+            session.say("--approve-plan names another plan: this one is not approved")
+        elif vars(session.args).get("yes_read_only") and await _is_read_only(session, run):
+            # A plan made by rules is always reviewed; the flag approves it if it only reads.
+            await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+            return True
+        return session.has_person and await self._decide(session, run)
+
+    async def answer(self, session: Session, run: Run) -> bool:
+        """Asks the open questions; returns False if one stays open."""
+        if not session.has_person:
+            return False
+        asked = [each for each in run.questions.values() if not self.leaves(each)]
+        for each in asked:
+            if not await _answered(session, run, each):
+                return False
+        return len(asked) == len(run.questions)
+
+    def leaves(self, asked: QuestionAsked) -> bool:
+        """Tells whether a question is answered elsewhere; here none is."""
+        del asked
+        return False
+
+    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
+        """Says that the plan was not decided on."""
+        del choice
+        session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
+
+    async def _decide(self, session: Session, run: Run) -> bool:
+        choice = read_choice(ask_line(session.words[self.approve]) or "")
+        digest = run.plan.hash if run.plan else ""
+        match choice.kind:
+            case "yes":
+                await session.smith.decide(run.id, approve=digest, by=session.by)
+                session.say(session.words["approved"])
+            case "no":
+                await session.smith.decide(run.id, reject=True, by=session.by)
+                session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
+            case "edit":
+                await edit_in_editor(session, run)
+            case "changes":
+                await session.smith.request_changes(run.id, choice.text, by=session.by)
+            case "later":
+                self.put_off(session, run, choice)
+                return False
+        return True
+
+
+async def _answered(session: Session, run: Run, asked: QuestionAsked) -> bool:
+    """Asks one question until its answer fits; returns False if it stays open."""
+    values = await consent_values(session, asked)
+    session.say(*question_lines(asked, session, run, values))
+    while True:
+        typed = ask_line(session.words["answer" if values is None else "answer_consent"])
+        if not (typed or "").strip():
+            return False
+        if values is not None and (typed or "").strip() in ALL:
+            session.say(*whole_lines(values))
+            continue
+        value = read_answer(asked, typed or "")
+        try:
+            await session.smith.answer(run.id, asked.question, value, by=session.by)
+        except Refused as error:
+            session.say(safe(str(error)))
+        else:
+            return True
+
+
+async def _is_read_only(session: Session, run: Run) -> bool:
+    """Whether `--yes-read-only` covers the plan: not if a requested change is missing."""
+    return not missing_in(run.problems) and await _only_reads(session, run)
+
+
+async def _only_reads(session: Session, run: Run) -> bool:
+    """Whether a plan changes nothing, and drops no approved change."""
+    if run.plan is None or run.drops:
+        return False
+    steps = list(active_steps(run.plan, run.templates))
+    return not await any_changes(session, steps)
+
+
+async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
+    """Whether a step calls something that may change something."""
+    callees = await session.smith.runs.intake.callees()
+    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
+    return any(
+        effect is not Effect.READ
+        for step in steps
+        for _, effect in effects(step, tools=callees.specs, agents=agents)
+    )
