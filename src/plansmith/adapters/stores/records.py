@@ -251,8 +251,9 @@ class DatabaseStore(SummaryReads, ThreadRecords):
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Moves the events after a number aside and appends these instead; all or none."""
         need_following(events)
-        kept = (await self.sound(run)).events[after - 1 : after] if after > 0 else []
-        if not kept or (events and events[0].before != kept[0].hash):
+        sound = (await self.sound(run)).events
+        kept = sound[after - 1] if 0 < after <= len(sound) else None
+        if kept is None or (events and events[0].before != kept.hash):
             raise stale(run, after + 1)
         last = events[-1].number if events else after
         rows = [
@@ -262,9 +263,9 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         dialect, where = self._database.dialect, {"run": run, "after": after}
         [[written]] = await self._database.query(sql.LAST, where) or [[0]]
         aside = await self._database.query(sql.ROWS_AFTER, where)
-        digest = bytes.fromhex(kept[0].hash)
+        digest = bytes.fromhex(kept.hash)
         expected = {"last": written, "mark": digest[:MARK_BYTES]}
-        whole = where | {"hash": digest, "at": stored_time(kept[0].at)}
+        whole = where | {"hash": digest, "at": stored_time(kept.at)}
         moved = [_told(run, cells) for cells in timed(aside, whole["at"])]
         steps: list[Step] = [
             *([(sql.SET_ASIDE, moved)] if moved else []),
