@@ -7,7 +7,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from plansmith.adapters.stores.packing import COLUMNS, texts_of
+from plansmith.adapters.stores.packing import COLUMNS, since_epoch, texts_of
+from plansmith.adapters.stores.rows import read_journal
 
 _TEXT_EVENTS = """
     DROP VIEW events_text;
@@ -27,7 +28,9 @@ _TEXT_EVENTS = """
 """
 
 
-_NO_THREADS = """
+_WITHOUT = """
+    DROP VIEW events_text;
+    CREATE VIEW events_text AS SELECT 1;
     DROP TABLE threads;
     DROP TABLE thread_entries;
     DROP TABLE thread_runs;
@@ -36,9 +39,16 @@ _NO_THREADS = """
 
 
 def as_version_11(path: Path) -> None:
-    """Leaves out what is kept of threads."""
+    """Gives every event its whole hash and its time, and leaves out what is kept of threads."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.executescript(_NO_THREADS)
+        for key, run in file.execute("SELECT id, name FROM runs").fetchall():
+            cells = f"SELECT {COLUMNS} FROM events WHERE run = ? ORDER BY number"
+            for event in read_journal(run, file.execute(cells, (key,)).fetchall(), after=0):
+                file.execute(
+                    "UPDATE events SET hash = ?, at = ? WHERE run = ? AND number = ?",
+                    (bytes.fromhex(event.hash), since_epoch(event.at), key, event.number),
+                )
+        file.executescript(_WITHOUT)
 
 
 def as_version_10(path: Path) -> None:

@@ -4,7 +4,8 @@
 are finished, under review, waiting for an answer and repaired, every kind of event, templates,
 schedules, and four runs that were damaged by hand. `store-0.1.json` is what that release read.
 `store-10.db` and `store-10.sql` are the same, migrated by the last Plansmith that stored every
-event as a row of texts (schema version 10).
+event as a row of texts (schema version 10). `store-11.db` was written by the last one that stored
+a whole hash and a time in every row (schema version 11); `store-11.json` is what that one read.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan.data import content_hash
 from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
 
 HERE = Path(__file__).parent
 TOLD: dict[str, Any] = json.loads((HERE / "store-0.1.json").read_text(encoding="utf-8"))
@@ -453,3 +455,41 @@ async def test_nonsense_in_one_row_of_an_earlier_file_does_not_stop_its_migratio
     store = SqliteStore(path)
     assert set(await store.runs()) == set(TOLD["hashes"])
     await store.close()
+
+
+@tool(effect="read")
+def look(city: str) -> dict[str, str]:
+    """Looks."""
+    return {"city": city}
+
+
+@tool(effect="write")
+def note(text: str) -> str:
+    """Notes."""
+    return text
+
+
+async def test_a_store_with_a_whole_hash_in_every_row_is_read_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    shutil.copy(HERE / "store-11.db", path)
+    told: dict[str, Any] = json.loads((HERE / "store-11.json").read_text(encoding="utf-8"))
+    url = f"sqlite:///{path}"
+    limits = Limits(data="show")
+    async with Plansmith(tools=[look, note], store=url, limits=limits) as smith:
+        for each in told.values():
+            events = await smith.store.events(each["run"])
+            assert [event.hash for event in events] == each["hashes"]
+            verify_chain(events)
+            assert (await smith.get(each["run"])).status.value == each["status"]
+        done = await smith.get(told["done"]["run"])
+        assert done.steps["s1"].result == {"city": "Rome", "text": "Rome" * 100}
+        review = await smith.get(told["review"]["run"])
+        assert review.plan is not None
+        await smith.decide(review.id, approve=review.plan.hash, by="ada")
+        assert (await smith.run(review.id)).status is RunStatus.DONE
+        assert await verify(smith.store, review.id) > len(told["review"]["hashes"])
+        first = await smith.store.events(review.id)
+        assert [event.hash for event in first[:3]] == told["review"]["hashes"]
+        again = await smith.store.events(review.id, after=2)
+        assert list(again) == list(first)[2:]
+    assert {each.level for each in await diagnose(url)} == {"ok"}

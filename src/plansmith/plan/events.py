@@ -329,6 +329,7 @@ def read_event(value: Mapping[str, Any]) -> Event:
         raise JournalDamaged(f"an event cannot be read: {error!r}") from None
 
 
+@lru_cache(maxsize=256)
 def _read_moment(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:

@@ -24,6 +24,7 @@ from plansmith.adapters.stores.packing import PACKED_COLUMNS
 from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale
 from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
+from plansmith.plan.events import Event
 
 # With ten cells a row still within what any SQLite takes in one statement.
 _LARGEST_INSERT: Final = 64
@@ -33,11 +34,16 @@ _Rows = Sequence[tuple[object, ...]]
 
 
 class Head(NamedTuple):
-    """The last event of a run, which the next one must follow."""
+    """The last event of a run, which the next one must follow; its hash or the stored part."""
 
     id: int
     number: int
     hash: str
+
+    def is_before(self, event: Event) -> bool:
+        """Tells whether an event follows this one."""
+        follows = bool(self.hash) and event.before.startswith(self.hash)
+        return follows and event.number == self.number + 1
 
 
 class Ledger:
@@ -156,8 +162,7 @@ class Ledger:
             return 0
         head = heads.get(request.run) or self._heads.get(request.run)
         first, last = request.events[0], request.events[-1]
-        number, digest = (head.number, head.hash) if head else (0, "")
-        if (first.number, first.before) != (number + 1, digest):
+        if not (head.is_before(first) if head else (first.number, first.before) == (1, "")):
             request.error = stale(request.run, first.number)
             return 0
         if head is None:

@@ -1,13 +1,14 @@
 """The short form in which an event is stored: what can be computed again is left out.
 
 A body is stored without its type, which has a column of its own. The start and the result of a
-step hold a small value themselves, and leave out its hash, its size and the key of the call.
+step hold a small value themselves, and leave out its hash, its size and the key of the call. Most
+rows have only the beginning of their hash, and the time of an append is in its first row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -31,6 +32,14 @@ RUN_FINISHED: Final = TYPES.index("run_finished")
 AS_THEY_WERE: Final = 0
 # A larger value is stored once, however many events mention it.
 LARGEST_INSIDE: Final = 256
+# What most rows have of their hash. The hashes are computed again, and have to lead to the next
+# whole one.
+MARK_BYTES: Final = 4
+# How far a whole hash is away at most: whoever reads the end of a journal begins there.
+WHOLE_HASH_EVERY: Final = 16
+# Instead of the time of the row before, which is then not stored twice, and that time itself.
+SAME_TIME: Final = 1
+_THAT_TIME: Final = -(2**62)
 SYSTEM: Final = b'{"kind":"system"}'
 _SYSTEM_TEXT: Final = SYSTEM.decode()
 _NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
@@ -65,9 +74,17 @@ def since_epoch(at: datetime) -> int:
     return (at - _EPOCH) // _MICROSECOND
 
 
+def stored_time(at: datetime) -> int:
+    """Returns a time as it is stored where it is not that of the row before."""
+    microseconds = since_epoch(at)
+    return microseconds if microseconds != SAME_TIME else _THAT_TIME
+
+
 @lru_cache(maxsize=256)
 def at_text(microseconds: int) -> str:
     """Returns the text of a stored time, as it was hashed."""
+    if microseconds == _THAT_TIME:
+        microseconds = SAME_TIME
     return moment(_EPOCH + timedelta(microseconds=microseconds))
 
 
@@ -123,7 +140,10 @@ def _put_back(kind: int, run: str, packed: bytes, value: bytes) -> bytes:
 
 
 def texts_of(run: str, cells: Sequence[Any]) -> Texts:
-    """Returns the hashed texts of stored cells; `TypeError` or `ValueError` if there are none."""
+    """Returns the hashed texts of stored cells; `TypeError` or `ValueError` if there are none.
+
+    The cells are those of `timed`; the hash may be the beginning of one.
+    """
     _, kind, at, by, digest, body, value = cells
     if kind == AS_THEY_WERE:
         name, time, who, mark, text = _as_they_were(body)
@@ -170,6 +190,31 @@ def _packed(number: int, name: str, at: str, by: str, digest: str, body: str) ->
         raise ValueError("not what this release writes")
     told = None if by == _SYSTEM_TEXT else by
     return number, kind, microseconds, told, mark, packed.decode(), None, None
+
+
+def time_of(row: str) -> str:
+    """Returns the SQL expression of the time of a row of `events`."""
+    return f"""CASE WHEN {row}.at <> {SAME_TIME} THEN {row}.at ELSE (
+        SELECT timed.at FROM events AS timed WHERE timed.run = {row}.run
+            AND timed.number <= {row}.number AND timed.at <> {SAME_TIME}
+        ORDER BY timed.number DESC LIMIT 1
+    ) END"""  # noqa: S608 - constants
+
+
+def is_mark(digest: object) -> bool:
+    """Tells whether a stored hash is only the beginning of one."""
+    return isinstance(digest, bytes) and len(digest) == MARK_BYTES
+
+
+def timed(rows: Iterable[Sequence[Any]], known: object = None) -> Iterator[Sequence[Any]]:
+    """Gives each row of a journal its time; `known` is that of the row before them."""
+    for cells in rows:
+        number, kind, at, *rest = cells
+        if at == SAME_TIME:
+            yield number, kind, known, *rest
+        else:
+            known = at
+            yield cells
 
 
 def shown_texts(run: str, cells: Sequence[Any]) -> Texts:

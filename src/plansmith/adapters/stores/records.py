@@ -14,8 +14,11 @@ from plansmith.adapters.stores.commit import Append, Request, closed
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import (
     COLUMNS,
+    MARK_BYTES,
     shown_texts,
     since_epoch,
+    stored_time,
+    timed,
     values_inside,
 )
 from plansmith.adapters.stores.rows import (
@@ -36,7 +39,7 @@ from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import News
+from plansmith.ports import News, Sound
 
 _SPARED_FIRES: Final = 100
 _BODIES_AT_ONCE: Final = 1000
@@ -241,9 +244,17 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         lost = [f"{should - len(names)} of {should} runs"] if len(names) < should else []
         return [*(f"run {run} ({kept})" for run in gone), *lost]
 
+    async def sound(self, run: str) -> Sound:
+        """Returns the events of a run up to the first that is missing or altered."""
+        raise NotImplementedError
+
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Moves the events after a number aside and appends these instead; all or none."""
         need_following(events)
+        sound = (await self.sound(run)).events
+        kept = sound[after - 1] if 0 < after <= len(sound) else None
+        if kept is None or (events and events[0].before != kept.hash):
+            raise stale(run, after + 1)
         last = events[-1].number if events else after
         rows = [
             {"run": run, "back": len(events) - place, **dict(zip(_NAMES, cells, strict=False))}
@@ -252,14 +263,15 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         dialect, where = self._database.dialect, {"run": run, "after": after}
         [[written]] = await self._database.query(sql.LAST, where) or [[0]]
         aside = await self._database.query(sql.ROWS_AFTER, where)
-        expected = {
-            "last": written,
-            "before": bytes.fromhex(events[0].before) if events else b"",
-        }
+        digest = bytes.fromhex(kept.hash)
+        expected = {"last": written, "mark": digest[:MARK_BYTES]}
+        whole = where | {"hash": digest, "at": stored_time(kept.at)}
+        moved = [_told(run, cells) for cells in timed(aside, whole["at"])]
         steps: list[Step] = [
-            *([(sql.SET_ASIDE, [_told(run, cells) for cells in aside])] if aside else []),
+            *([(sql.SET_ASIDE, moved)] if moved else []),
             *await self._values_kept(run, after=after),
             (sql.CUT, [where]),
+            (sql.MAKE_WHOLE, [whole]),
             *((step, [where]) for step in sql.FORGET_SUMMARY),
             (dialect.take, [{"count": len(events)}]),
             *([(sql.ADD, rows)] if rows else []),

@@ -15,14 +15,21 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.packing import (
     LARGEST_INSIDE,
+    MARK_BYTES,
+    RUN_FINISHED,
+    SAME_TIME,
     SYSTEM,
     TYPES,
+    WHOLE_HASH_EVERY,
     Cells,
+    Texts,
     at_text,
+    is_mark,
     pack,
     ref_of,
-    since_epoch,
+    stored_time,
     texts_of,
+    timed,
 )
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import hash_of, moment, run_text
@@ -84,10 +91,10 @@ def rows_of(
     rows: list[Cells] = []
     small = {digest: text for digest, text in values if len(text) <= LARGEST_INSIDE}
     inside: set[str] = set()
-    known, when, at = None, b"", 0
+    known, when, at, last = None, b"", 0, None
     for event in events:
         if event.at is not known:
-            known, when, at = event.at, moment(event.at).encode(), since_epoch(event.at)
+            known, when, at = event.at, moment(event.at).encode(), stored_time(event.at)
         body, by, number, digest = event.body_text, event.by_text, event.number, event.hash
         before, run = event.before.encode(), run_text(event.run)
         if hash_of(when, before, body, by, number, run) != digest:
@@ -97,8 +104,13 @@ def rows_of(
         if key:
             value, ref = small[key].decode(), ref_of(key)
             inside.add(key)
-        who = None if by == SYSTEM else by.decode()
-        rows.append((number, kind, at, who, bytes.fromhex(digest), packed.decode(), value, ref))
+        who, mark = None if by == SYSTEM else by.decode(), bytes.fromhex(digest)
+        # Whoever begins to read behind a whole hash needs a time there.
+        time = SAME_TIME if at == last and is_mark(rows[-1][4]) else at
+        if number % WHOLE_HASH_EVERY and kind != RUN_FINISHED:
+            mark = mark[:MARK_BYTES]
+        rows.append((number, kind, time, who, mark, packed.decode(), value, ref))
+        last = at
     return rows, inside
 
 
@@ -111,7 +123,10 @@ def stale(run: str, number: int) -> StaleWriter:
 
 
 def read_journal(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> list[Event]:
-    """Returns the events after a number, each checked; `rows` starts with that number."""
+    """Returns the events after a number, each checked.
+
+    `rows` starts with the last whole hash up to that number, or else with the first event.
+    """
     return list(_read(run, rows, after=max(after, 0)))
 
 
@@ -128,40 +143,52 @@ def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
 
 
 def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:
-    expected, before = after or 1, ""
-    for cells in rows:
-        number, digest = cells[0], cells[4]
+    expected, before = 0, ""
+    for cells in timed(rows):
+        number, stored = cells[0], cells[4]
+        if not expected and 0 < number <= after and not is_mark(stored):
+            expected, before = number + 1, stored.hex() if isinstance(stored, bytes) else ""
+            continue
+        expected = expected or 1
         if number != expected:
             raise JournalDamaged(f"event {expected} of run {run} is missing", hint=DOCTOR)
+        texts, digest = _checked(run, cells, before)
         if number > after:
-            event = _checked(run, cells, before)
-            before = event.hash
-            yield event
-        else:
-            before = digest.hex() if isinstance(digest, bytes) else ""
-        expected += 1
+            yield _event(run, number, texts, before=before, digest=digest)
+        expected, before = number + 1, digest
 
 
-def _checked(run: str, cells: Sequence[Any], before: str) -> Event:
-    number = cells[0]
-    altered = JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
+def _checked(run: str, cells: Sequence[Any], before: str) -> tuple[Texts, str]:
+    """Returns the texts of a row and their hash, which is the stored one."""
+    number, stored = cells[0], cells[4]
     try:
-        kind, at, by, digest, body = texts_of(run, cells)
+        texts = texts_of(run, cells)
     except (
         TypeError,
         ValueError,
         OverflowError,
         RecursionError,
     ):  # also where a byte of it is no text any more
-        raise altered from None
-    if hash_of(at.encode(), before.encode(), body, by, number, run_text(run)) != digest:
-        raise altered
+        raise _altered(run, number) from None
+    _, at, by, mark, body = texts
+    digest = hash_of(at.encode(), before.encode(), body, by, number, run_text(run))
+    if digest != mark and not (is_mark(stored) and digest.startswith(mark)):
+        raise _altered(run, number)
+    return texts, digest
+
+
+def _event(run: str, number: int, texts: Texts, *, before: str, digest: str) -> Event:
+    kind, at, by, _, body = texts
     event = stored_event(
         run=run, number=number, at=at, by=by, body=body, before=before, hash=digest
     )
     if event.body.type != kind:
-        raise altered
+        raise _altered(run, number)
     return event
+
+
+def _altered(run: str, number: int) -> JournalDamaged:
+    return JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
 
 
 def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:

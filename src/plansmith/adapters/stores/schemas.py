@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from plansmith.adapters.stores.packing import TYPES
+from plansmith.adapters.stores.packing import TYPES, time_of
 
 # One text for both databases. `last` tells a journal whose end was lost from a whole one,
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
@@ -58,7 +58,7 @@ _TEXT_EVENTS: Final = """
 """
 # `type` is the number of a name in `event_types`, `at` is in microseconds, `by` is null for the
 # system. A small `value` that an event mentions is in its row; `ref` are 4 bytes of the value's
-# hash. The view shows types, times and hashes as text.
+# hash. Most rows have 4 bytes of their own hash, and 1 instead of the time of the row before.
 _EVENTS: Final = """
     CREATE TABLE events (
         position {position} PRIMARY KEY,
@@ -76,11 +76,17 @@ _EVENTS: Final = """
     CREATE INDEX events_ref ON events (ref) WHERE ref IS NOT NULL;
     CREATE TABLE event_types (type integer PRIMARY KEY, name text NOT NULL);
     INSERT INTO event_types VALUES {types};
-    CREATE VIEW events_text AS
-        SELECT position, events.run, number, coalesce(name, '') AS type, {at} AS at,
-            coalesce(by, '{{"kind":"system"}}') AS by, {hex} AS hash, body, value
-        FROM events LEFT JOIN event_types ON event_types.type = abs(events.type);
 """
+# Types, times and hashes as text.
+_VIEW: Final = f"""
+    CREATE VIEW events_text AS
+        SELECT position, run, number, type, {{at}} AS at, by, hash, body, value FROM (
+            SELECT position, events.run AS run, number, coalesce(name, '') AS type,
+                {time_of("events")} AS at, coalesce(by, '{{{{"kind":"system"}}}}') AS by,
+                {{hex}} AS hash, body, value
+            FROM events LEFT JOIN event_types ON event_types.type = abs(events.type)
+        ) AS shown;
+"""  # noqa: S608 - constants
 _TABLES: Final = """
     CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
     CREATE TABLE templates (
@@ -165,11 +171,13 @@ _IN_POSTGRES: Final = {
     "half_full": " WITH (fillfactor = 50)",
     "tenth_full": " WITH (fillfactor = 10)",
 }
-_ALL: Final = _COUNTS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES + _THREADS
+_ALL: Final = _COUNTS + _COUNTER + _EVENTS + _VIEW + _TABLES + _SUMMARIES + _THREADS
 SQLITE: Final = _ALL.format(**_IN_SQLITE)
 POSTGRES: Final = _ALL.format(**_IN_POSTGRES)
-SQLITE_FROM_11: Final = _THREADS.format(**_IN_SQLITE)
-POSTGRES_FROM_11: Final = _THREADS.format(**_IN_POSTGRES)
+# Rows stay as they are: they have whole hashes and their own times.
+_FROM_11: Final = "DROP VIEW IF EXISTS events_text;" + _VIEW + _THREADS
+SQLITE_FROM_11: Final = _FROM_11.format(**_IN_SQLITE)
+POSTGRES_FROM_11: Final = _FROM_11.format(**_IN_POSTGRES)
 # The rows are moved afterwards.
 _RENAME: Final = "ALTER TABLE events RENAME TO old_events;"
 SQLITE_FROM_10: Final = _RENAME + _EVENTS.format(**_IN_SQLITE)

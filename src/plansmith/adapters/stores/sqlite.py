@@ -26,7 +26,7 @@ from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.packing import COLUMNS, ref_of
 from plansmith.adapters.stores.records import Database, DatabaseStore
 from plansmith.adapters.stores.rows import DOCTOR, read_journal, sound_part, values_of
-from plansmith.adapters.stores.statements import SQLITE, Change, Parameters
+from plansmith.adapters.stores.statements import LAST_WHOLE, SQLITE, Change, Parameters
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import Event
 from plansmith.ports import Sound
@@ -232,7 +232,7 @@ class SqliteStore(DatabaseStore):
 
 _EVENTS: Final = f"""
     SELECT last, {COLUMNS} FROM runs
-    LEFT JOIN events ON events.run = runs.id AND number >= ?
+    LEFT JOIN events ON events.run = runs.id AND number >= coalesce({LAST_WHOLE.format("?")}, 0)
     WHERE name = ? ORDER BY number
 """  # noqa: S608 - constants
 _RUN: Final = "SELECT id, last FROM runs WHERE name = ?"

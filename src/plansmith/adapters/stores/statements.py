@@ -11,7 +11,14 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.commit import Append
-from plansmith.adapters.stores.packing import COLUMNS, PACKED_COLUMNS, RUN_FINISHED, Cells
+from plansmith.adapters.stores.packing import (
+    COLUMNS,
+    MARK_BYTES,
+    PACKED_COLUMNS,
+    RUN_FINISHED,
+    Cells,
+    time_of,
+)
 from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
 
 Parameters = Mapping[str, object]
@@ -63,17 +70,24 @@ def for_postgres(statement: str) -> str:
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
 
 
+# The number of the last row up to a number that has a whole hash.
+LAST_WHOLE: Final = f"""(
+    SELECT whole.number FROM events AS whole
+    WHERE whole.run = runs.id AND whole.number <= {{}} AND length(whole.hash) > {MARK_BYTES}
+    ORDER BY whole.number DESC LIMIT 1
+)"""  # noqa: S608 - constants
 RUNS: Final = "SELECT name FROM runs ORDER BY id"
-HEADS: Final = """
-    SELECT name, last, newest.type, newest.at, oldest.at FROM runs
+HEADS: Final = f"""
+    SELECT name, last, newest.type, {time_of("newest")}, oldest.at FROM runs
     LEFT JOIN events AS oldest ON oldest.run = runs.id AND oldest.number = 1
     LEFT JOIN events AS newest ON newest.run = runs.id AND newest.number = last
     ORDER BY runs.id
-"""
+"""  # noqa: S608 - constants
 # A cross join keeps SQLite from reading all events.
 OVER_BEFORE: Final = f"""
     SELECT name, last FROM runs CROSS JOIN events
-    WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED} AND at < :before
+    WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED}
+        AND {time_of("events")} < :before
 """  # noqa: S608 - constants
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
@@ -95,10 +109,10 @@ SUM_UP_AGAIN: Final = """
 """
 IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
 LAST: Final = "SELECT last FROM runs WHERE name = :run"
-INSIDE: Final = """
-    SELECT at, value FROM runs JOIN events ON events.run = runs.id
+INSIDE: Final = f"""
+    SELECT {time_of("events")}, value FROM runs JOIN events ON events.run = runs.id
     WHERE name = :run AND number > :after AND value IS NOT NULL
-"""
+"""  # noqa: S608 - constants
 FORGET_SUMMARY: Final = (
     "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
     "DELETE FROM unsummed WHERE run = (SELECT id FROM runs WHERE name = :run)",
@@ -112,9 +126,14 @@ DELETE_RUN: Final = (
     "DELETE FROM runs WHERE name = :run",
 )
 
-ENDS_WITH: Final = """
+ENDS_WITH: Final = f"""
     SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
-    WHERE name = :run AND last = :last AND (length(:before) = 0 OR hash = :before)
+    WHERE name = :run AND last = :last AND substr(hash, 1, {MARK_BYTES}) = :mark
+"""  # noqa: S608 - constants
+# What comes next has its own time, and whoever reads it begins here.
+MAKE_WHOLE: Final = """
+    UPDATE events SET at = :at, hash = :hash
+    WHERE run = (SELECT id FROM runs WHERE name = :run) AND number = :after
 """
 ROWS_AFTER: Final = f"""
     SELECT {COLUMNS} FROM runs JOIN events ON events.run = runs.id
@@ -223,7 +242,7 @@ APPEND: Final = f"""
         UNION ALL
         SELECT runs.id, name FROM unit JOIN runs USING (name)
         JOIN events AS head ON head.run = runs.id AND head.number = unit.number - 1
-            AND head.hash = unit.before
+            AND substr(head.hash, 1, {MARK_BYTES}) = substr(unit.before, 1, {MARK_BYTES})
     ), opened AS (
         INSERT INTO events (position, run, {PACKED_COLUMNS})
         SELECT position + place, id, {PACKED_COLUMNS}
@@ -268,8 +287,9 @@ APPEND: Final = f"""
 """  # noqa: S608 - constants
 EVENTS: Final = f"""
     SELECT name, start, last, {COLUMNS}
-    FROM unnest(%b::text[], %b::int[]) AS asked (name, start)
-    JOIN runs USING (name) LEFT JOIN events ON events.run = runs.id AND events.number >= start
+    FROM unnest(%b::text[], %b::int[]) AS asked (name, start) JOIN runs USING (name)
+    CROSS JOIN LATERAL (SELECT coalesce({LAST_WHOLE.format("start")}, 0) AS first) AS beginning
+    LEFT JOIN events ON events.run = runs.id AND events.number >= first
     ORDER BY name, start, events.number
 """  # noqa: S608 - constants
 HASH: Final = """

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from string import ascii_lowercase
 from typing import Any, Final
 
-from plansmith.adapters.stores.packing import RUN_FINISHED
+from plansmith.adapters.stores.packing import RUN_FINISHED, since_epoch
 from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
 from plansmith.adapters.stores.statements import IS_AT, SUM_UP_AGAIN, Change, Parameters
 from plansmith.plan.estimate import Cost
@@ -72,6 +72,8 @@ _BACKLOG: Final = f"""
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TENTHS: Final = 10_000
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
 _MOST_TOKENS: Final = 2**50
 # What a row that somebody changed by hand leads to.
@@ -104,7 +106,7 @@ def cells_of(summary: RunSummary) -> SummaryCells:
 
 
 def _body(summary: RunSummary) -> dict[str, Any]:
-    times = summary.times
+    times, created, updated = summary.times, summary.created_at, summary.updated_at
     return {
         "request": summary.request,
         "goal": summary.goal if summary.goal != summary.request else None,
@@ -112,17 +114,29 @@ def _body(summary: RunSummary) -> dict[str, Any]:
         "folder": summary.folder,
         "locale": summary.locale if summary.locale != "en" else None,
         "reason": summary.reason,
-        "created": summary.created_at.isoformat() if summary.created_at else None,
-        "updated": summary.updated_at.isoformat() if summary.updated_at else None,
+        # In microseconds, and how many later; earlier releases stored texts.
+        "created": created and (since_epoch(created) or created.isoformat()),
+        "updated": created and updated and since_epoch(updated) - since_epoch(created),
         "steps": summary.steps,
         "questions": summary.questions,
         "times": (times.planning, times.running, times.waiting),
         "working": summary.working,
-        "calls": {
-            name: [each if each.tokens else each.seconds for each in costs]
-            for name, costs in summary.calls.items()
-        },
+        "took": {name: [*map(_call, costs)] for name, costs in summary.calls.items()},
     }
+
+
+def _call(cost: Cost) -> object:
+    """Returns a call as the tenths of milliseconds that it took, or whatever it is."""
+    tenths = round(cost.seconds * _TENTHS)
+    return tenths if not cost.tokens and tenths / _TENTHS == cost.seconds else cost
+
+
+def _cost(call: Any) -> Cost:
+    return Cost(*call) if isinstance(call, list) else Cost(call / _TENTHS)
+
+
+def _earlier_cost(call: Any) -> Cost:
+    return Cost(*call) if isinstance(call, list) else Cost(call)
 
 
 def _text(value: object) -> str:
@@ -132,7 +146,7 @@ def _text(value: object) -> str:
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
     tokens, cost, planning, text = cells
     body, planned = json.loads(text), _planned(planning)
-    request = str(body.get("request", ""))
+    request, created = str(body.get("request", "")), _moment(body.get("created"))
     return RunSummary(
         run=run,
         number=number,
@@ -142,8 +156,8 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         folder=str(body.get("folder", "")),
         locale=str(body.get("locale", "en")),
         reason=str(body.get("reason", "")),
-        created_at=_moment(body.get("created")),
-        updated_at=_moment(body.get("updated")),
+        created_at=created,
+        updated_at=_moment(body.get("updated", 0), created) if created else None,
         steps=StepCounts(*map(int, body["steps"])),
         questions=tuple(body.get("questions", ())),
         tokens=int(tokens),
@@ -151,16 +165,16 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         times=Times(*map(float, body["times"])),
         working=bool(body.get("working")),
         figures=planned.figures,
-        calls={
-            name: [Cost(*each) if isinstance(each, list) else Cost(each) for each in costs]
-            for name, costs in body.get("calls", {}).items()
-        },
+        calls={name: [*map(_cost, calls)] for name, calls in body.get("took", {}).items()}
+        or {name: [*map(_earlier_cost, each)] for name, each in body.get("calls", {}).items()},
         models=planned.models,
     )
 
 
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+def _moment(told: str | int | None, start: datetime | None = None) -> datetime | None:
+    if told is None or isinstance(told, str):
+        return datetime.fromisoformat(told) if told else None
+    return (start or _EPOCH) + timedelta(microseconds=told)
 
 
 def _planned(text: str | None) -> PlanningFacts:

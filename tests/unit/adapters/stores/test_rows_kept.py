@@ -94,6 +94,9 @@ PACKED = (
 )
 
 
+AT = 1767323045678901
+
+
 def story() -> list[Event]:
     at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     ada, system = Actor(kind="person", name="ada"), Actor(kind="system")
@@ -125,13 +128,27 @@ def test_rows_of_the_first_release_are_read_as_they_were() -> None:
     assert rows.read_journal(RUN, packed, after=0) == story()
 
 
+def test_rows_with_whole_hashes_and_times_are_read_as_they_were() -> None:
+    """Those of schema version 11."""
+    packed = [
+        (number, kind, AT, by, bytes.fromhex(event.hash), body, None)
+        for number, (event, (kind, by, _, body)) in enumerate(
+            zip(story(), PACKED, strict=True), start=1
+        )
+    ]
+    assert rows.read_journal(RUN, packed, after=0) == story()
+    assert rows.read_journal(RUN, packed[3:], after=4) == story()[4:]
+
+
 def test_rows_of_this_release_are_written_and_read_as_they_were() -> None:
     written = [cells[:7] for cells in rows.rows_of(story())[0]]
     told = [(kind, by, digest.hex()[:8], body) for _, kind, _, by, digest, body, _ in written]
     assert told == list(PACKED)
-    assert {cells[2] for cells in written} == {1767323045678901}
+    assert [cells[2] for cells in written] == [AT, 1, 1, 1, 1, 1, 1]
+    assert [len(cells[4]) for cells in written] == [4, 4, 4, 4, 4, 4, 32]
     assert {cells[6] for cells in written} == {None}
     assert rows.read_journal(RUN, written, after=0) == story()
+    assert rows.read_journal(RUN, written, after=4) == story()[4:]
 
 
 def test_values_inside_rows_of_this_release_are_written_and_read_as_they_were() -> None:
