@@ -299,6 +299,8 @@ async def _said(session: Session, thread: Thread, options: dict[str, Any]) -> Tu
     taken = await taken_line(session, thread, turn, undo=undo)
     if taken:
         session.say(dim(taken))
+    for each in turn.earlier:
+        await thread.plan_left(each)
     turn = await thread.plan(turn)
     session.thread, session.turn = turn.thread, turn_json(turn)
     return turn

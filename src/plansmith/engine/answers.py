@@ -88,7 +88,12 @@ def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
 
     An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`.
     """
-    if run.plan is None or asked.step is None or asked.asks != "step" or not _is_no(value):
+    return says_no(value) and permits(run, asked, known)
+
+
+def permits(run: Run, asked: QuestionAsked, known: Known) -> bool:
+    """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
+    if run.plan is None or asked.step is None or asked.asks != "step":
         return False
     if not guarded(run.plan, asked.step, known):
         return False
@@ -110,7 +115,8 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
     )
 
 
-def _is_no(value: Json) -> bool:
+def says_no(value: Json) -> bool:
+    """Tells whether an answer is a no, or may be one."""
     return value is False or (isinstance(value, str) and bool(_NO.match(value.strip())))
 
 

@@ -46,10 +46,12 @@ class MessageAdded(EventBody, frozen=True, kw_only=True):
 
     `key` is the client's own name for the message: one that is sent again is the same message.
     `options` and `origin` are those of the run, should it be a request: whoever creates it.
+    `asked` names the questions that were open when it was said: it can answer no others.
     """
 
     text: str
     key: str = ""
+    asked: tuple[str, ...] = ()
     options: RunOptions = NO_OPTIONS
     origin: Origin = OWN_REQUEST
 
@@ -191,6 +193,7 @@ class ThreadMessage:
     instead: str = ""
     options: RunOptions = NO_OPTIONS
     origin: Origin = OWN_REQUEST
+    asked: tuple[str, ...] = ()
 
     @property
     def kind(self) -> MessageKind | None:
@@ -290,6 +293,7 @@ class _Folding:
                     body.key,
                     options=body.options,
                     origin=body.origin,
+                    asked=body.asked,
                 )
                 self._messages[entry.number] = said
             case MessageRead() as read:

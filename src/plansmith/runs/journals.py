@@ -18,6 +18,8 @@ from plansmith.errors import (
     Misconfigured,
     OtherFolder,
     OtherTeam,
+    PlansmithError,
+    StoreAway,
 )
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -86,6 +88,15 @@ class Journals:
             with suppress(JournalError, Misconfigured):
                 await self.store.keep_summaries([(journal.last, await journal.summary())])
         return journal
+
+    async def readable(self, run_id: str) -> Journal | None:
+        """Loads the journal of a run; None if it was deleted or cannot be read."""
+        try:
+            return await self.load(run_id)
+        except StoreAway:
+            raise  # nobody knows whether it is there
+        except PlansmithError:
+            return None
 
     async def own(self, run_id: str) -> Journal:
         """Loads the journal of a run; refuses one of another folder or team."""

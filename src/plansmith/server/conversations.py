@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from plansmith.errors import PlansmithError
@@ -50,17 +51,20 @@ async def say(
     """Says something; its run is planned, changed or continued in the background."""
     turn = await thread.say(text, by=by, plan=False, **options)
     server_state.conversations.look()
-    for each in (*turn.earlier, turn):
-        await _carry_on(server_state, thread, each)
+    for each in turn.earlier:
+        await _carry_on(server_state, each, thread.plan_left)
+    await _carry_on(server_state, turn, thread.plan)
     return turn
 
 
-async def _carry_on(server_state: ServerState, thread: Thread, turn: Turn) -> None:
+async def _carry_on(
+    server_state: ServerState, turn: Turn, plan: Callable[[Turn], Coroutine[Any, Any, Turn]]
+) -> None:
     """Has the run of a message planned, changed or continued in the background."""
     if turn.run is None or turn.kind in ANSWERED:
         return
     if turn.kind == "change":
-        await server_state.background.until_journaled(turn.run.id, thread.plan(turn))
+        await server_state.background.until_journaled(turn.run.id, plan(turn))
     else:
         server_state.background.go_on(turn.run.id)
 

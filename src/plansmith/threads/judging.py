@@ -121,7 +121,7 @@ def _answer(text: str, value: dict[str, Json], now: Situation) -> Reading | None
     option = value.get("option")
     picked = option if isinstance(option, str) and option in waiting.question.options else None
     found = free_answer(picked or text, waiting)
-    if found is None or (waiting.guards and (picked or not now.waits_once)):
+    if found is None or waiting.guards:
         # What changes something is decided by the person's own typed answer.
         run, name = waiting.run.id, waiting.question.question
         return Reading("review", run, name, reason=Sentence("thread.needs_typed"))

@@ -33,11 +33,12 @@ class ThreadMemory:
         """Returns runs with their results and events; those that are gone are left out."""
         found: list[RunDigest] = []
         for name in names:
-            with suppress(JournalDamaged):
-                journal = await self._journals.load(name)
-                if journal.events:
-                    whole = await self._journals.whole(journal)
-                    found.append(RunDigest(whole, tuple(journal.events)))
+            journal = await self._journals.readable(name)
+            if journal is None:
+                continue
+            with suppress(JournalDamaged):  # a result is gone
+                whole = await self._journals.whole(journal)
+                found.append(RunDigest(whole, tuple(journal.events)))
         return found
 
     async def runs(self, names: Sequence[str]) -> list[Run]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import jsonschema_rs
 
+from plansmith.engine.answers import says_no
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Reading
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _LONGEST_ANSWER: Final = 200
 _LONGEST_YES: Final = 60
+_LONGEST_NUMBER: Final = 300
 _EDGE: Final = " \t\r\n.,!;:。，！；：、\"'“”‘’`"
 _APPROVAL: Final = lazy_pattern(
     r"(?:(?:yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
@@ -85,11 +88,17 @@ def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
     exact = [*_exact_answers(text, now)]
     if is_approval(text):
-        return _about_yes(exact, now)
+        return _about_yes([found for _, found in exact], now)
+    decided = [each for each in now.decisions if _option(each.question, text) is not None]
+    acts = next((each for each, _ in exact if each.guards), None)
+    if acts is not None and len(exact) + len(decided) > 1:
+        # It fits several questions, and one of them lets something be changed.
+        reason = Sentence("thread.needs_typed")
+        return Reading("review", acts.run.id, _name(acts), reason=reason)
     if exact:
-        return exact[0]
-    if any(_option(each.question, text) is not None for each in now.decisions):
-        return Reading("review", run=now.decisions[0].run.id, question=_name(now.decisions[0]))
+        return exact[0][1]
+    if decided:
+        return Reading("review", run=decided[0].run.id, question=_name(decided[0]))
     if not now.questions and now.planned is None and not (now.runs and is_why(text)):
         return Reading("request")
     return None
@@ -125,9 +134,10 @@ def guess(text: str, now: Situation) -> Guess:
     if free is not None and short and not asks:
         found = free_answer(text, free)
         if found is not None and plain:
-            if free.guards and not now.waits_once:
+            if free.guards and not (now.waits_once and _allows(free, text)):
                 reason = Sentence("thread.needs_typed")
-                return Guess(Reading("review", free.run.id, _name(free), reason=reason), sure=True)
+                reading = Reading("review", free.run.id, _name(free), reason=reason)
+                return Guess(reading, sure=not now.waits_once)
             reason = Sentence("thread.short_reply")
             return Guess(found._replace(reason=reason), sure=len(now.questions) == 1)
     if now.review is not None and free is None and short and not asks and _CHANGE.search(said):
@@ -150,7 +160,7 @@ def in_turn(text: str, now: Situation) -> Reading:
         return Reading("review", newest, _name(held[-1]))
     if not asked:
         return Reading("request")
-    if asked[-1].guards and not now.waits_once:
+    if asked[-1].guards and not (now.waits_once and _allows(asked[-1], text)):
         reason = Sentence("thread.needs_typed")
         return Reading("review", newest, _name(asked[-1]), reason=reason)
     return free_answer(text, asked[-1]) or Reading("answer", newest, _name(asked[-1]), text)
@@ -164,20 +174,28 @@ def free_answer(text: str, waiting: Waiting) -> Reading | None:
     return Reading("answer", waiting.run.id, _name(waiting), value)
 
 
+def _allows(waiting: Waiting, text: str) -> bool:
+    """Tells whether words may answer: a question whether to go on takes a plain yes or no."""
+    if not waiting.permits or waiting.question.options:
+        return True
+    value = _typed(waiting.question, text)
+    return is_approval(text) or says_no(value) or isinstance(value, bool)
+
+
 def _takes_text(asked: QuestionAsked) -> bool:
     if asked.options:
         return False
     return asked.answer_schema is None or _fits(asked.answer_schema, "some words")
 
 
-def _exact_answers(text: str, now: Situation) -> Iterator[Reading]:
+def _exact_answers(text: str, now: Situation) -> Iterator[tuple[Waiting, Reading]]:
     """Yields the questions whose typed answer the message is, newest first."""
     for each in now.questions:
         value: Json = _option(each.question, text)
         if value is None and each.question.answer_schema is not None:
             value = _of_schema(each.question.answer_schema, text)
         if value is not None:
-            yield Reading("answer", each.run.id, _name(each), value)
+            yield each, Reading("answer", each.run.id, _name(each), value)
 
 
 def _typed(asked: QuestionAsked, text: str) -> Json:
@@ -219,11 +237,14 @@ def _of_schema(schema: dict[str, Json], text: str) -> Json:
 
 
 def _number(text: str) -> Json:
+    if len(text) > _LONGEST_NUMBER:
+        return None
     try:
         value = json.loads(text.replace(",", "") if re.fullmatch(r"[\d,.]+", text) else text)
     except ValueError:
         return None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number and math.isfinite(value) else None
 
 
 def _boolean(text: str) -> Json:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import guarded
-from plansmith.errors import JournalDamaged
+from plansmith.engine.answers import guarded, permits
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 
 if TYPE_CHECKING:
-    from plansmith.plan.events import Actor, QuestionAsked
+    from plansmith.engine.journal import Journal
+    from plansmith.plan.events import Actor, Event
     from plansmith.plan.thread import ThreadState
     from plansmith.runs.service import RunService
 
@@ -21,11 +22,22 @@ ASKED_BY_PLANS: Final = frozenset({"step", "call", "request"})
 
 
 class Waiting(NamedTuple):
-    """An open question of a run; `guards`: something is changed once it is answered."""
+    """An open question of a run; `guards`: something is changed once it is answered.
+
+    `permits`: it only asks whether to go on with that. `number` is that of the event that asked:
+    a question that is asked again under its name is another one.
+    """
 
     run: Run
     question: QuestionAsked
     guards: bool = False
+    permits: bool = False
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        """Names the question apart from an earlier or later one of the same name."""
+        return _key(self.run.id, self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,20 @@ class Situation:
     runs: Sequence[Run] = ()
     questions: Sequence[Waiting] = ()
     decisions: Sequence[Waiting] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The keys of the questions that a message may answer."""
+        return tuple(each.key for each in self.questions)
+
+    def seen_with(self, asked: Collection[str]) -> Situation:
+        """Returns what a message meets that was said when only these questions were open.
+
+        A question that was asked later is answered by name only: the message was not meant for it.
+        """
+        known = [each for each in self.questions if each.key in asked]
+        later = [each for each in self.questions if each.key not in asked]
+        return replace(self, questions=known, decisions=[*self.decisions, *later])
 
     @property
     def review(self) -> Run | None:
@@ -59,17 +85,14 @@ class Situation:
 
 async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> Situation:
     """Reads the runs of a thread for whoever speaks; those that cannot be read are left out."""
-    found: list[Run] = []
+    found: list[Journal] = []
     for name in reversed(thread.runs[-MOST_RUNS:]):
-        try:
-            run = (await runs.journals.load(name)).run
-        except JournalDamaged:
-            continue  # nothing can be done with it here
-        if run.created_at is not None and not run.damage:
-            found.append(run)
-    waiting = [each for run in found for each in [w async for w in _waiting(run, runs)]]
+        journal = await runs.journals.readable(name)
+        if journal is not None and not journal.run.damage:
+            found.append(journal)
+    waiting = [each for journal in found for each in [w async for w in _waiting(journal, runs)]]
     return Situation(
-        found,
+        [journal.run for journal in found],
         [each for each in waiting if _takes_message(each, by)],
         [each for each in waiting if not _takes_message(each, by)],
     )
@@ -82,10 +105,31 @@ def _takes_message(waiting: Waiting, by: Actor) -> bool:
     return by.kind == "person" or not waiting.guards
 
 
-async def _waiting(run: Run, runs: RunService) -> AsyncIterator[Waiting]:
+def question_key(journal: Journal, question: str) -> str:
+    """Returns the key of a question of a run that is open."""
+    return _key(journal.id, _asked_at(journal.events).get(question, 0))
+
+
+def _key(run: str, number: int) -> str:
+    return f"{run}/{number}"
+
+
+def _asked_at(events: Sequence[Event]) -> dict[str, int]:
+    """Returns the number of the event that asked each question last."""
+    return {
+        event.body.question: event.number
+        for event in events
+        if isinstance(event.body, QuestionAsked)
+    }
+
+
+async def _waiting(journal: Journal, runs: RunService) -> AsyncIterator[Waiting]:
+    run = journal.run
     if run.status.over or not run.questions:
         return
     known = await runs.intake.known(run.plan, run.templates)
+    numbers = _asked_at(journal.events)
     for asked in reversed([*run.questions.values()]):
         acting = guarded(run.plan, asked.step, known) if run.plan and asked.step else ()
-        yield Waiting(run, asked, bool(acting))
+        number = numbers.get(asked.question, 0)
+        yield Waiting(run, asked, bool(acting), permits(run, asked, known), number)

@@ -28,12 +28,13 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
-from plansmith.threads.situation import Situation, situation_of
+from plansmith.threads.situation import Situation, question_key, situation_of
 from plansmith.threads.turn import PLANS, Turn, message_added, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
+    from plansmith.engine.journal import Journal
     from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
     from plansmith.ports import Message
@@ -97,15 +98,22 @@ class Thread:
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
         those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
-        body = message_added(text, options, key=key, origin=origin)
+        who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
         async with self._backend.lock(self.id):
-            self.state, number = await self._backend.store(self.state, body, e.actor(by))
+            await self.refresh()
+            body = body.replace(asked=(await situation_of(self.state, self._runs, by=who)).asked)
+            self.state, number = await self._backend.store(self.state, body, who)
             said = self._message(number)
+            if said.undone:  # the same key again
+                return await self._undone(said)
             left = await self._left_before(said.number)
             earlier = [turn for each in left if (turn := await self._take_up(each)) is not None]
             turn = await self._act(said, await self._read(said))
             turn = turn._replace(earlier=tuple(earlier))
-        return await self.plan(turn) if plan else turn
+        if not plan:
+            return turn
+        finished = [await self.plan_left(each) for each in earlier]
+        return (await self.plan(turn))._replace(earlier=tuple(finished))
 
     async def in_turn(self, text: str, *, by: e.Who = "") -> Reading:
         """Reads the next message where it answers whatever was asked last, if anything was."""
@@ -133,7 +141,7 @@ class Thread:
             reading = reading._replace(run=self._runs.journals.new_id())
         async with self._backend.lock(self.id):
             if reading.kind == "answer":
-                await self._require_open(reading)
+                body = body.replace(asked=(await self._require_open(reading),))
             more = partial(read_as, reading, reply)
             self.state, number = await self._backend.store(self.state, body, e.actor(by), more)
             said = self._message(number)
@@ -167,10 +175,20 @@ class Thread:
         if turn.kind != "change":
             self.state = await self._backend.summarised(self.state, upto=turn.number)
             return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
-        if turn.run.status.over or await self._is_changed(said, turn.run):
+        if turn.run.status.over or _is_changed(said, await self._runs.store.events(turn.run.id)):
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
+
+    async def plan_left(self, turn: Turn) -> Turn:
+        """Plans what a process left behind; what cannot be planned is said in its reply."""
+        try:
+            return await self.plan(turn)
+        except (StaleWriter, StaleDecision):  # another process is at it
+            return turn
+        except Refused as refused:
+            await self.reply(turn.number, str(refused))
+            return self._turn(turn.number, turn.run)
 
     async def undo(self, number: int, *, by: e.Who = "", plan: bool = True) -> Turn:
         """Takes back what a message was taken for; the run of the turn goes on in its place.
@@ -193,16 +211,22 @@ class Thread:
             instead = await undo(said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._backend.book.add(self.id, done, by=who)
-        text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
-        if instead is None:
-            return Turn(self.id, number, "request", text=text)
-        run = await self._runs.planned(instead) if plan else instead
-        return self._turn(number, run)._replace(text=text)
+        if instead is not None and plan:
+            await self._runs.planned(instead)
+        return await self._undone(self._message(number))
 
-    async def _require_open(self, reading: Reading) -> None:
-        run = await self._runs.journals.get(reading.run)
-        if reading.question not in run.questions:
-            raise Refused(f"run {run.id} has no open question {reading.question!r}")
+    async def _undone(self, said: ThreadMessage) -> Turn:
+        """Returns the turn of a message that was taken back: the run in its place."""
+        text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
+        run = await self._runs.journals.get(said.instead) if said.instead else None
+        return Turn(self.id, said.number, said.kind or "request", run, text)
+
+    async def _require_open(self, reading: Reading) -> str:
+        """Returns the key of an open question; refuses one that is not open."""
+        journal = await self._runs.journals.load(reading.run)
+        if reading.question not in journal.run.questions:
+            raise Refused(f"run {journal.id} has no open question {reading.question!r}")
+        return question_key(journal, reading.question)
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -214,17 +238,36 @@ class Thread:
                 while self._unread(number):
                     await self._backend.book.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
-        last = [each for each in self.state.messages if each.number < number][-1:]
-        begun = [each for each in last if each.kind == "request" and each.run and not each.undone]
-        lost = [each for each in begun if not await self._runs.store.events(each.run)]
-        return [*self._unread(number), *lost]
+        left = {each.number: each for each in self._unread(number)}
+        before = [each for each in self.state.messages if each.number < number and not each.undone]
+        for each in reversed(before):
+            if each.reading is not None and not await self._is_lost(each, each.reading):
+                break  # whoever did this one finished those before it
+            left[each.number] = each
+        return [left[number] for number in sorted(left)]
+
+    async def _is_lost(self, said: ThreadMessage, reading: Reading) -> bool:
+        """Tells whether nothing was done about a message that was read."""
+        if not reading.run or said.reply is not None or reading.kind not in PLANS:
+            return False
+        events = await self._runs.store.events(reading.run)
+        if reading.kind == "request":
+            # One that was deleted since belongs to no thread.
+            return not events and await self._backend.book.store.thread_of(reading.run) == self.id
+        if not events:
+            return False
+        journal = await self._runs.journals.load(reading.run)
+        if reading.kind == "answer":
+            return self._is_open(said, reading, journal)
+        over = journal.run.status.over
+        return not over and not _is_changed(said, events)
 
     def _unread(self, number: int) -> list[ThreadMessage]:
         return [each for each in open_messages(self.state) if each.number < number]
 
     async def _read(self, said: ThreadMessage) -> Reading:
         """Decides what a message is for, and stores that before anything is done."""
-        now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+        now = await self._situation(said)
         while (message := self._message(said.number)).reading is None:
             found, usage = await self._judged(said, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
@@ -301,29 +344,28 @@ class Thread:
             )
         return await self._runs.journals.get(reading.run)
 
-    async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
-        run = await self._runs.journals.get(reading.run)
-        if reading.question not in run.questions:
-            return run
-        try:
-            return await self._runs.answer(reading.run, reading.question, reading.value, by=said.by)
-        except StaleDecision:
-            return await self._runs.journals.get(reading.run)
+    async def _situation(self, said: ThreadMessage) -> Situation:
+        """Returns what a message meets; it answers nothing that was asked after it was said."""
+        now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+        return now.seen_with(said.asked)
 
-    async def _is_changed(self, said: ThreadMessage, run: Run) -> bool:
-        """Tells whether the change that a message asks for was asked for already."""
-        events = await self._runs.store.events(run.id)
-        return any(
-            isinstance(each.body, e.ChangesAsked)
-            and each.body.text == said.text
-            and each.at >= said.at
-            for each in events
-        )
+    async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
+        journal = await self._runs.journals.load(reading.run)
+        with suppress(StaleDecision):
+            if self._is_open(said, reading, journal):
+                given = reading.question, reading.value
+                return await self._runs.answer(reading.run, *given, by=said.by)
+        return await self._runs.journals.get(reading.run)
+
+    def _is_open(self, said: ThreadMessage, reading: Reading, journal: Journal) -> bool:
+        """Tells whether the question that a message answered is open, and not asked anew."""
+        name = reading.question
+        return name in journal.run.questions and question_key(journal, name) in said.asked
 
     async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Answers at once: why something is so, or that a message approves nothing."""
         if said.reply is None:
-            now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
+            now = await self._situation(said)
             if reading.kind == "why":
                 found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
             else:
@@ -350,5 +392,14 @@ class Thread:
 
     def _message(self, number: int) -> ThreadMessage:
         found = self.state.message(number)
-        assert found is not None  # noqa: S101
+        if found is None:
+            raise Refused(f"the thread {self.id} was deleted meanwhile", hint="begin another one")
         return found
+
+
+def _is_changed(said: ThreadMessage, events: Sequence[e.Event]) -> bool:
+    """Tells whether the change that a message asks for was asked for already."""
+    return any(
+        isinstance(each.body, e.ChangesAsked) and each.body.text == said.text and each.at >= said.at
+        for each in events
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith.errors import Refused
+from plansmith.lazy import lazy_pattern
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from plansmith.threads.situation import Situation
 
 LONGEST: Final = 100_000
+_HALF: Final = lazy_pattern("[\ud800-\udfff]")
 PLANS: Final = frozenset({"request", "answer", "change"})
 
 
@@ -56,6 +58,9 @@ def message_added(
     if len(text) > LONGEST:
         hint = "put long texts into a file of the folder, and name the file"
         raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
+    if _HALF.search(text):
+        hint = "send it as Unicode text"
+        raise Refused("the message holds half a character (a lone surrogate)", hint=hint)
     given = PlanRequest(text, **options).options()
     return MessageAdded(
         text=text,

@@ -276,7 +276,7 @@ class MemoryStore:
         """Deletes a run's journal; positions of other news stay as they are."""
         found = self._events.pop(run, None) is not None
         self._news = [None if each and each.run == run else each for each in self._news]
-        for kept in (self._statuses, self._summaries, self._owners, self._aside):
+        for kept in (self._statuses, self._summaries, self._owners, self._aside, self._thread_of):
             kept.pop(run, None)
         return found
 

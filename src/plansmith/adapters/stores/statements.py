@@ -121,6 +121,7 @@ DELETE_RUN: Final = (
     *FORGET_SUMMARY,
     "DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = :run)",
     "DELETE FROM owners WHERE run = :run",
+    "DELETE FROM thread_runs WHERE run = :run",
     "DELETE FROM set_aside WHERE run = :run",
     "UPDATE tally SET runs = runs - 1",
     "DELETE FROM runs WHERE name = :run",

@@ -124,6 +124,8 @@ class Chat:
         taken = await taken_line(session, thread, turn, undo="/undo")
         if taken:
             session.say(dim(taken))
+        for each in turn.earlier:
+            await stoppable(thread.plan_left(each))
         planned = await stoppable(thread.plan(turn))
         if planned is None:
             self._show_stopped(turn)
