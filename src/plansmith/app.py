@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -241,14 +240,6 @@ class Plansmith:
         run that never had a plan is planned again.
         """
         return await self.runs.repeating.retry(run_id, from_step=from_step, plan=plan, by=by)
-
-    def plan_sync(self, request: str, **options: Any) -> Run:
-        """Calls `plan` from code that is not async."""
-        return asyncio.run(self.plan(request, **options))
-
-    def run_sync(self, run_id: str) -> Run:
-        """Calls `run` from code that is not async."""
-        return asyncio.run(self.run(run_id))
 
 
 def _sources(tools: Sequence[ToolLike]) -> list[ToolSource]:

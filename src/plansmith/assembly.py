@@ -49,19 +49,7 @@ def make_runs(
         folder=options.get("folder", ""),
         team=options.get("team"),
     )
-    intake = PlanIntake(
-        store=store,
-        clock=clock,
-        sources=sources,
-        agents=agents,
-        templates=options.get("templates"),
-        policy=options.get("policy"),
-        price_per_million=options.get("price_per_million"),
-        past=options.get("past"),
-        secrets=options.get("secrets"),
-        ask_also=options.get("ask_also", lambda _: ()),
-        find_earlier=partial(_results, journals),
-    )
+    intake = _intake(journals, sources, agents, options)
     return RunService(
         journals=journals,
         intake=intake,
@@ -71,6 +59,24 @@ def make_runs(
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
         join=partial(_join, journals),
+    )
+
+
+def _intake(
+    journals: Journals, sources: Sequence[ToolSource], agents: Sequence[Agent], options: Options
+) -> PlanIntake:
+    return PlanIntake(
+        store=journals.store,
+        clock=journals.clock,
+        sources=sources,
+        agents=agents,
+        templates=options.get("templates"),
+        policy=options.get("policy"),
+        price_per_million=options.get("price_per_million"),
+        past=options.get("past"),
+        secrets=options.get("secrets"),
+        ask_also=options.get("ask_also", lambda _: ()),
+        find_earlier=partial(_results, journals),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -107,8 +109,18 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return cast("Options", options)
 
 
+# `asyncio.run(smith.plan(…))` does the same.
+_NOT_ASYNC: Final[Mapping[str, str]] = {"plan_sync": "plan", "run_sync": "run"}
+
+
+def _run(verb: Callable[..., Coroutine[Any, Any, Any]], *given: Any, **options: Any) -> Any:
+    return asyncio.run(verb(*given, **options))
+
+
 def by_old_name(smith: object, name: str) -> Any:
     """Returns the value of an attribute by its name in the first release."""
+    if name in _NOT_ASYNC:
+        return partial(_run, getattr(smith, _NOT_ASYNC[name]))
     if name not in OLD_NAMES:
         raise AttributeError(f"{type(smith).__name__!r} object has no attribute {name!r}")
     return attrgetter(OLD_NAMES[name])(smith)

@@ -9,14 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.plan.asking import answer_to, answers_in
-from plansmith.plan.briefs import (
-    Brief,
-    ContextBlock,
-    MessageBrief,
-    PlanBrief,
-    ReplyBrief,
-    TriageBrief,
-)
+from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -26,7 +19,7 @@ if TYPE_CHECKING:
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
 
 # Re-exported, since prompts have these.
-__all__ = ["Brief", "ContextBlock", "MessageBrief", "PlanBrief", "ReplyBrief", "TriageBrief"]
+__all__ = ["Brief", "ContextBlock", "PlanBrief", "ReplyBrief", "TriageBrief"]
 
 
 @dataclass(frozen=True, slots=True)

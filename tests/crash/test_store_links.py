@@ -15,7 +15,7 @@ from tests.postgres import Server
 from plansmith.adapters.stores.doctor import diagnose, verify
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
-from plansmith.plan.thread import MessageSaid
+from plansmith.plan.thread import MessageAdded
 from plansmith.testing.contracts import journal
 from plansmith.testing.thread_contracts import entry, story
 
@@ -153,7 +153,7 @@ async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server
         while not wire.swallow:
             wire.swallow, wire.answers = True, number - 1
             number += 1
-            said = MessageSaid(text=f"{number}")
+            said = MessageAdded(text=f"{number}")
             assert await store.append_entries([entry("trip", number, said)])
             assert not await store.append_entries([entry("trip", number, said)])
             texts.append(f"{number}")

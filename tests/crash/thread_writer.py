@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
-from plansmith.plan.thread import AnyThreadBody, MessageRead, MessageSaid, ThreadEntry
+from plansmith.plan.thread import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
 
 
 async def main(url: str, thread: str, name: str, count: int) -> None:
@@ -23,7 +23,7 @@ async def main(url: str, thread: str, name: str, count: int) -> None:
             last = len(await store.thread_entries(thread))
             by, at = Actor(kind="person", name=name), datetime.now(UTC)
             bodies: tuple[AnyThreadBody, ...] = (
-                MessageSaid(text=f"{name} {turn}"),
+                MessageAdded(text=f"{name} {turn}"),
                 MessageRead(message=last + 1, kind="request", run=f"{name}-{turn}"),
             )
             done = await store.append_entries(

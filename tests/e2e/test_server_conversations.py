@@ -12,9 +12,9 @@ from urllib.parse import quote
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TRAIN, TripModel, TripTools
 
+from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import (
     Delta,
-    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,
@@ -304,7 +304,7 @@ async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> N
 
 async def test_a_hostile_id_of_a_conversation_is_refused_or_only_a_name(tmp_path: Path) -> None:
     async with serving(tmp_path, model=Silent(), store="sqlite") as house:
-        for bad in ("x" * 201, "a\nb", "\u0000", "  ", "\u202e", 7, ["a"]):
+        for bad in ("x" * 201, "a\nb", "\u0000", "  ", "..", "\u202e", 7, ["a"]):
             body = {"request": "one", "conversation": bad}
             assert (await house.post("/v1/runs", body, 422))["code"] == "invalid_input", bad
         for path in ("%00", "x" * 300, "%0a", "..%2f..%2fetc", "%ff", "a%2fmessages%2f1%2fundo"):

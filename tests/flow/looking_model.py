@@ -8,9 +8,9 @@ from typing import Any
 
 from plansmith import tool
 from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import (
     Delta,
-    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,

@@ -598,6 +598,6 @@ def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> N
     run_id = asyncio.run(leave())
     left = asyncio.run(app.get(run_id))
     assert left.steps["s"].status is StepStatus.RUNNING
-    run = app.run_sync(run_id)
+    run = asyncio.run(app.run(run_id))
     assert run.steps["s"].status is StepStatus.UNKNOWN
     assert calls == ["send"]

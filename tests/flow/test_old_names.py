@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib import import_module
 from typing import Any
 
@@ -41,6 +42,12 @@ async def test_a_program_of_the_first_release_plans_runs_and_lists() -> None:
     assert (await smith.fork(run.id, at=2)).origin.id == run.id
     assert "look" in (await smith.callees()).specs
     assert await smith.resume_all() == []
+
+
+def test_a_program_of_the_first_release_runs_without_await() -> None:
+    smith = program()
+    run = asyncio.run(smith.submit(LOOK))
+    assert smith.run_sync(run.id).status is RunStatus.DONE
 
 
 async def test_a_program_of_the_first_release_keeps_schedules_and_templates() -> None:

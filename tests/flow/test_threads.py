@@ -12,10 +12,11 @@ from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
 from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import InvalidPlan, Misconfigured, OtherFolder, Refused
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
-from plansmith.plan.thread import MessageRead, MessageSaid, ThreadOpened
-from plansmith.ports import Delta, MessageBrief, PlanBrief, Prompt, ReplyBrief, TriageBrief
+from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
+from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith.replay.player import replay
 from plansmith.review.policy import ReviewPolicy
 from plansmith.testing import FakeClock
@@ -360,10 +361,10 @@ async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
 ) -> None:
     monkeypatch.setattr("plansmith.threads.thread._OTHERS_S", 0.01)
     smith = Plansmith(model=talker(desk), tools=desk.tools())
-    book = (await smith.thread("left"))._desk.book
+    book = (await smith.thread("left"))._backend.book
     ann = Actor(kind="person", name="ann")
-    await book.add("left", ThreadOpened(owner="ann"), MessageSaid(text="Find a flight"), by=ann)
-    await book.add("left", MessageSaid(text="Find another flight"), by=ann)
+    await book.add("left", ThreadOpened(owner="ann"), MessageAdded(text="Find a flight"), by=ann)
+    await book.add("left", MessageAdded(text="Find another flight"), by=ann)
     await book.add("left", MessageRead(message=3, kind="request", run="not-made-yet"))
     thread = await smith.thread("left")
     turn = await thread.say("Find a third flight", by="ann")
@@ -592,7 +593,7 @@ async def test_an_empty_or_endless_message_is_refused_and_nothing_is_stored(desk
     with pytest.raises(Misconfigured):
         await thread.say("Find a flight", by="ann", max_steps="many")
     assert not await smith.threads.list()
-    for odd in ("a\nb", "x" * 201, "\x1b[31m"):
+    for odd in ("a\nb", "x" * 201, "\x1b[31m", ".."):
         with pytest.raises(Refused, match="cannot be the id"):
             await smith.thread(odd)
 

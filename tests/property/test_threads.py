@@ -14,7 +14,7 @@ from plansmith import Plansmith, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Actor, PlanApproved, QuestionAnswered
-from plansmith.plan.thread import MessageRead, MessageSaid, fold_thread
+from plansmith.plan.thread import MessageAdded, MessageRead, fold_thread
 from plansmith.ports import PlanBrief
 
 SEEDS = 1000 if os.environ.get("PLANSMITH_LONG") else 12
@@ -95,7 +95,7 @@ class Talk:
     async def check(self) -> None:
         entries = await self.store.thread_entries("talk")
         state = fold_thread("talk", entries)
-        said = [each for each in entries if isinstance(each.body, MessageSaid)]
+        said = [each for each in entries if isinstance(each.body, MessageAdded)]
         read = [each.body.message for each in entries if isinstance(each.body, MessageRead)]
         assert read == [each.number for each in said]
         approved, booked = 0, 0

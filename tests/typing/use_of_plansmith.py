@@ -8,7 +8,7 @@ too, as it is told here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import assert_type
 
@@ -19,6 +19,9 @@ from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.run import StepState
+from plansmith.plan.thread import ThreadMessage
+from plansmith.threads.thread import Thread
+from plansmith.threads.turn import Turn
 
 
 @tool(effect="read")
@@ -110,11 +113,13 @@ async def watching(smith: Plansmith, run: Run) -> None:
         pass
 
 
-def waiting(smith: Plansmith) -> None:
-    run = assert_type(smith.plan_sync("look"), Run)
-    assert_type(smith.run_sync(run.id), Run)
+async def talking(smith: Plansmith) -> None:
+    thread = assert_type(await smith.thread("trip"), Thread)
+    turn = assert_type(await thread.say("look", by="ann"), Turn)
+    assert_type(turn.run, Run | None)
+    assert_type(thread.history, Sequence[ThreadMessage])
 
-    smith.run_sync()  # type: ignore[call-arg]
+    smith.thread("trip").say("look")  # type: ignore[attr-defined]
 
 
 def results(run: Run) -> None:

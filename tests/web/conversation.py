@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from plansmith.ports import MessageBrief, PlanBrief, Prompt, TriageBrief
+from plansmith.plan.briefs import MessageBrief
+from plansmith.ports import PlanBrief, Prompt, TriageBrief
 
 TRIP: Final = "Plan a short trip"
 NOTE: Final = "Write that into a note"

@@ -41,7 +41,7 @@ class ThreadOpened(EventBody, frozen=True, kw_only=True):
     adopts: str = ""
 
 
-class MessageSaid(EventBody, frozen=True, kw_only=True):
+class MessageAdded(EventBody, frozen=True, kw_only=True):
     """Somebody said something; what it means is read afterwards.
 
     `key` is the client's own name for the message: one that is sent again is the same message.
@@ -107,7 +107,7 @@ class ThreadSummarised(EventBody, frozen=True, kw_only=True):
 
 AnyThreadBody = (
     ThreadOpened
-    | MessageSaid
+    | MessageAdded
     | MessageRead
     | ReplyGiven
     | MessageUndone
@@ -281,7 +281,7 @@ class _Folding:
                     folder=opened.folder,
                     adopted=opened.adopts,
                 )
-            case MessageSaid() as body:
+            case MessageAdded() as body:
                 said = ThreadMessage(
                     entry.number,
                     entry.at,

@@ -254,11 +254,7 @@ class RunPlanner:
         if exchanges:
             about["record"] = content_hash(exchanges[0])
         if reviewed is None:
-            reviewed = await self._standing_review(journal.run, plan)
-        if reviewed is None and sees_first(journal.run):
-            reviewed = await self._intake.review(plan) or [review_on_request(plan)]
-        if reviewed is None:
-            reviewed = await self._review_of_reader(planned) or None
+            reviewed = await self._own_review(journal.run, planned, plan)
         await self._intake.propose(
             journal,
             plan,
@@ -269,6 +265,13 @@ class RunPlanner:
             about=about,
             values=exchanges,
         )
+
+    async def _own_review(self, run: Run, planned: Planned, plan: Plan) -> Sequence[Entry] | None:
+        """Returns the review of a plan where the policy alone does not decide on it."""
+        reviewed = await self._standing_review(run, plan)
+        if reviewed is None and sees_first(run):
+            reviewed = await self._intake.review(plan) or [review_on_request(plan)]
+        return reviewed if reviewed is not None else await self._review_of_reader(planned) or None
 
     async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
         """Returns the review of a plan that changes something, made after reading results.

@@ -14,8 +14,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import (
     AnyThreadBody,
+    MessageAdded,
     MessageRead,
-    MessageSaid,
     MessageUndone,
     ReplyGiven,
     ThreadEntry,
@@ -50,9 +50,9 @@ def story(thread: str, *, owner: str = "ann", minute: int = 0) -> list[ThreadEnt
     run, later = f"{thread}-run", f"{thread}-later"
     bodies: Sequence[AnyThreadBody] = (
         ThreadOpened(owner=owner, folder="/srv/ann/旅行"),
-        MessageSaid(text="Where is it warm?\n“暖” ✓", key="k1"),
+        MessageAdded(text="Where is it warm?\n“暖” ✓", key="k1"),
         MessageRead(message=2, kind="request", run=run),
-        MessageSaid(text="Rome"),
+        MessageAdded(text="Rome"),
         MessageRead(message=4, kind="answer", run=run, question="q1", value={"city": ["Rome"]}),
         MessageUndone(message=4, run=later),
         ReplyGiven(message=4, text="because it is warm", run=run, step="look"),
@@ -119,7 +119,7 @@ class ThreadStoreContract:
             for minute, (thread, owner) in enumerate([("a", "ann"), ("b", "bob"), ("c", "ann")]):
                 await store.append_entries(story(thread, owner=owner, minute=minute))
             assert await _names(store) == ["c", "b", "a"]
-            await store.append_entries([entry("a", 9, MessageSaid(text="and now?"), minute=7)])
+            await store.append_entries([entry("a", 9, MessageAdded(text="and now?"), minute=7)])
             assert await _names(store) == ["a", "c", "b"]
             assert await _names(store, owner="ann") == ["a", "c"]
             assert await _names(store, owner="") == []
@@ -177,7 +177,7 @@ class ThreadStoreContract:
             name = "o'brien; :owner %s"
             entries = [
                 entry(name, 1, ThreadOpened(owner=name, folder="a\x00b")),
-                entry(name, 2, MessageSaid(text=text)),
+                entry(name, 2, MessageAdded(text=text)),
             ]
             assert await store.append_entries(entries)
             assert await store.append_entries(story("trip"))
@@ -193,7 +193,7 @@ class ThreadStoreContract:
             await store.append_entries([entry("one", 1, ThreadOpened(adopts="adopted"))])
             await store.append_entries(story("trip"))
             again = MessageRead(message=2, kind="request", run="trip-run")
-            said = [entry("two", 1, ThreadOpened()), entry("two", 2, MessageSaid(text="again"))]
+            said = [entry("two", 1, ThreadOpened()), entry("two", 2, MessageAdded(text="again"))]
             await store.append_entries([*said, entry("two", 3, again)])
             runs = ("adopted", "trip-run", "trip-later", "none")
             found = [await store.thread_of(run) for run in runs]
@@ -218,7 +218,7 @@ class ThreadStoreContract:
             assert list(await store.events("trip-run")) == journal("trip-run", 3)
             # Whoever still had it in hand does not bring half of it back.
             assert not await store.append_entries(
-                [entry("trip", 9, MessageSaid(text="still here?"))]
+                [entry("trip", 9, MessageAdded(text="still here?"))]
             )
             assert await store.append_entries(story("trip")[:1])
 
@@ -248,7 +248,7 @@ class ThreadStoreContract:
     def test_an_entry_of_a_thread_cannot_be_changed_from_outside(self) -> None:
         async def scenario(store: ThreadKeeper) -> None:
             cities: list[Json] = ["Rome"]
-            said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageSaid(text="Rome"))]
+            said = [entry("trip", 1, ThreadOpened()), entry("trip", 2, MessageAdded(text="Rome"))]
             read = MessageRead(
                 message=2, kind="answer", run="r", question="q", value={"city": cities}
             )

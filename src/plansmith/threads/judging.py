@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.errors import UnreadableText
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import Reading
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.planner.parse.read import read_json
-from plansmith.ports import ChatModel, Clock, Message, MessageBrief, Prompt, Usage
+from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.text import clip, visible
 from plansmith.threads.reading import free_answer, is_approval
 

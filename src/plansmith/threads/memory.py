@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from plansmith.errors import PlansmithError
+from plansmith.errors import JournalDamaged
 from plansmith.plan.earlier import results_of
 from plansmith.plan.thread import RunJoined
 from plansmith.threads.book import ThreadBook
@@ -33,7 +33,7 @@ class ThreadMemory:
         """Returns runs with their results and events; those that are gone are left out."""
         found: list[RunDigest] = []
         for name in names:
-            with suppress(PlansmithError):
+            with suppress(JournalDamaged):
                 journal = await self._journals.load(name)
                 if journal.events:
                     whole = await self._journals.whole(journal)

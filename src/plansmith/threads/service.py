@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.thread import ThreadState, short_title
-from plansmith.threads.desk import ThreadDesk
+from plansmith.threads.backend import ThreadBackend
 from plansmith.threads.thread import Thread
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Threads:
 
     def __init__(self, *, runs: RunService) -> None:
         self.runs = runs
-        self._desk = ThreadDesk(runs)
-        self._book = self._desk.book
+        self._backend = ThreadBackend(runs)
+        self._book = self._backend.book
 
     async def open(self, thread: str = "") -> Thread:
         """Returns a thread by its id, or by the id of a run in it; without an id a new one.
@@ -35,12 +35,13 @@ class Threads:
         the first message.
         """
         name = thread or self.runs.journals.new_id()
-        if len(name) > _ID_LENGTH or not name.strip() or not name.isprintable():
+        # No address of a web page can end in one that is only dots: browsers take it for a folder.
+        if len(name) > _ID_LENGTH or not name.strip(" .") or not name.isprintable():
             hint = f"use at most {_ID_LENGTH} letters and digits on one line"
             raise Refused("this cannot be the id of a thread", hint=hint)
         state = await self.read(name)
         self.runs.journals.require_here(f"the thread {name}", state.folder)
-        return Thread(self._desk, state)
+        return Thread(self._backend, state)
 
     async def read(self, thread: str) -> ThreadState:
         """Returns a thread, or that of a run, of whatever folder; an unknown one is empty."""
@@ -49,7 +50,7 @@ class Threads:
 
     async def shorten(self, thread: str, *, upto: int) -> None:
         """Has what no longer fits summarised, before a message is planned."""
-        await self._desk.summarised(await self._book.read(thread), upto=upto)
+        await self._backend.summarised(await self._book.read(thread), upto=upto)
 
     async def list(
         self, *, owner: str | None = None, before: str = "", limit: int = 50
@@ -73,8 +74,10 @@ class Threads:
         state = await self._book.read(thread)
         if not state.last:
             raise Refused(f"there is no thread {thread}")
-        self._desk.require_owner(state, e.actor(by))
-        open_ = [run.id for run in await self._desk.memory.runs(state.runs) if not run.status.over]
+        self._backend.require_owner(state, e.actor(by))
+        open_ = [
+            run.id for run in await self._backend.memory.runs(state.runs) if not run.status.over
+        ]
         if open_:
             hint = f"cancel it first: plansmith cancel {open_[0]}"
             raise Refused(f"run {open_[0]} of this thread is not over", hint=hint)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import guarded
-from plansmith.errors import PlansmithError
+from plansmith.errors import JournalDamaged
 from plansmith.plan.run import Run, RunStatus
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
     for name in reversed(thread.runs[-MOST_RUNS:]):
         try:
             run = (await runs.journals.load(name)).run
-        except PlansmithError:
-            continue  # deleted, or damaged: nothing can be done with it here
+        except JournalDamaged:
+            continue  # nothing can be done with it here
         if run.created_at is not None and not run.damage:
             found.append(run)
     waiting = [each for run in found for each in [w async for w in _waiting(run, runs)]]

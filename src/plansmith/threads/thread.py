@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
-from plansmith.errors import Refused, StaleDecision, StaleWriter
+from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
@@ -29,7 +29,7 @@ from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
-from plansmith.threads.turn import PLANS, Turn, message_said, not_by_message, read_as
+from plansmith.threads.turn import PLANS, Turn, message_added, not_by_message, read_as
 from plansmith.threads.undoing import undo
 from plansmith.threads.why import why
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
     from plansmith.ports import Message
-    from plansmith.threads.desk import ThreadDesk
+    from plansmith.threads.backend import ThreadBackend
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 
@@ -52,9 +52,9 @@ class Thread:
     What it shows is as of the last `say`, `undo` or `refresh` here.
     """
 
-    def __init__(self, desk: ThreadDesk, state: ThreadState) -> None:
-        self._desk = desk
-        self._runs = desk.runs
+    def __init__(self, backend: ThreadBackend, state: ThreadState) -> None:
+        self._backend = backend
+        self._runs = backend.runs
         self.state = state
 
     @property
@@ -74,12 +74,12 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        self.state = await self._desk.present(self.state)
+        self.state = await self._backend.present(self.state)
         return self
 
     async def said(self) -> Sequence[Message]:
         """Returns the conversation as a planner reads it."""
-        return await self._desk.memory.said(self.state)
+        return await self._backend.memory.said(self.state)
 
     async def say(
         self,
@@ -97,12 +97,12 @@ class Thread:
         does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
         those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
-        body = message_said(text, options, key=key, origin=origin)
-        async with self._desk.lock(self.id):
-            self.state, number = await self._desk.store(self.state, body, e.actor(by))
+        body = message_added(text, options, key=key, origin=origin)
+        async with self._backend.lock(self.id):
+            self.state, number = await self._backend.store(self.state, body, e.actor(by))
             said = self._message(number)
             left = await self._left_before(said.number)
-            earlier = [await self._act(each, await self._read(each)) for each in left]
+            earlier = [turn for each in left if (turn := await self._take_up(each)) is not None]
             turn = await self._act(said, await self._read(said))
             turn = turn._replace(earlier=tuple(earlier))
         return await self.plan(turn) if plan else turn
@@ -128,14 +128,14 @@ class Thread:
         With a `reply` that is its answer, and nothing else is done. `make` creates the run of a
         request in a way of its own; `options` and `origin` are as for `say`.
         """
-        body = message_said(text, options, origin=origin)
+        body = message_added(text, options, origin=origin)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
-        async with self._desk.lock(self.id):
+        async with self._backend.lock(self.id):
             if reading.kind == "answer":
                 await self._require_open(reading)
             more = partial(read_as, reading, reply)
-            self.state, number = await self._desk.store(self.state, body, e.actor(by), more)
+            self.state, number = await self._backend.store(self.state, body, e.actor(by), more)
             said = self._message(number)
             if reply:
                 return self._turn(number, None)
@@ -154,7 +154,7 @@ class Thread:
             raise Refused(f"the thread {self.id} has no message {number}")
         if said.reply is None or said.reply.text != text:
             body = ReplyGiven(message=number, text=text, run=said.run)
-            self.state, _ = await self._desk.book.add(self.id, body)
+            self.state, _ = await self._backend.book.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
         """Makes or changes the plan that a message asked for; returns the run as it is then.
@@ -165,7 +165,7 @@ class Thread:
             return turn
         said = self._message(turn.number)
         if turn.kind != "change":
-            self.state = await self._desk.summarised(self.state, upto=turn.number)
+            self.state = await self._backend.summarised(self.state, upto=turn.number)
             return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
         if turn.run.status.over or await self._is_changed(said, turn.run):
             return turn
@@ -179,9 +179,9 @@ class Thread:
         run is not planned yet.
         """
         who = e.actor(by)
-        async with self._desk.lock(self.id):
+        async with self._backend.lock(self.id):
             await self.refresh()
-            self._desk.require_owner(self.state, who)
+            self._backend.require_owner(self.state, who)
             said = self.state.message(number)
             if said is None:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
@@ -192,7 +192,7 @@ class Thread:
             # One that nobody has read yet has done nothing: it is only left out.
             instead = await undo(said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
-            self.state, _ = await self._desk.book.add(self.id, done, by=who)
+            self.state, _ = await self._backend.book.add(self.id, done, by=who)
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
         if instead is None:
             return Turn(self.id, number, "request", text=text)
@@ -212,7 +212,7 @@ class Thread:
         with suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS_S):
                 while self._unread(number):
-                    await self._desk.book.store.wait_thread(self.id, after=self.state.last)
+                    await self._backend.book.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
         last = [each for each in self.state.messages if each.number < number][-1:]
         begun = [each for each in last if each.kind == "request" and each.run and not each.undone]
@@ -238,7 +238,7 @@ class Thread:
                 reason=found.reason,
                 **spending(usage),
             )
-            after = await self._desk.book.append(self.state, body)
+            after = await self._backend.book.append(self.state, body)
             if after is None:
                 await self.refresh()
             else:
@@ -267,8 +267,14 @@ class Thread:
         return judged.reading or guessed.reading, judged.usage
 
     async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
-        digests = await self._desk.memory.digests([run.id for run in now.runs])
+        digests = await self._backend.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
+
+    async def _take_up(self, left: ThreadMessage) -> Turn | None:
+        """Acts on a message that somebody left; one that cannot be acted on stays as it is."""
+        with suppress(Misconfigured, Refused):
+            return await self._act(left, await self._read(left))
+        return None
 
     async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
@@ -325,7 +331,7 @@ class Thread:
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
-            self.state, _ = await self._desk.book.add(self.id, body)
+            self.state, _ = await self._backend.book.add(self.id, body)
         reply = self._message(said.number).reply
         about = reply.run if reply is not None else reading.run
         run = await self._runs.journals.get(about) if about else None

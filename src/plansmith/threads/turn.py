@@ -12,9 +12,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,
     Judge,
+    MessageAdded,
     MessageKind,
     MessageRead,
-    MessageSaid,
     Reading,
     ReplyGiven,
     ThreadReply,
@@ -47,9 +47,9 @@ class Turn(NamedTuple):
     earlier: tuple[Turn, ...] = ()
 
 
-def message_said(
+def message_added(
     text: str, options: Mapping[str, Any], *, key: str = "", origin: Origin | None = None
-) -> MessageSaid:
+) -> MessageAdded:
     """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
     if not text.strip():
         raise Refused("the message is empty", hint="say what should be done")
@@ -57,7 +57,7 @@ def message_said(
         hint = "put long texts into a file of the folder, and name the file"
         raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
     given = PlanRequest(text, **options).options()
-    return MessageSaid(
+    return MessageAdded(
         text=text,
         key=key,
         options=NO_OPTIONS if given == NO_OPTIONS else given,

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from plansmith.errors import ModelRefused
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
 from plansmith.ports import (
     Delta,
-    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,

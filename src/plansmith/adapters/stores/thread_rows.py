@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.thread import MessageSaid, ThreadEntry, ThreadOpened, read_entry, short_title
+from plansmith.plan.thread import MessageAdded, ThreadEntry, ThreadOpened, read_entry, short_title
 from plansmith.threads.store import ThreadHeadline
 
 # PostgreSQL has no text with these.
@@ -32,7 +32,7 @@ def need_following(entries: Sequence[ThreadEntry]) -> None:
 def grown(before: ThreadHeadline | None, entries: Sequence[ThreadEntry]) -> ThreadHeadline:
     """Returns the headline of a thread after more entries; None stands for no entry at all."""
     last = entries[-1]
-    said = [each.body.text for each in entries if isinstance(each.body, MessageSaid)]
+    said = [each.body.text for each in entries if isinstance(each.body, MessageAdded)]
     opened = next((each.body for each in entries if isinstance(each.body, ThreadOpened)), None)
     head = before or ThreadHeadline(last.thread, "", "", "", 0, 0, last.at)
     if opened is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
@@ -50,8 +50,12 @@ async def undone(ask: Ask, _: Nothing) -> Answer:
     """Takes back what a message was taken for."""
     number = ask.path("number")
     found = await talk.read_conversation(ask.server_state, ask.path("id"))
-    if not (number.isascii() and number.isdigit() and found.message(int(number[:18]))):
+    said = found.message(int(number[:18])) if number.isascii() and number.isdigit() else None
+    if said is None:
         raise not_found("message", number)
+    if said.reading is None:
+        hint = "the next message of the conversation takes it up"
+        raise Refused(f"message {number} has done nothing yet: nothing is to be undone", hint=hint)
     server_state, thread = await talk.open_conversation(ask.server_state, found.id)
     turn = await talk.undo(server_state, thread, int(number), by=ask.by)
     return await talk.turn_view(server_state, thread, turn)

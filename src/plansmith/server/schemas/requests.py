@@ -18,7 +18,7 @@ from plansmith.threads.turn import LONGEST
 
 
 def _printable(text: str) -> str:
-    if not text.isprintable() or (text and not text.strip()):
+    if not text.isprintable() or (text and not text.strip(" .")):
         raise ValueError("use letters and digits on one line")
     return text
 

@@ -37,12 +37,12 @@ from plansmith.adapters.models.local.wording import (
 )
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelFailed, ModelRefused, PromptTooLong
+from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
 from plansmith.planner.model_calls import total
 from plansmith.ports import (
     Delta,
     Message,
-    MessageBrief,
     ModelDone,
     PlanBrief,
     Prompt,

@@ -11,7 +11,7 @@ from plansmith.engine.progress import spending
 from plansmith.errors import Refused
 from plansmith.plan.thread import (
     AnyThreadBody,
-    MessageSaid,
+    MessageAdded,
     ThreadOpened,
     ThreadState,
     ThreadSummarised,
@@ -19,6 +19,7 @@ from plansmith.plan.thread import (
 )
 from plansmith.planner.context.history import Summariser, summarise
 from plansmith.planner.context.token_budget import rough_count
+from plansmith.threads.book import ThreadBook
 from plansmith.threads.memory import ThreadMemory
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ def _nothing_more(_: int) -> Sequence[AnyThreadBody]:
     return ()
 
 
-class ThreadDesk:
+class ThreadBackend:
     """What all threads of a Plansmith share."""
 
     def __init__(self, runs: RunService) -> None:
         self.runs = runs
         self.memory = ThreadMemory(runs.journals)
-        self.book = self.memory.book
+        self.book = ThreadBook(runs.store, runs.clock)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, thread: str) -> asyncio.Lock:
@@ -80,7 +81,7 @@ class ThreadDesk:
         return found if found.last or state.last else state
 
     async def store(
-        self, state: ThreadState, said: MessageSaid, who: Actor, more: More = _nothing_more
+        self, state: ThreadState, said: MessageAdded, who: Actor, more: More = _nothing_more
     ) -> tuple[ThreadState, int]:
         """Stores a message, and `more` given its number; one whose key is known stays as it is."""
         while True:
