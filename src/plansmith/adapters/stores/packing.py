@@ -116,27 +116,27 @@ def pack(event: Event, small: Mapping[str, bytes]) -> tuple[int, bytes, str]:
         digest = body.inputs
     if digest not in small:
         return kind, packed, ""
-    part = _left_out(kind, event.run, packed, digest, len(small[digest]))
     end = packed.rfind(_STEP)
+    part = _left_out(kind, event.run, packed[end:], digest.encode(), len(small[digest]))
     start = end - len(part)
     if start < 1 or packed[start:end] != part:
         return kind, packed, ""
     return kind, packed[:start] + packed[end:], digest
 
 
-def _left_out(kind: int, run: str, packed: bytes, digest: str, size: int) -> bytes:
-    """Returns the part of a body that can be computed of the value and the rest."""
+def _left_out(kind: int, run: str, end: bytes, digest: bytes, size: int) -> bytes:
+    """Returns the part of a body that can be computed of the value and of what is behind it."""
     if kind == _DONE:
-        return b'"result":"%b","size":%d,' % (digest.encode(), size)
-    step = packed[packed.rfind(_STEP) + len(_STEP) : -2]
-    key = run_text(run)[1:-1], step, digest[:_BEGINNING].encode()
-    return b'"inputs":"%b","key":"%b/%b/%b",' % (digest.encode(), *key)
+        return b'"result":"%b","size":%d,' % (digest, size)
+    key = run_text(run)[1:-1], end[len(_STEP) : -2], digest[:_BEGINNING]
+    return b'"inputs":"%b","key":"%b/%b/%b",' % (digest, *key)
 
 
 def _put_back(kind: int, run: str, packed: bytes, value: bytes) -> bytes:
-    part = _left_out(kind, run, packed, sha256(value).hexdigest(), len(value))
     place = packed.rfind(_STEP)
-    return packed[:place] + part + packed[place:]
+    end = packed[place:]
+    part = _left_out(kind, run, end, sha256(value).hexdigest().encode(), len(value))
+    return packed[:place] + part + end
 
 
 def texts_of(run: str, cells: Sequence[Any]) -> Texts:
@@ -209,11 +209,10 @@ def is_mark(digest: object) -> bool:
 def timed(rows: Iterable[Sequence[Any]], known: object = None) -> Iterator[Sequence[Any]]:
     """Gives each row of a journal its time; `known` is that of the row before them."""
     for cells in rows:
-        number, kind, at, *rest = cells
-        if at == SAME_TIME:
-            yield number, kind, known, *rest
+        if cells[2] == SAME_TIME:
+            yield *cells[:2], known, *cells[3:]
         else:
-            known = at
+            known = cells[2]
             yield cells
 
 
