@@ -85,7 +85,8 @@ async def test_a_thread_outlives_its_runs(url: str) -> None:
     assert (await store.prune(datetime(2026, 2, 1, tzinfo=UTC))).runs == 1
     assert list(await store.runs()) == []
     assert list(await store.thread_entries("trip")) == story("trip")
-    assert await store.thread_of("trip-later") == "trip"
+    # Otherwise its message would look like one that nobody has acted on.
+    assert await store.thread_of("trip-later") == ""
     await store.close()
 
 

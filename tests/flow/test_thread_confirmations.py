@@ -238,3 +238,17 @@ async def test_a_thread_that_is_deleted_while_somebody_speaks_in_it_says_so(
     monkeypatch.setattr(thread._backend, "store", deleted)
     with pytest.raises(Refused, match="deleted meanwhile"):
         await thread.say("Find another flight", by="ann")
+
+
+async def test_a_why_of_many_words_looks_for_the_longest_only() -> None:
+    desk = Desk()
+    desk.flight = {"name": "AZ 123", "notes": ["short words"] * 2_000}
+    smith = made(desk, journey)
+    thread = await smith.thread("t")
+    found = await thread.say("Find a flight", by="ann")
+    assert found.run is not None
+    await smith.run(found.run.id)
+    many = " ".join(f"w{n}" for n in range(15_000))  # all of them: two minutes
+    assert (await thread.say(f"why {many}", by="ann", plan=False)).kind == "request"
+    why = await thread.say("why AZ and 123 and words?", by="ann")
+    assert "step find (flights)" in why.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.lazy import lazy_pattern
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _AROUND: Final = 60
 _MOST: Final = 3
+_MOST_WORDS: Final = 12  # each is looked for in every result
 _COMMON: Final = frozenset(
     re.findall(
         r"\w+",
@@ -111,7 +112,8 @@ def _words(question: str) -> list[str]:
         if each.casefold() not in _COMMON
     ]
     han = _HAN_WORDS.findall(_ASKING.sub(" ", said))
-    return sorted(dict.fromkeys([*quoted, *plain, *han]), key=len, reverse=True)
+    found = sorted(dict.fromkeys([*quoted, *plain, *han]), key=len, reverse=True)
+    return found[:_MOST_WORDS]
 
 
 def _named_step(question: str, run: Run) -> AnyStep | None:
@@ -161,14 +163,26 @@ def _failures(run: Run) -> list[_Origin]:
 
 def _origins(words: list[str], digest: RunDigest) -> Iterator[_Origin]:
     """Yields where the words come from, in the order in which they came up."""
-    run = digest.run
+    run, texts = digest.run, _texts_of(digest.run) if words else {}
     for word in words:
         if _has(run.request, word):
             yield _Origin(Sentence("thread.you_asked", text=_snippet(run.request, word)))
-        yield from _from_events(word, digest)
+        yield from _from_events(word, digest, texts)
 
 
-def _from_events(word: str, digest: RunDigest) -> Iterator[_Origin]:
+def _texts_of(run: Run) -> dict[str, str]:
+    """Returns the results of steps as text, once for all words: they may be large."""
+    steps = run.plan.by_id if run.plan else {}
+    return {
+        name: _text(state.result)
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE
+        and name in steps
+        and not isinstance(steps[name], AskStep)
+    }
+
+
+def _from_events(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iterator[_Origin]:
     asked: dict[str, e.QuestionAsked] = {}
     for event in digest.events:
         match event.body:
@@ -183,7 +197,7 @@ def _from_events(word: str, digest: RunDigest) -> Iterator[_Origin]:
             case e.ChangesAsked(text=text) if _has(text, word):
                 yield _Origin(Sentence("thread.you_changed", text=_snippet(text, word)))
             case e.StepDone(step=name):
-                origin = _from_step(name, word, digest.run)
+                origin = _from_step(name, word, digest.run, texts.get(name, ""))
                 if origin is not None:
                     yield origin
                     return  # the first step that has it is where it comes from
@@ -191,13 +205,10 @@ def _from_events(word: str, digest: RunDigest) -> Iterator[_Origin]:
                 continue
 
 
-def _from_step(name: str, word: str, run: Run) -> _Origin | None:
+def _from_step(name: str, word: str, run: Run, result: str) -> _Origin | None:
     state = run.steps.get(name)
     step = run.plan.by_id.get(name) if run.plan else None
-    if state is None or step is None or isinstance(step, AskStep):
-        return None
-    result = _text(state.result)
-    if not _has(result, word):
+    if state is None or step is None or not _has(result, word):
         return None
     found = Sentence(
         "thread.from_result",
@@ -237,7 +248,7 @@ def _text(value: Json) -> str:
 
 
 def _has(text: str, word: str) -> bool:
-    if not text:
+    if not text or word.casefold() not in text.casefold():
         return False
     if word.isascii():
         return bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
