@@ -123,3 +123,23 @@ async def test_the_examples_of_the_readme_come_out_right(
     assert run.status is RunStatus.DONE, run.reason
     assert all(each in run.report for each in wanted), run.report
     assert not file or "320.75" in (intake / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+async def test_a_conversation_of_two_turns_comes_out_right_with_the_planning_model(
+    intake: Path,
+) -> None:
+    (intake / "sales.csv").write_text(SALES, encoding="utf-8")
+    sources = builtin_sources(intake)
+    telling: list[Any] = [each for each in sources if hasattr(each, "gather")]
+    async with Plansmith(model=planning_model(), tools=sources, context=telling) as smith:
+        thread = await smith.thread()
+        first = "What is the total amount for the region North in sales.csv?"
+        for message, total in ((first, "320.75"), ("And for South?", "175.1")):
+            turn = await thread.say(message, by="me")
+            assert turn.run is not None
+            run = await smith.run(turn.run.id)
+            assert run.status is RunStatus.DONE, run.reason
+            assert total in run.report
+        why = await thread.say("Why South?", by="me")
+        assert "And for South?" in why.text
