@@ -30,7 +30,7 @@ from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, question_key, situation_of
 from plansmith.threads.turn import PLANS, Turn, message_said, not_by_message, read_as
-from plansmith.threads.undoing import undo
+from plansmith.threads.undoing import change_asked, undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ class Thread:
         if turn.kind != "change":
             self.state = await self._desk.summarised(self.state, upto=turn.number)
             return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
-        if turn.run.status.over or _is_changed(said, await self._runs.store.events(turn.run.id)):
+        events = await self._runs.store.events(turn.run.id)
+        if turn.run.status.over or change_asked(said, events) is not None:
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
@@ -208,7 +209,7 @@ class Thread:
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
-            instead = await undo(said.reading, self._runs, by=who) if said.reading else None
+            instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._desk.book.add(self.id, done, by=who)
         if instead is not None and plan:
@@ -260,7 +261,7 @@ class Thread:
         if reading.kind == "answer":
             return self._is_open(said, reading, journal)
         over = journal.run.status.over
-        return not over and not _is_changed(said, events)
+        return not over and change_asked(said, events) is None
 
     def _unread(self, number: int) -> list[ThreadMessage]:
         return [each for each in open_messages(self.state) if each.number < number]
@@ -389,11 +390,3 @@ class Thread:
         if found is None:
             raise Refused(f"the thread {self.id} was deleted meanwhile", hint="begin another one")
         return found
-
-
-def _is_changed(said: ThreadMessage, events: Sequence[e.Event]) -> bool:
-    """Tells whether the change that a message asks for was asked for already."""
-    return any(
-        isinstance(each.body, e.ChangesAsked) and each.body.text == said.text and each.at >= said.at
-        for each in events
-    )
