@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +338,54 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
         repeated = await getattr(smith, again)(follow.run.id, by="ann")
     assert (await smith.run(repeated.id)).status is RunStatus.REVIEWING
     assert desk.count("book") == 0
+
+
+async def test_an_answer_that_is_refused_does_not_stop_the_next_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    smith = made(Desk(), asks(options=["Rome", "Oslo"]))
+    run, thread = await asking(smith), await smith.thread("t")
+
+    async def refuses(*_: Any, **__: Any) -> None:
+        raise Refused("not now")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(thread._runs, "answer", refuses)
+        with pytest.raises(Refused, match="not now"):
+            await thread.say("Rome", by="ann")
+        turn = await thread.say("why Rome?", by="ann", plan=False)
+    assert turn.earlier == ()
+    assert [each.reply.text for each in thread.history if each.reply][:1] == ["not now"]
+    assert (await thread.say("Oslo", by="ann")).kind == "answer"
+    assert not (await smith.get(run)).questions
+
+
+class Queue:
+    """Lets nobody in before it is free, and tells when somebody has come."""
+
+    def __init__(self) -> None:
+        self.came, self.free = asyncio.Event(), asyncio.Event()
+
+    async def __aenter__(self) -> None:
+        self.came.set()
+        await self.free.wait()
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+async def test_a_message_does_not_answer_a_question_that_came_up_while_it_waited_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk, queue = Desk(), Queue()
+    smith = made(desk, guards(options=["yes", "no"]))
+    thread = await smith.thread("t")
+    turn = await thread.say("Begin", by="ann")
+    assert turn.run is not None
+    monkeypatch.setattr(thread._desk, "lock", lambda _: queue)
+    saying = asyncio.create_task(thread.say("yes", by="ann"))
+    await queue.came.wait()  # another message is being read
+    await approved(smith, turn.run.id)
+    queue.free.set()
+    assert (await saying).kind == "review"
+    assert (await smith.run(turn.run.id)).status is RunStatus.ASKING
+    assert desk.calls == []

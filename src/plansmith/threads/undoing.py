@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.review.policy import active_steps
 from plansmith.runs.undo import versions
@@ -41,13 +41,15 @@ async def undo(said: ThreadMessage, reading: Reading, runs: RunService, *, by: A
 
 async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
     run = await runs.journals.get(run_id)
+    acted = await _acted(run, runs)
+    if acted:
+        hint = f"plansmith cancel {run_id} stops what is left of it"
+        raise Refused(f"{acted} has run since: the request cannot be taken back", hint=hint)
+    if run.status is RunStatus.CANCELLED:
+        return run  # perhaps by a process that died before it had noted that
     if run.status.over:
         hint = "start a new request that puts it right"
         raise Refused(f"run {run_id} is over: {run.status}", hint=hint)
-    acted = await _acted(run, runs)
-    if acted:
-        hint = f"plansmith cancel {run_id} stops the rest"
-        raise Refused(f"{acted} has run since: the request cannot be taken back", hint=hint)
     return await runs.stopping.cancel(run_id, by=by, reason=Sentence("thread.undone"))
 
 
