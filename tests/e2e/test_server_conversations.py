@@ -328,9 +328,14 @@ async def test_a_hostile_id_of_a_conversation_is_refused_or_only_a_name(tmp_path
 async def test_a_message_with_a_key_is_said_once_also_after_a_restart(tmp_path: Path) -> None:
     headers = {"Idempotency-Key": "k1"}
     body = {"request": "one", "conversation": "mine"}
+    fresh, new = {"Idempotency-Key": "k2"}, {"request": "one", "conversation": "new"}
     async with serving(tmp_path, model=Silent(), store="sqlite") as house:
         first = await house.post("/v1/runs", body, 202, headers=headers)
+        begun = await house.post("/v1/runs", new, 202, headers=fresh)
     async with serving(tmp_path, model=Silent(), store="sqlite") as house:
+        known = await house.post("/v1/runs", new, 202, headers=fresh)
+        assert (known["id"], known["conversation"]) == (begun["id"], begun["conversation"])
+        assert len((await house.get("/v1/conversations"))["items"]) == 2
         again = await house.post("/v1/runs", body, 202, headers=headers)
         assert again["id"] == first["id"]
         assert again["message"]["number"] == first["message"]["number"]

@@ -10,7 +10,7 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
-from plansmith.runs.planning import review_on_request
+from plansmith.runs.planning import READ_RESULTS, review_on_request
 from plansmith.runs.rerun import carried_over, everything_done
 
 if TYPE_CHECKING:
@@ -175,13 +175,21 @@ class RunRepeating:
         """Creates a new run of an earlier plan; its review says which changes it would repeat."""
         plan = await self._intake.pinned(plan)
         reasons = await self._reviser.repeated_effects(old, plan, kept)
-        reasons += await self._reviser.repeated(await self._journals.load(old.id), plan, names=True)
+        journal = await self._journals.load(old.id)
+        reasons += await self._reviser.repeated(journal, plan, names=True)
         asked = await self._review_remaining(plan, kept)
+        if not asked and any(_for_reading(event.body) for event in journal.events):
+            asked = await self._intake.review(plan, more=(READ_RESULTS,))
         asked = asked or ([review_on_request(plan)] if sees_first(old) else [])
         if reasons and not asked and not from_start:  # a retry should repeat nothing unasked
             asked = [e.ReviewAsked(hash=plan.hash)]
         reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
-        journal = await self.ask_again(
+        made = await self.ask_again(
             old, by=by, origin=origin, plan=plan, kept=kept, reviewed=reviewed
         )
-        return await self._journals.whole(journal)
+        return await self._journals.whole(made)
+
+
+def _for_reading(body: e.AnyBody) -> bool:
+    """Tells whether a review was asked for because the planner had read earlier results."""
+    return isinstance(body, e.ReviewAsked) and READ_RESULTS in body.reasons

@@ -84,8 +84,7 @@ class ThreadBackend:
         self, state: ThreadState, said: MessageAdded, who: Actor, more: More = _nothing_more
     ) -> tuple[ThreadState, int]:
         """Stores a message, and `more` given its number; one whose key is known stays as it is."""
-        while True:
-            state = await self.present(state)
+        while True:  # nothing is stored after a state that is not the last
             self.require_owner(state, who)
             known = [each for each in state.messages if said.key and each.key == said.key]
             if known and known[0].text != said.text:
@@ -98,6 +97,7 @@ class ThreadBackend:
             after = await self.book.append(state, *opening, said, *more(number), by=who)
             if after is not None:
                 return after, number
+            state = await self.present(state)
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""

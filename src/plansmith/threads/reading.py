@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER: Final = 200
 _LONGEST_YES: Final = 60
 _LONGEST_NUMBER: Final = 300
+_BEGINNING: Final = 300  # of a message, which tells whether it asks why
 _EDGE: Final = " \t\r\n.,!;:。，！；：、\"'“”‘’`"
 _APPROVAL: Final = lazy_pattern(
     r"(?:(?:yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
@@ -81,7 +82,7 @@ def is_approval(text: str) -> bool:
 
 def is_why(text: str) -> bool:
     """Tells whether a message asks why something is as it is."""
-    return bool(_WHY.match(text.strip(_EDGE).casefold()))
+    return bool(_WHY.match(text.strip(_EDGE)[:_BEGINNING].casefold()))
 
 
 def read_by_rules(text: str, now: Situation) -> Reading | None:

@@ -110,6 +110,11 @@ def question_key(journal: Journal, question: str) -> str:
     return _key(journal.id, _asked_at(journal.events).get(question, 0))
 
 
+def is_open(journal: Journal, question: str, asked: Collection[str]) -> bool:
+    """Tells whether a question with one of these keys is open: not one that is asked anew."""
+    return question in journal.run.questions and question_key(journal, question) in asked
+
+
 def _key(run: str, number: int) -> str:
     return f"{run}/{number}"
 

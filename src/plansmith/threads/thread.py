@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
-from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
+from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
@@ -28,13 +28,12 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.ports import Usage
 from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
-from plansmith.threads.situation import Situation, question_key, situation_of
+from plansmith.threads.situation import Situation, is_open, question_key, situation_of
 from plansmith.threads.turn import PLANS, Turn, message_added, not_by_message, read_as
-from plansmith.threads.undoing import undo
+from plansmith.threads.undoing import change_asked, undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
-    from plansmith.engine.journal import Journal
     from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
     from plansmith.ports import Message
@@ -99,16 +98,17 @@ class Thread:
         those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
         """
         who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
+        # Before its turn comes: it may wait for others, and their runs may ask meanwhile.
+        state = await self._backend.present(self.state)
+        body = body.replace(asked=(await situation_of(state, self._runs, by=who)).asked)
         async with self._backend.lock(self.id):
-            await self.refresh()
-            body = body.replace(asked=(await situation_of(self.state, self._runs, by=who)).asked)
-            self.state, number = await self._backend.store(self.state, body, who)
+            self.state, number = await self._backend.store(state, body, who)
             said = self._message(number)
             if said.undone:  # the same key again
                 return await self._undone(said)
             left = await self._left_before(said.number)
-            earlier = [turn for each in left if (turn := await self._take_up(each)) is not None]
-            turn = await self._act(said, await self._read(said))
+            earlier = [turn for each in left if (turn := await self._finished(each)) is not None]
+            turn = await self._act_or_tell(said, await self._read(said))
             turn = turn._replace(earlier=tuple(earlier))
         if not plan:
             return turn
@@ -149,11 +149,7 @@ class Thread:
                 return self._turn(number, None)
             if make is not None:
                 return self._turn(number, await make(said))
-            try:
-                return await self._act(said, reading)
-            except Refused as refused:  # such as an answer that is none of the options
-                await self.reply(number, str(refused))
-                raise
+            return await self._act_or_tell(said, reading)
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
@@ -175,7 +171,8 @@ class Thread:
         if turn.kind != "change":
             self.state = await self._backend.summarised(self.state, upto=turn.number)
             return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
-        if turn.run.status.over or _is_changed(said, await self._runs.store.events(turn.run.id)):
+        events = await self._runs.store.events(turn.run.id)
+        if turn.run.status.over or change_asked(said, events) is not None:
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
@@ -184,7 +181,7 @@ class Thread:
         """Plans what a process left behind; what cannot be planned is said in its reply."""
         try:
             return await self.plan(turn)
-        except (StaleWriter, StaleDecision):  # another process is at it
+        except (RunBusy, StaleWriter, StaleDecision):  # another process is at it
             return turn
         except Refused as refused:
             await self.reply(turn.number, str(refused))
@@ -208,7 +205,7 @@ class Thread:
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
-            instead = await undo(said.reading, self._runs, by=who) if said.reading else None
+            instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._backend.book.add(self.id, done, by=who)
         if instead is not None and plan:
@@ -258,9 +255,9 @@ class Thread:
             return False
         journal = await self._runs.journals.load(reading.run)
         if reading.kind == "answer":
-            return self._is_open(said, reading, journal)
+            return is_open(journal, reading.question, said.asked)
         over = journal.run.status.over
-        return not over and not _is_changed(said, events)
+        return not over and change_asked(said, events) is None
 
     def _unread(self, number: int) -> list[ThreadMessage]:
         return [each for each in open_messages(self.state) if each.number < number]
@@ -313,11 +310,19 @@ class Thread:
         digests = await self._backend.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
-    async def _take_up(self, left: ThreadMessage) -> Turn | None:
-        """Acts on a message that somebody left; one that cannot be acted on stays as it is."""
-        with suppress(Misconfigured, Refused):
-            return await self._act(left, await self._read(left))
+    async def _finished(self, said: ThreadMessage) -> Turn | None:
+        """Reads and acts on what a process left behind; it does not stop the next message."""
+        with suppress(PlansmithError):  # the reply says why, or it is tried again
+            return await self._act_or_tell(said, await self._read(said))
         return None
+
+    async def _act_or_tell(self, said: ThreadMessage, reading: Reading) -> Turn:
+        """Does what a message was read as; what is refused is told in its reply, too."""
+        try:
+            return await self._act(said, reading)
+        except Refused as refused:  # such as an answer that is none of the options
+            await self.reply(said.number, str(refused))
+            raise
 
     async def _act(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Does what a message was read as; what is done already is not done again."""
@@ -352,15 +357,10 @@ class Thread:
     async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
         journal = await self._runs.journals.load(reading.run)
         with suppress(StaleDecision):
-            if self._is_open(said, reading, journal):
+            if is_open(journal, reading.question, said.asked):
                 given = reading.question, reading.value
                 return await self._runs.answer(reading.run, *given, by=said.by)
         return await self._runs.journals.get(reading.run)
-
-    def _is_open(self, said: ThreadMessage, reading: Reading, journal: Journal) -> bool:
-        """Tells whether the question that a message answered is open, and not asked anew."""
-        name = reading.question
-        return name in journal.run.questions and question_key(journal, name) in said.asked
 
     async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Answers at once: why something is so, or that a message approves nothing."""
@@ -395,11 +395,3 @@ class Thread:
         if found is None:
             raise Refused(f"the thread {self.id} was deleted meanwhile", hint="begin another one")
         return found
-
-
-def _is_changed(said: ThreadMessage, events: Sequence[e.Event]) -> bool:
-    """Tells whether the change that a message asks for was asked for already."""
-    return any(
-        isinstance(each.body, e.ChangesAsked) and each.body.text == said.text and each.at >= said.at
-        for each in events
-    )

@@ -5,29 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.review.policy import active_steps
+from plansmith.runs.undo import versions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plansmith.plan.events import Actor
-    from plansmith.plan.thread import Reading
+    from plansmith.plan.thread import Reading, ThreadMessage
     from plansmith.runs.service import RunService
 
 _NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 
-async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run:
+async def undo(said: ThreadMessage, reading: Reading, runs: RunService, *, by: Actor) -> Run:
     """Undoes the effect of a message on its run; returns the run that goes on in its place.
 
-    A request is cancelled. A change goes back to the plan before. An answer is taken back in a
-    new run that asks again and keeps what the answer has nothing to do with.
+    A request is cancelled. A change goes back to the plan before, if no other plan came after it.
+    An answer is taken back in a new run that asks again and keeps what the answer has nothing to
+    do with.
     """
     match reading.kind:
         case "request" if reading.run:
             return await _cancelled(reading.run, runs, by)
         case "change":
-            return await runs.editing.undo(reading.run, by=by)
+            return await _changed_back(said, reading.run, runs, by)
         case "answer":
             return await _asked_again(reading, runs, by)
         case "request" | "why" | "review":
@@ -36,10 +41,53 @@ async def undo(reading: Reading, runs: RunService, *, by: Actor) -> Run:
 
 async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
     run = await runs.journals.get(run_id)
+    acted = await _acted(run, runs)
+    if acted:
+        hint = f"plansmith cancel {run_id} stops what is left of it"
+        raise Refused(f"{acted} has run since: the request cannot be taken back", hint=hint)
+    if run.status is RunStatus.CANCELLED:
+        return run  # perhaps by a process that died before it had noted that
     if run.status.over:
         hint = "start a new request that puts it right"
         raise Refused(f"run {run_id} is over: {run.status}", hint=hint)
     return await runs.stopping.cancel(run_id, by=by, reason=Sentence("thread.undone"))
+
+
+async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: Actor) -> Run:
+    journal = await runs.journals.own(run_id)
+    run, asked = journal.run, change_asked(said, journal.events)
+    later = [event for event in journal.events if asked and event.number > asked.number]
+    made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)
+    if run.changing and later == []:
+        hint = "undo it once the plan is made"
+        raise Refused(f"run {run_id} is being changed", hint=hint)
+    found = versions(journal.events)
+    if not made or (found.after is not None and found.after.number == made):
+        return await runs.journals.whole(journal)  # no plan came of it, or it was undone by hand
+    if found.current != made:
+        hint = "take back what came after it first, or say what you want instead"
+        raise Refused(f"run {run_id} has got another plan since", hint=hint)
+    acting = await _acting(run, runs)
+    begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
+    acted = next((name for name in begun if name.partition("/")[0] in acting), "")
+    if acted:
+        hint = "start a new request that puts it right"
+        raise Refused(f"{acted} has run since: the change cannot be taken back", hint=hint)
+    return await runs.editing.undo(run_id, by=by)
+
+
+def change_asked(said: ThreadMessage, events: Sequence[e.Event]) -> e.Event | None:
+    """Returns the event in which the change that a message asks for was asked for."""
+    return next(
+        (
+            each
+            for each in events
+            if isinstance(each.body, e.ChangesAsked)
+            and each.body.text == said.text
+            and each.at >= said.at
+        ),
+        None,
+    )
 
 
 async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
@@ -69,13 +117,18 @@ async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
 
 async def _acted(run: Run, runs: RunService) -> str:
     """Returns a step that changes something and has begun; empty if none has."""
-    if run.plan is None:
-        return ""
-    acting = set(await runs.intake.acting(run.plan, run.templates))
-    names = {each.id for each in active_steps(run.plan, run.templates)} & acting
+    names = await _acting(run, runs)
     begun = (
         name
         for name, state in run.steps.items()
         if name.partition("/")[0] in names and state.status not in _NOTHING_YET
     )
     return next(begun, "")
+
+
+async def _acting(run: Run, runs: RunService) -> set[str]:
+    """Returns the steps of a plan that change something."""
+    if run.plan is None:
+        return set()
+    acting = set(await runs.intake.acting(run.plan, run.templates))
+    return {each.id for each in active_steps(run.plan, run.templates)} & acting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -30,12 +31,15 @@ _ANSWER: Final = 600
 async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: str) -> Answer:
     """Says something in a conversation; answers with the run and what the message was."""
     team = ask.server_state.for_team(given.team, given.database)
-    server_state, thread = await talk.open_conversation(team, conversation, fixed=bool(given.team))
-    if thread.runs or thread.state.last:
-        # The message may be the answer to a question.
-        need_scope(ask.request.scope, "answer")
     key = ask.header("idempotency-key")
     known = f"{ask.grant.name} {key}" if key else ""
+    if known and conversation in talk.NEW:  # sent again, it begins no second one
+        conversation = sha256(known.encode()).hexdigest()[:32]
+    server_state, thread = await talk.open_conversation(team, conversation, fixed=bool(given.team))
+    again = bool(known) and any(each.key == known for each in thread.history)
+    if (thread.runs or thread.state.last) and not again:
+        # The message may be the answer to a question.
+        need_scope(ask.request.scope, "answer")
     turn = await talk.say(server_state, thread, text, by=ask.by, key=known, **given.options())
     return await talk.turn_view(server_state, thread, turn)
 
