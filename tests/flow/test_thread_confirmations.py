@@ -334,7 +334,9 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
     await smith.cancel(follow.run.id, by="ann")
     if again == "fork":
         assert follow.run.last is not None
-        repeated = await smith.fork(follow.run.id, at=follow.run.last.number, by="ann")
+        repeated = await smith.runs.repeating.fork(
+            follow.run.id, at=follow.run.last.number, by="ann"
+        )
     else:
         repeated = await getattr(smith, again)(follow.run.id, by="ann")
     assert (await smith.run(repeated.id)).status is RunStatus.REVIEWING
