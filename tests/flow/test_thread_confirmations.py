@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
-from plansmith import Plan, Plansmith, RunStatus
+from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Refused
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import MessageSaid
@@ -331,11 +331,9 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
     assert follow.run is not None
     assert follow.run.status is RunStatus.REVIEWING
     await smith.cancel(follow.run.id, by="ann")
-    if again == "fork":
-        assert follow.run.last is not None
-        repeated = await smith.fork(follow.run.id, at=follow.run.last.number, by="ann")
-    else:
-        repeated = await getattr(smith, again)(follow.run.id, by="ann")
+    assert follow.run.last is not None
+    more = {"at": follow.run.last.number} if again == "fork" else {}
+    repeated = await getattr(smith, again)(follow.run.id, by="ann", **more)
     assert (await smith.run(repeated.id)).status is RunStatus.REVIEWING
     assert desk.count("book") == 0
 
@@ -389,3 +387,26 @@ async def test_a_message_does_not_answer_a_question_that_came_up_while_it_waited
     assert (await saying).kind == "review"
     assert (await smith.run(turn.run.id)).status is RunStatus.ASKING
     assert desk.calls == []
+
+
+async def test_a_replan_for_a_person_reads_no_word_that_a_program_said_in_the_thread() -> None:
+    @tool(effect="read")
+    def broken() -> str:
+        """Fail."""
+        raise RuntimeError("no")
+
+    def plans(brief: PlanBrief, prompt: str) -> Any:
+        return one_step("broken") if "broken" in brief.request else journey(brief, prompt)
+
+    model = LookingModel(plans)
+    smith = Plansmith(model=model, tools=[*Desk().tools(), broken])
+    thread = await smith.thread("t")
+    await thread.say("Find a flight canary-4711", by=Actor(kind="program", name="bot"))
+    turn = await thread.say("Try the broken one", by="ann")
+    assert "canary-4711" in model.texts(PlanBrief)[-1]
+    assert turn.run is not None
+    before = len(model.prompts)
+    await smith.run(turn.run.id)
+    again = [each.text for each in model.prompts[before:] if isinstance(each.brief, PlanBrief)]
+    assert again
+    assert "canary-4711" not in "".join(again)
