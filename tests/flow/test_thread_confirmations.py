@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.asking_runs import approved, asking, asks, guards, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
 from plansmith import Plan, Plansmith, RunStatus, tool
@@ -17,38 +18,6 @@ from plansmith.ports import PlanBrief
 from plansmith.review.policy import ReviewPolicy
 
 ANN = Actor(kind="person", name="ann")
-
-
-def asks(question: str = "Which one?", **ask: Any) -> dict[str, Any]:
-    """Returns a plan that looks up what the person answers."""
-    use = {"id": "use", "kind": "tool", "tool": "flights", "inputs": {"city": {"$from": "q"}}}
-    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
-
-
-def guards(question: str = "Really book it?", **ask: Any) -> dict[str, Any]:
-    """Returns a plan that books once a person has answered."""
-    use = {"id": "use", "kind": "tool", "tool": "book", "inputs": {"what": "x"}, "after": ["q"]}
-    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
-
-
-def made(desk: Desk, plan: Any, **model: Any) -> Plansmith:
-    plans = plan if callable(plan) else lambda *_: plan
-    return Plansmith(model=LookingModel(plans, **model), tools=desk.tools())
-
-
-async def asking(smith: Plansmith, request: str = "Begin") -> str:
-    """Returns a run of the thread that waits for the answer to its question."""
-    turn = await (await smith.thread("t")).say(request, by="ann")
-    assert turn.run is not None
-    return await approved(smith, turn.run.id)
-
-
-async def approved(smith: Plansmith, run_id: str) -> str:
-    run = await smith.get(run_id)
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
-        await smith.decide(run_id, approve=run.plan.hash, by="ann")
-    assert (await smith.run(run_id)).status is RunStatus.ASKING
-    return run_id
 
 
 async def test_a_model_never_takes_other_words_for_the_answer_that_a_change_waits_for() -> None:
@@ -211,16 +180,6 @@ async def test_a_request_whose_run_was_deleted_is_not_made_again(kind: str, tmp_
     await smith.close()
 
 
-async def test_a_message_that_was_undone_does_nothing_when_it_is_sent_again() -> None:
-    desk = Desk()
-    thread = await made(desk, journey).thread("t")
-    _, number = await thread._desk.book.add("t", MessageSaid(text="Find a flight", key="k"), by=ANN)
-    await thread.undo(number, by="ann")
-    again = await thread.say("Find a flight", by="ann", key="k")
-    assert (again.number, again.run) == (number, None)
-    assert list((await thread.refresh()).runs) == []
-
-
 async def test_a_thread_that_is_deleted_while_somebody_speaks_in_it_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -254,58 +213,6 @@ async def test_a_why_of_many_words_looks_for_the_longest_only() -> None:
     assert (await thread.say(f"why {many}", by="ann", plan=False)).kind == "request"
     why = await thread.say("why AZ and 123 and words?", by="ann")
     assert "step find (flights)" in why.text
-
-
-def fare(brief: PlanBrief, _: str) -> dict[str, Any]:
-    """Plans a booking of whatever fare was asked for last."""
-    return one_step("book", what=brief.feedback.partition(",")[0] or "first")
-
-
-async def booked_fare(smith: Plansmith, run_id: str) -> Any:
-    run = await smith.get(run_id)
-    assert run.plan is not None
-    return run.plan.steps[0].to_json()["inputs"]
-
-
-async def test_undoing_a_change_of_a_thread_takes_back_that_change_and_no_other() -> None:
-    smith = made(Desk(), fare)
-    thread = await smith.thread("t")
-    first = await thread.say("Reserve it", by="ann")
-    cheap = await thread.say("cheaper, please", by="ann")
-    fast = await thread.say("faster, please", by="ann")
-    assert first.run is not None
-    with pytest.raises(Refused, match="another plan since"):
-        await thread.undo(cheap.number, by="ann")
-    await thread.undo(fast.number, by="ann")
-    assert await booked_fare(smith, first.run.id) == {"what": "cheaper"}
-    await thread.undo(cheap.number, by="ann")
-    assert await booked_fare(smith, first.run.id) == {"what": "first"}
-
-
-async def test_undoing_a_change_that_was_not_made_yet_leaves_the_plan_as_it_is() -> None:
-    smith = made(Desk(), fare)
-    thread = await smith.thread("t")
-    first = await thread.say("Reserve it", by="ann")
-    await thread.say("cheaper, please", by="ann")
-    left = await thread.say("faster, please", by="ann", plan=False)
-    await thread.undo(left.number, by="ann")
-    assert first.run is not None
-    assert await booked_fare(smith, first.run.id) == {"what": "cheaper"}
-    again = await thread.say("why so cheap?", by="ann", plan=False)
-    assert again.earlier == ()
-
-
-async def test_a_request_is_not_undone_once_it_has_changed_something() -> None:
-    desk = Desk()
-    book = {"id": "b", "kind": "tool", "tool": "book", "inputs": {"what": "x"}}
-    more = {"id": "q", "kind": "ask", "question": "More?", "after": ["b"]}
-    smith = made(desk, {"goal": "g", "steps": [book, more]})
-    run, thread = await asking(smith), await smith.thread("t")
-    assert desk.count("book") == 1
-    with pytest.raises(Refused, match="cannot be taken back"):
-        await thread.undo(thread.history[0].number, by="ann")
-    assert (await smith.get(run)).status is RunStatus.ASKING
-    assert not (await thread.refresh()).history[0].undone
 
 
 @pytest.mark.parametrize("again", ["rerun", "retry", "fork"])
