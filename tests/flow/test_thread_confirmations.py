@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.asking_runs import approved, asking, asks, guards, made
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
-from plansmith import Plan, Plansmith, RunStatus
+from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Refused
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import MessageAdded
@@ -17,38 +18,6 @@ from plansmith.ports import PlanBrief
 from plansmith.review.policy import ReviewPolicy
 
 ANN = Actor(kind="person", name="ann")
-
-
-def asks(question: str = "Which one?", **ask: Any) -> dict[str, Any]:
-    """Returns a plan that looks up what the person answers."""
-    use = {"id": "use", "kind": "tool", "tool": "flights", "inputs": {"city": {"$from": "q"}}}
-    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
-
-
-def guards(question: str = "Really book it?", **ask: Any) -> dict[str, Any]:
-    """Returns a plan that books once a person has answered."""
-    use = {"id": "use", "kind": "tool", "tool": "book", "inputs": {"what": "x"}, "after": ["q"]}
-    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
-
-
-def made(desk: Desk, plan: Any, **model: Any) -> Plansmith:
-    plans = plan if callable(plan) else lambda *_: plan
-    return Plansmith(model=LookingModel(plans, **model), tools=desk.tools())
-
-
-async def asking(smith: Plansmith, request: str = "Begin") -> str:
-    """Returns a run of the thread that waits for the answer to its question."""
-    turn = await (await smith.thread("t")).say(request, by="ann")
-    assert turn.run is not None
-    return await approved(smith, turn.run.id)
-
-
-async def approved(smith: Plansmith, run_id: str) -> str:
-    run = await smith.get(run_id)
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
-        await smith.decide(run_id, approve=run.plan.hash, by="ann")
-    assert (await smith.run(run_id)).status is RunStatus.ASKING
-    return run_id
 
 
 async def test_a_model_never_takes_other_words_for_the_answer_that_a_change_waits_for() -> None:
@@ -211,17 +180,6 @@ async def test_a_request_whose_run_was_deleted_is_not_made_again(kind: str, tmp_
     await smith.close()
 
 
-async def test_a_message_that_was_undone_does_nothing_when_it_is_sent_again() -> None:
-    desk = Desk()
-    thread = await made(desk, journey).thread("t")
-    added = MessageAdded(text="Find a flight", key="k")
-    _, number = await thread._backend.book.add("t", added, by=ANN)
-    await thread.undo(number, by="ann")
-    again = await thread.say("Find a flight", by="ann", key="k")
-    assert (again.number, again.run) == (number, None)
-    assert list((await thread.refresh()).runs) == []
-
-
 async def test_a_thread_that_is_deleted_while_somebody_speaks_in_it_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -257,58 +215,6 @@ async def test_a_why_of_many_words_looks_for_the_longest_only() -> None:
     assert "step find (flights)" in why.text
 
 
-def fare(brief: PlanBrief, _: str) -> dict[str, Any]:
-    """Plans a booking of whatever fare was asked for last."""
-    return one_step("book", what=brief.feedback.partition(",")[0] or "first")
-
-
-async def booked_fare(smith: Plansmith, run_id: str) -> Any:
-    run = await smith.get(run_id)
-    assert run.plan is not None
-    return run.plan.steps[0].to_json()["inputs"]
-
-
-async def test_undoing_a_change_of_a_thread_takes_back_that_change_and_no_other() -> None:
-    smith = made(Desk(), fare)
-    thread = await smith.thread("t")
-    first = await thread.say("Reserve it", by="ann")
-    cheap = await thread.say("cheaper, please", by="ann")
-    fast = await thread.say("faster, please", by="ann")
-    assert first.run is not None
-    with pytest.raises(Refused, match="another plan since"):
-        await thread.undo(cheap.number, by="ann")
-    await thread.undo(fast.number, by="ann")
-    assert await booked_fare(smith, first.run.id) == {"what": "cheaper"}
-    await thread.undo(cheap.number, by="ann")
-    assert await booked_fare(smith, first.run.id) == {"what": "first"}
-
-
-async def test_undoing_a_change_that_was_not_made_yet_leaves_the_plan_as_it_is() -> None:
-    smith = made(Desk(), fare)
-    thread = await smith.thread("t")
-    first = await thread.say("Reserve it", by="ann")
-    await thread.say("cheaper, please", by="ann")
-    left = await thread.say("faster, please", by="ann", plan=False)
-    await thread.undo(left.number, by="ann")
-    assert first.run is not None
-    assert await booked_fare(smith, first.run.id) == {"what": "cheaper"}
-    again = await thread.say("why so cheap?", by="ann", plan=False)
-    assert again.earlier == ()
-
-
-async def test_a_request_is_not_undone_once_it_has_changed_something() -> None:
-    desk = Desk()
-    book = {"id": "b", "kind": "tool", "tool": "book", "inputs": {"what": "x"}}
-    more = {"id": "q", "kind": "ask", "question": "More?", "after": ["b"]}
-    smith = made(desk, {"goal": "g", "steps": [book, more]})
-    run, thread = await asking(smith), await smith.thread("t")
-    assert desk.count("book") == 1
-    with pytest.raises(Refused, match="cannot be taken back"):
-        await thread.undo(thread.history[0].number, by="ann")
-    assert (await smith.get(run)).status is RunStatus.ASKING
-    assert not (await thread.refresh()).history[0].undone
-
-
 @pytest.mark.parametrize("again", ["rerun", "retry", "fork"])
 async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_repeated(
     again: str,
@@ -332,13 +238,9 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
     assert follow.run is not None
     assert follow.run.status is RunStatus.REVIEWING
     await smith.cancel(follow.run.id, by="ann")
-    if again == "fork":
-        assert follow.run.last is not None
-        repeated = await smith.runs.repeating.fork(
-            follow.run.id, at=follow.run.last.number, by="ann"
-        )
-    else:
-        repeated = await getattr(smith, again)(follow.run.id, by="ann")
+    assert follow.run.last is not None
+    more = {"at": follow.run.last.number} if again == "fork" else {}
+    repeated = await getattr(smith, again)(follow.run.id, by="ann", **more)
     assert (await smith.run(repeated.id)).status is RunStatus.REVIEWING
     assert desk.count("book") == 0
 
@@ -392,3 +294,26 @@ async def test_a_message_does_not_answer_a_question_that_came_up_while_it_waited
     assert (await saying).kind == "review"
     assert (await smith.run(turn.run.id)).status is RunStatus.ASKING
     assert desk.calls == []
+
+
+async def test_a_replan_for_a_person_reads_no_word_that_a_program_said_in_the_thread() -> None:
+    @tool(effect="read")
+    def broken() -> str:
+        """Fail."""
+        raise RuntimeError("no")
+
+    def plans(brief: PlanBrief, prompt: str) -> Any:
+        return one_step("broken") if "broken" in brief.request else journey(brief, prompt)
+
+    model = LookingModel(plans)
+    smith = Plansmith(model=model, tools=[*Desk().tools(), broken])
+    thread = await smith.thread("t")
+    await thread.say("Find a flight canary-4711", by=Actor(kind="program", name="bot"))
+    turn = await thread.say("Try the broken one", by="ann")
+    assert "canary-4711" in model.texts(PlanBrief)[-1]
+    assert turn.run is not None
+    before = len(model.prompts)
+    await smith.run(turn.run.id)
+    again = [each.text for each in model.prompts[before:] if isinstance(each.brief, PlanBrief)]
+    assert again
+    assert "canary-4711" not in "".join(again)

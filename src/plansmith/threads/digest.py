@@ -29,8 +29,13 @@ class RunDigest:
     events: Sequence[e.Event] = ()
 
 
-def conversation(thread: ThreadState, runs: Mapping[str, RunDigest]) -> tuple[Message, ...]:
-    """Returns a thread as messages for a model; what came of each request stands behind it."""
+def conversation(
+    thread: ThreadState, runs: Mapping[str, RunDigest], *, reader: e.Actor | None = None
+) -> tuple[Message, ...]:
+    """Returns a thread as messages for a model; what came of each request stands behind it.
+
+    For a request of `reader`, the words of other programs are not those of a user.
+    """
     messages: list[Message] = []
     start = 0
     if thread.summary is not None:
@@ -41,14 +46,17 @@ def conversation(thread: ThreadState, runs: Mapping[str, RunDigest]) -> tuple[Me
         messages += [Message("user", first.run.request), Message("assistant", outcome(first))]
     for said in thread.messages:
         if said.number > start:
-            messages += _told(said, runs)
+            messages += _told(said, runs, reader or said.by)
     return tuple(messages)
 
 
-def _told(said: ThreadMessage, runs: Mapping[str, RunDigest]) -> Iterator[Message]:
+def _told(said: ThreadMessage, runs: Mapping[str, RunDigest], reader: e.Actor) -> Iterator[Message]:
     if said.undone and said.instead not in runs:
         return
-    yield Message("user", said.text)
+    if said.by.kind == "person" or said.by == reader:
+        yield Message("user", said.text)
+    else:
+        yield Message("assistant", f"(said by the {said.by.label}) {said.text}")
     reading = said.reading
     if said.undone:
         yield Message("assistant", f"(taken back by the person) {outcome(runs[said.instead])}")

@@ -15,6 +15,7 @@ from plansmith.threads.situation import MOST_RUNS
 
 if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult
+    from plansmith.plan.events import Actor
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
     from plansmith.plan.thread import ThreadState
@@ -52,7 +53,9 @@ class ThreadMemory:
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
         """Returns the conversation before a message."""
-        return await self.said((await self.book.read(thread)).before(message or 1))
+        state = await self.book.read(thread)
+        asking = state.message(message or 1)
+        return await self.said(state.before(message or 1), reader=asking.by if asking else None)
 
     async def join(self, run: str, options: RunOptions) -> None:
         """Adds a run that repeats or continues one of a thread to that thread."""
@@ -61,7 +64,7 @@ class ThreadMemory:
         if known is not None and run not in state.runs:
             await self.book.add(options.thread, RunJoined(run=run, message=known.number))
 
-    async def said(self, state: ThreadState) -> tuple[Message, ...]:
-        """Returns the conversation of a thread as messages for a model."""
+    async def said(self, state: ThreadState, *, reader: Actor | None = None) -> tuple[Message, ...]:
+        """Returns the conversation of a thread as messages for a model, for what `reader` asks."""
         digests = await self.digests(state.runs[-MOST_RUNS:])
-        return conversation(state, {each.run.id: each for each in digests})
+        return conversation(state, {each.run.id: each for each in digests}, reader=reader)

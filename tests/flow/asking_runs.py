@@ -1,0 +1,41 @@
+"""Runs of a conversation that wait for an answer, with and without a change behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.flow.looking_model import Desk, LookingModel
+
+from plansmith import Plansmith, RunStatus
+
+
+def asks(question: str = "Which one?", **ask: Any) -> dict[str, Any]:
+    """Returns a plan that looks up what the person answers."""
+    use = {"id": "use", "kind": "tool", "tool": "flights", "inputs": {"city": {"$from": "q"}}}
+    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
+
+
+def guards(question: str = "Really book it?", **ask: Any) -> dict[str, Any]:
+    """Returns a plan that books once a person has answered."""
+    use = {"id": "use", "kind": "tool", "tool": "book", "inputs": {"what": "x"}, "after": ["q"]}
+    return {"goal": "g", "steps": [{"id": "q", "kind": "ask", "question": question, **ask}, use]}
+
+
+def made(desk: Desk, plan: Any, **model: Any) -> Plansmith:
+    plans = plan if callable(plan) else lambda *_: plan
+    return Plansmith(model=LookingModel(plans, **model), tools=desk.tools())
+
+
+async def asking(smith: Plansmith, request: str = "Begin") -> str:
+    """Returns a run of the thread that waits for the answer to its question."""
+    turn = await (await smith.thread("t")).say(request, by="ann")
+    assert turn.run is not None
+    return await approved(smith, turn.run.id)
+
+
+async def approved(smith: Plansmith, run_id: str) -> str:
+    run = await smith.get(run_id)
+    if run.status is RunStatus.REVIEWING and run.plan is not None:
+        await smith.decide(run_id, approve=run.plan.hash, by="ann")
+    assert (await smith.run(run_id)).status is RunStatus.ASKING
+    return run_id
