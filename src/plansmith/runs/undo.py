@@ -17,10 +17,11 @@ class Version(NamedTuple):
 
 
 class Versions(NamedTuple):
-    """The plans that undo and redo lead to, if any."""
+    """The plans that undo and redo lead to, if any; `current` is the event of the one in force."""
 
     before: Version | None
     after: Version | None
+    current: int = 0
 
 
 def versions(events: Iterable[Event]) -> Versions:
@@ -41,7 +42,8 @@ def versions(events: Iterable[Event]) -> Versions:
         elif undone:
             undone.pop()
         current = body.restores
-    return Versions(_at(plans, before.get(current)), _at(plans, undone[-1] if undone else None))
+    after = _at(plans, undone[-1] if undone else None)
+    return Versions(_at(plans, before.get(current)), after, current)
 
 
 def _at(plans: dict[int, Plan], number: int | None) -> Version | None:

@@ -30,7 +30,7 @@ from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, situation_of
 from plansmith.threads.turn import PLANS, Turn, message_added, not_by_message, read_as
-from plansmith.threads.undoing import undo
+from plansmith.threads.undoing import asks_change, undo
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ class Thread:
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
-            instead = await undo(said.reading, self._runs, by=who) if said.reading else None
+            read = said.reading
+            instead = await undo(said, read, self._runs, by=who) if read else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._backend.book.add(self.id, done, by=who)
         text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
@@ -313,12 +314,7 @@ class Thread:
     async def _is_changed(self, said: ThreadMessage, run: Run) -> bool:
         """Tells whether the change that a message asks for was asked for already."""
         events = await self._runs.store.events(run.id)
-        return any(
-            isinstance(each.body, e.ChangesAsked)
-            and each.body.text == said.text
-            and each.at >= said.at
-            for each in events
-        )
+        return any(asks_change(each, said) for each in events)
 
     async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Answers at once: why something is so, or that a message approves nothing."""
