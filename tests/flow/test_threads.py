@@ -298,6 +298,15 @@ async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: De
         await thread.undo(turn.number, by="ann")
 
 
+async def test_a_why_about_words_of_the_plan_quotes_their_sentence_and_no_json(desk: Desk) -> None:
+    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    thread = await smith.thread()
+    await thread.say("Find a way to Rome", by="ann")
+    told = await thread.say("why fly?", by="ann")
+    assert told.kind == "why"
+    assert "in the step find: “the person wants to fly”" in told.text
+
+
 async def test_undoing_a_change_brings_the_plan_before_back(desk: Desk) -> None:
     smith = Plansmith(model=talker(desk), tools=desk.tools())
     thread = await smith.thread()
