@@ -17,7 +17,7 @@ from plansmith.config import Settings
 from plansmith.errors import InvalidPlan, PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash
-from plansmith.plan.earlier import EarlierResult, results_of
+from plansmith.plan.earlier import EarlierResult, first_lines, results_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import StepStatus
@@ -199,6 +199,14 @@ async def test_of_two_results_of_one_name_the_newest_has_it_and_the_older_a_numb
         )
     )
     assert [*run.earlier] == [second, first]
+
+
+def test_the_planner_is_told_the_keys_of_an_earlier_result_and_what_they_hold() -> None:
+    rows: Any = [{"region": "North", "total": 320.75}]
+    table: Any = {"columns": ["region", "total"], "count": 1, "more": False, "rows": rows}
+    assert '"rows": [{"region": "North", "total": 320.75}]' in first_lines(table)
+    wide: Any = {f"key{number}": "x" * 500 for number in range(100)}
+    assert len(first_lines(wide)) < 1_100
 
 
 async def test_maps_templates_and_texts_use_an_earlier_result() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
 from plansmith import Plan, Plansmith, RunStatus, tool
-from plansmith.errors import InvalidPlan, Misconfigured, OtherFolder, Refused
+from plansmith.errors import InvalidPlan, Misconfigured, ModelFailed, OtherFolder, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
@@ -298,6 +298,15 @@ async def test_an_answer_is_not_undone_once_something_was_changed_by_it(desk: De
         await thread.undo(turn.number, by="ann")
 
 
+async def test_a_why_about_words_of_the_plan_quotes_their_sentence_and_no_json(desk: Desk) -> None:
+    smith = Plansmith(model=talker(desk), tools=desk.tools())
+    thread = await smith.thread()
+    await thread.say("Find a way to Rome", by="ann")
+    told = await thread.say("why fly?", by="ann")
+    assert told.kind == "why"
+    assert "in the step find: “the person wants to fly”" in told.text
+
+
 async def test_undoing_a_change_brings_the_plan_before_back(desk: Desk) -> None:
     smith = Plansmith(model=talker(desk), tools=desk.tools())
     thread = await smith.thread()
@@ -313,6 +322,39 @@ async def test_undoing_a_change_brings_the_plan_before_back(desk: Desk) -> None:
     assert undone.run.plan is not None
     assert [step.id for step in undone.run.plan.steps] == ["book"]
     assert undone.run.status is RunStatus.REVIEWING
+
+
+async def test_undoing_a_change_that_made_no_plan_or_gave_way_to_another_is_refused(
+    desk: Desk,
+) -> None:
+    broken = False
+
+    def plan(brief: PlanBrief, text: str) -> Mapping[str, Any]:
+        if broken and brief.feedback:
+            raise ModelFailed("it is away")
+        return journey(brief, text)
+
+    smith = Plansmith(model=talker(desk, plan=plan), tools=desk.tools())
+    thread = await smith.thread()
+    first = await thread.say("Find a flight", by="ann")
+    assert first.run is not None
+    await smith.run(first.run.id)
+    await thread.say("book it", by="ann")
+    cheaper = await thread.say("cheaper, please", by="ann")
+    again = await thread.say("other words, but cheaper", by="ann")
+    assert (cheaper.kind, again.kind) == ("change", "change")
+    with pytest.raises(Refused, match="changed again since"):
+        await thread.undo(cheaper.number, by="ann")
+    await thread.undo(again.number, by="ann")
+    undone = await thread.undo(cheaper.number, by="ann")
+    assert undone.run is not None
+    assert undone.run.plan is not None
+    assert [step.id for step in undone.run.plan.steps] == ["book"]
+    broken = True
+    failed = await thread.say("cheaper, please", by="ann")
+    assert failed.kind == "change"
+    with pytest.raises(Refused, match="nothing to undo"):
+        await thread.undo(failed.number, by="ann")
 
 
 async def test_a_message_that_is_said_twice_under_one_key_is_one_message(desk: Desk) -> None:

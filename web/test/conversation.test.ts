@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { firstLines, inOrder, mayUndo, newsFor, plans } from "../src/data/conversation";
+import { answerTaken, firstLines, inOrder, mayUndo, newsFor, plans } from "../src/data/conversation";
 import type { ConversationRun, Message, MessageKind, RunStatus } from "../src/data/types";
 
 const at = (minute: number): string => new Date(1e12 + minute * 60000).toISOString();
 const message = (number: number, kind: MessageKind | null, run = "", more: Partial<Message> = {}): Message => ({
   number, at: at(number), by: { kind: "person", name: "ada" }, text: `message ${number}`, kind, run,
-  question: "", asked: "", judge: "rules", reason: "", reply: null, undone: false, instead: "", ...more,
+  question: "", asked: "", value: null, judge: "rules", reason: "", reply: null, undone: false, instead: "", ...more,
 });
 const run = (id: string, minute: number, status: RunStatus = "done"): ConversationRun =>
   ({ id, status, created_at: at(minute), request: id, goal: "", answer: "" }) as ConversationRun;
@@ -36,6 +36,12 @@ test("what a message did can be taken back as long as that is possible", () => {
   assert.ok(undoable("request", "open") && undoable("change", "open") && undoable("answer", "open") && undoable("answer", "over"));
   assert.ok(!undoable("request", "over") && !undoable("why", "open") && !undoable("review", "open") && !undoable(null, ""));
   assert.ok(!undoable("answer", "open", { undone: true }) && !undoable("request", "gone"));
+});
+
+test("the answer that a message was taken for is told where it was said in other words", () => {
+  const taken = (text: string, value: unknown, kind: MessageKind = "answer"): string => answerTaken(message(2, kind, "a", { text, value }));
+  assert.deepEqual([taken("2", "South"), taken("the cold one", "North"), taken("yes", true)], ["South", "North", "true"]);
+  assert.deepEqual([taken("South ", "South"), taken("South", null), taken("2", "South", "request")], ["", "", ""]);
 });
 
 test("under a run the last message is news unless it is the request at its top", () => {

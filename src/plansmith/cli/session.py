@@ -60,6 +60,7 @@ class Session:
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
     turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
+    lines: progress.Lines | None = None  # where planning is told
     journals: Journals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +94,11 @@ class Session:
         """Writes lines to stderr."""
         sys.stderr.writelines(f"{line}\n" for line in lines)
         sys.stderr.flush()
+
+    def restart_clock(self) -> None:
+        """Counts the time that planning tells from now on."""
+        if self.lines is not None:
+            self.lines.restart()
 
     def view(self) -> progress.View:
         """Returns a new view that shows the progress of a run."""
@@ -210,7 +216,7 @@ def in_session(
         smith = make_smith(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
-            return await work(Session(smith, settings, args, words, teams))
+            return await work(Session(smith, settings, args, words, teams, lines=lines))
         finally:
             await teams.close()
             await smith.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from plansmith.cli.ui.output import dim, print_json, print_text
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import in_language
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
@@ -21,8 +23,6 @@ from plansmith.threads.situation import ASKED_BY_PLANS
 from plansmith.threads.store import ThreadHeadline, ThreadStore
 
 if TYPE_CHECKING:
-    import argparse
-
     from plansmith.cli.session import Session
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
@@ -34,7 +34,7 @@ _PAGE: Final = 200
 _SHORTEST: Final = 4
 _MOST_RUNS: Final = 20
 _SHORT: Final = 13
-_HINT: Final = "plansmith threads lists them; without --thread a new one begins"
+_HINT: Final = "plansmith threads lists them"
 
 
 class RunTurn(Protocol):
@@ -48,10 +48,17 @@ class RunTurn(Protocol):
 def add_thread(parser: argparse.ArgumentParser) -> None:
     """Adds `--thread`."""
     what = "say it in this conversation: the id of a thread or of a run, or last"
-    parser.add_argument("--thread", metavar="ID", default="", help=what)
+    parser.add_argument("--thread", metavar="ID", type=_thread_name, help=what)
 
 
-async def open_thread(session: Session, name: str) -> Thread:
+def _thread_name(given: str) -> str:
+    """Returns the name of a thread; an empty one, as of an unset variable, names none."""
+    if not given.strip():
+        raise argparse.ArgumentTypeError("the name is empty; without --thread a new one begins")
+    return given
+
+
+async def open_thread(session: Session, name: str | None) -> Thread:
     """Opens the thread of a name, see `find_thread`; without one a new thread."""
     found = await find_thread(session, name) if name else ""
     return await session.smith.thread(found)
@@ -170,7 +177,17 @@ async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str)
     because = words[judged].format(reason=reason) if reason else ""
     asked = await _question_text(session, read.run, read.question) if read.question else ""
     about = clip(safe(in_language(asked, words["locale"])), 80)
-    return words[f"taken_{turn.kind}"].format(because=because, question=about, undo=undo)
+    value = clip(safe(value_text(read.value)), 80)
+    taken = words[f"taken_{_taken_for(thread, turn)}"]
+    return taken.format(because=because, question=about, value=value, undo=undo)
+
+
+def _taken_for(thread: Thread, turn: Turn) -> str:
+    """Returns the kind of a message, or `option` for an answer in other words than it was said."""
+    said = thread.state.message(turn.number)
+    answer = said.reading.value if said and said.reading else None
+    is_other = turn.kind == "answer" and said is not None and answer != said.text.strip()
+    return "option" if is_other else turn.kind
 
 
 async def _question_text(session: Session, run: str, name: str) -> str:
@@ -258,8 +275,9 @@ def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:
 
 def run_lines(runs: Sequence[Run], session: Session) -> Iterator[str]:
     """Yields one line for each run."""
+    width = max((len(status_text(run, session)) for run in runs), default=0)
     for run in runs:
-        yield f"{run.id}  {status_text(run, session):<12}  {clip(safe(run.request), 80)}"
+        yield f"{run.id}  {status_text(run, session):<{width}}  {clip(safe(run.request), 80)}"
 
 
 def turn_with_run(turn: Turn, run: Run | None, session: Session, code: int) -> dict[str, Json]:

@@ -22,6 +22,7 @@ from plansmith.text import clip, visible
 FROM_EARLIER: Final = "PS317"
 USE: Final = "ps.from_earlier"
 _LINES: Final = 3
+_KEYS: Final = 8  # of an object: a plan refers to what it wants by its key
 _LINE: Final = 120
 _LISTED: Final = 8
 
@@ -108,11 +109,11 @@ def _type_name(value: Json) -> str:
 
 
 def first_lines(value: Json) -> str:
-    """Returns the beginning of a value as text."""
+    """Returns the beginning of a value as text; of an object its keys, each with its beginning."""
     if isinstance(value, list):
         lines = [value_text(each) for each in value[:_LINES]]
     elif isinstance(value, dict):
-        head = list(value.items())[:_LINES]
+        head = list(value.items())[:_KEYS]
         lines = [f"{json.dumps(key, ensure_ascii=False)}: {value_text(each)}" for key, each in head]
     else:
         lines = value_text(value).splitlines()[:_LINES]

@@ -27,7 +27,7 @@ _LONGEST_NUMBER: Final = 300
 _BEGINNING: Final = 300  # of a message, which tells whether it asks why
 _EDGE: Final = " \t\r\n.,!;:。，！；：、\"'“”‘’`"
 _APPROVAL: Final = lazy_pattern(
-    r"(?:(?:yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
+    r"(?:(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
     r"|confirm(?:ed)?|approved?|accept(?:ed)?|proceed|go(?: ahead| on| for it)?|do it|do so"
     r"|run (?:it|the plan)|start(?: it)?|execute(?: it)?|continue|carry on|ship it"
     r"|looks? (?:good|fine|right|ok)|lgtm|sounds good|please|now|then|that|the plan|this plan"
@@ -38,8 +38,18 @@ _APPROVAL_ZH: Final = lazy_pattern(
     "|了|这个?计划|按计划|我|对|嗯|去做|做吧|[\\s，。！,.!])+"
 )
 _SIGN: Final = lazy_pattern(
-    r"\b(?:yes|yep|yeah|ok|okay|sure|confirm|approve|accept|proceed|go|do it|run|start|execute"
+    r"\b(?:y\b|yes|yep|yeah|ok|okay|sure|confirm|approve|accept|proceed|go|do it|run|start|execute"
     r"|continue|carry on|lgtm|good|agree)|是|好|行|可以|同意|批准|确认|没问题|执行|开始|继续|运行"
+)
+_REJECTION: Final = lazy_pattern(
+    r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
+    r"|don['’]?t|do not|forget|never ?mind)\b"
+    r"(?:[\s,.!]*\b(?:thanks|thank you|please|do|run|execute|start|go ahead|it|this|that"
+    r"|the plan|this plan|not now|no|don['’]?t|do not|i)\b)*)"
+)
+_REJECTION_ZH: Final = lazy_pattern(
+    "(?:不|不要|不行|不可以|不用|不好|不同意|不批准|拒绝|取消|否|算了|驳回|停止|别)"
+    "(?:执行|运行|做|了|吧|谢谢|这个?计划|它|[\\s，。！,.!])*"
 )
 _WHY: Final = lazy_pattern(
     r"(?:and |but |so |ok(?:ay)?[, ]+|hm+[, ]+)*"
@@ -80,6 +90,14 @@ def is_approval(text: str) -> bool:
     return bool(_APPROVAL.fullmatch(words) or _APPROVAL_ZH.fullmatch(words))
 
 
+def is_rejection(text: str) -> bool:
+    """Tells whether a message only says no, reject it and the like."""
+    words = text.strip(_EDGE).casefold()
+    if not words or len(words) > _LONGEST_YES:
+        return False
+    return bool(_REJECTION.fullmatch(words) or _REJECTION_ZH.fullmatch(words))
+
+
 def is_why(text: str) -> bool:
     """Tells whether a message asks why something is as it is."""
     return bool(_WHY.match(text.strip(_EDGE)[:_BEGINNING].casefold()))
@@ -88,6 +106,7 @@ def is_why(text: str) -> bool:
 def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
     exact = [*_exact_answers(text, now)]
+<<<<<<< HEAD
     if is_approval(text):
         return _about_yes([found for _, found in exact], now)
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
@@ -96,6 +115,10 @@ def read_by_rules(text: str, now: Situation) -> Reading | None:
         # It fits several questions, and one of them lets something be changed.
         reason = Sentence("thread.needs_typed")
         return Reading("review", acts.run.id, _name(acts), reason=reason)
+=======
+    if is_approval(text) or (is_rejection(text) and (now.review or now.decisions)):
+        return _about_decision(exact, now)
+>>>>>>> wt/newuser
     if exact:
         return exact[0][1]
     if decided:
@@ -105,8 +128,8 @@ def read_by_rules(text: str, now: Situation) -> Reading | None:
     return None
 
 
-def _about_yes(exact: list[Reading], now: Situation) -> Reading | None:
-    """Reads a mere yes: it answers the one thing that waits, and never approves a plan."""
+def _about_decision(exact: list[Reading], now: Situation) -> Reading | None:
+    """Reads a mere yes or no: it answers the one thing that waits, and never decides on a plan."""
     if len(exact) == 1 and now.waits_once:
         return exact[0]
     if now.review is not None:
@@ -144,7 +167,9 @@ def guess(text: str, now: Situation) -> Guess:
     if now.review is not None and free is None and short and not asks and _CHANGE.search(said):
         reading = Reading("change", run=now.review.id, reason=Sentence("thread.asks_change"))
         return Guess(reading, sure=plain)
-    return Guess(Reading("request"), sure=not now.questions and now.planned is None)
+    if not now.questions and now.planned is None:
+        return Guess(Reading("request"), sure=True)
+    return Guess(Reading("request", reason=Sentence("thread.reads_new")), sure=False)
 
 
 def in_turn(text: str, now: Situation) -> Reading:

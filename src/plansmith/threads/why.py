@@ -227,7 +227,8 @@ def _from_plan(word: str, run: Run) -> Iterator[_Origin]:
         fields = step.to_json()
         told = _text({key: value for key, value in fields.items() if key != "id"})
         if _has(told, word):
-            found = Sentence("thread.in_plan", step=step.id, text=_snippet(told, word))
+            text = next((each for each in _texts(fields) if _has(each, word)), told)
+            found = Sentence("thread.in_plan", step=step.id, text=_snippet(text, word))
             yield _Origin(_all([found, *_reason(step)]), step.id)
             return
 
@@ -245,6 +246,15 @@ def _callee(step: AnyStep) -> str:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yields the texts in a value that are more than one word: these can be read by themselves."""
+    if isinstance(value, str):
+        yield from [value] if " " in value else []
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def _has(text: str, word: str) -> bool:

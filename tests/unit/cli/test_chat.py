@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import Cli, Write
-from tests.unit.cli.travel_model import TOOLS, Travel
+from tests.unit.cli.travel_model import NEW, TOOLS, Travel
 
 from plansmith import Plan
 from plansmith.cli.commands.chat_slash import COMMANDS, is_command
@@ -110,6 +110,43 @@ def test_what_the_model_judged_in_a_chat_is_told_and_the_question_stays_open(
     assert "Taken as a new request (the model judged: it is new); what waits stays open." in err
     assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
     assert code == 0
+
+
+def test_a_message_of_a_chat_that_no_model_can_judge_is_told_to_be_a_new_request(
+    travel: Travel, pipe: Pipe
+) -> None:
+    travel.judge = lambda: Reply("no idea")
+    _, out, err = pipe("Plan a trip", "Find hotels in Rome", flags=("--json", *PY))
+    assert [each["kind"] for each in turns(out)] == ["request", "request"]
+    assert "Taken as a new request (it does not read like an answer or a change); what" in err
+
+
+def test_a_chat_names_the_option_that_a_message_was_taken_for(travel: Travel, pipe: Pipe) -> None:
+    step = {"id": "which", "question": "How?", "options": ["by train", "by air"]}
+    plan: dict[str, Any] = {"goal": "Ask", "steps": [step]}
+    judged: dict[str, Any] = {"kind": "answer", "question": "which", "option": "by air"}
+    travel.judge = lambda: Reply(judged | {"reason": "it flies"})
+    travel.plan = lambda: Reply(plan)
+    _, _, err = pipe("Go to Rome", "above the clouds", "/undo", "1", flags=PY)
+    assert "Taken as the answer “by air” to “How?” (the model judged: it flies); /undo" in err
+    assert "Taken as the answer “by train” to “How?”; /undo" in err
+
+
+def test_a_chat_counts_the_time_of_each_message_from_its_beginning(
+    travel: Travel, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("plansmith.cli.ui.progress.time.monotonic", lambda: now)
+
+    def judge() -> Reply:
+        nonlocal now
+        now += 90  # while somebody thinks about the message
+        return Reply(NEW)
+
+    travel.judge = judge
+    _, _, err = pipe("Plan a trip", "Find hotels in Rome", "Rome", flags=PY)
+    assert "[01:30] triage" in err
+    assert err.rindex("[00:00] triage") > err.index("[01:30] triage")
 
 
 def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(
@@ -263,7 +300,10 @@ def test_ask_in_an_unknown_thread_is_refused(travel: Travel, cli: Cli) -> None:
     assert code == 2
     assert "there is no thread 'nowhere'" in err
     assert "plansmith threads" in err
+    code, _, err = cli("ask", "--thread", "", "Plan a trip", *PY)
+    assert (code, "the name is empty; without --thread a new one begins" in err) == (2, True)
     assert cli("threads", "--json")[1] == "[]\n"
+    assert json.loads(cli("runs", "--json")[1]) == []
 
 
 def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe, cli: Cli) -> None:

@@ -67,10 +67,11 @@ NEW: dict[str, Any] = {"kind": "request", "question": "", "option": "", "reason"
 
 
 class Travel:
-    """Answers each call by what it reads; `judge` decides what a message is for."""
+    """Answers each call by what it reads; `judge` says what a message is for, `plan` may plan."""
 
     def __init__(self) -> None:
         self.judge: Callable[[], Reply] = lambda: Reply(NEW)
+        self.plan: Callable[[], Reply] | None = None
         self.server = ModelServer(then=self.answer)
 
     def answer(self, request: Request) -> Reply:
@@ -86,6 +87,8 @@ class Travel:
             return Reply({"reason": "", "query": ""} | decision)
         if "Name AZ 123" in text:
             return Reply("You could take AZ 123.")
+        if self.plan is not None:
+            return self.plan()
         if "cheaper, please" in text:
             return Reply(booking(TRAIN, found="train"))
         if "book it" in text:

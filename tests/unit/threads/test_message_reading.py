@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.threads.reading import guess, is_approval, is_why, read_by_rules
+from plansmith.threads.reading import guess, is_approval, is_rejection, is_why, read_by_rules
 from plansmith.threads.situation import Situation, Waiting
 
 PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "s", "tool": "t"}]})
@@ -33,6 +33,7 @@ def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation
     "text",
     [
         "yes",
+        "y",
         "Yes!",
         "ok",
         "go ahead",
@@ -71,6 +72,62 @@ def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
 )
 def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
     assert not is_approval(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no",
+        "n",
+        "No!",
+        "no, thanks",
+        "reject it",
+        "don't do it",
+        "cancel",
+        "never mind",
+        "不",
+        "不要",
+        "拒绝",
+        "取消吧",
+        "不要执行",
+        "算了",
+    ],
+)
+def test_a_mere_no_in_a_message_rejects_nothing_and_is_no_new_request(text: str) -> None:
+    assert is_rejection(text)
+    about_plan = read_by_rules(text, situation(runs=(REVIEWED,)))
+    assert about_plan is not None
+    assert (about_plan.kind, about_plan.run) == ("review", "r1")
+    consent = Situation([DONE], (), [waiting(kind="consent", options=("allow", "refuse"))])
+    about_consent = read_by_rules(text, consent)
+    assert about_consent is not None
+    assert (about_consent.kind, about_consent.question) == ("review", "q")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no hotel",
+        "cancel my flight to Rome",
+        "stop at Rome first",
+        "not so expensive",
+        "n = 5",
+        "don't use the train",
+        "不要酒店",
+        "取消酒店",
+        "norway",
+        "it",
+        "",
+    ],
+)
+def test_a_message_that_says_more_than_no_is_no_rejection(text: str) -> None:
+    assert not is_rejection(text)
+
+
+def test_a_message_that_says_no_answers_the_one_question_that_takes_it() -> None:
+    found = read_by_rules("no", situation(waiting(options=("yes", "no"))))
+    assert found is not None
+    assert (found.kind, found.value) == ("answer", "no")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,13 @@ export function mayUndo(message: Message, runs: ConversationRun[]): boolean {
   return message.kind === "answer" || (run !== undefined && !isOver(run.status));
 }
 
+// The answer that a message was taken for, where that is not what was said: an option by its number, or a model's choice of one.
+export function answerTaken(message: Message): string {
+  if (message.kind !== "answer" || message.value === null) return "";
+  const value = typeof message.value === "string" ? message.value : JSON.stringify(message.value);
+  return value === message.text.trim() ? "" : value;
+}
+
 // The first lines of an answer without the marks of Markdown; tables and rules are left to the report.
 export function firstLines(answer: string): string {
   const lines = answer.split("\n").map((line) => line.trim()).filter((line) => line && !/^(?:\||```|[-*_=]{3,}$)/.test(line));

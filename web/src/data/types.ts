@@ -284,6 +284,7 @@ export interface Message {
   question: string;
   // The text of the question that it answers.
   asked: string;
+  value: unknown;
   judge: "person" | "rules" | "model" | null;
   reason: string;
   reply: { text: string; run: string; step: string } | null;

@@ -3,7 +3,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { mayUndo, newsFor, plans } from "../data/conversation";
+import { answerTaken, mayUndo, newsFor, plans } from "../data/conversation";
 import type { Conversation, ConversationRun, Message, RunView, Said } from "../data/types";
 import { say, takeBack, useConversation } from "../live/conversations";
 import { live } from "../live/stream";
@@ -83,6 +83,7 @@ export function Taken({ id, message, talk, here, onUndone }: {
 }): JSX.Element {
   const action = useAction();
   const { kind, reply, undone } = message;
+  const value = answerTaken(message);
   const undo = (): void => action.act(async () => {
     const back = await takeBack(id, message.number);
     live.said(id);
@@ -94,7 +95,7 @@ export function Taken({ id, message, talk, here, onUndone }: {
       {here !== undefined && <p class="said">{message.text}</p>}
       <div class="line"><p class="dim small">
         <Icon name={undone ? "undo" : kind === "review" ? "warning" : "note"} />{" "}
-        {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t("talk.as.answer", { question: message.asked || message.question }) : t(`talk.as.${kind}`)}
+        {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t(value ? "talk.as.option" : "talk.as.answer", { question: message.asked || message.question, value }) : t(`talk.as.${kind}`)}
         {message.judge === "model" && ` · ${t("talk.judged")}`}{message.reason && ` · ${message.reason}`}
       </p>{mayUndo(message, talk.runs) && <Button kind="quiet" icon="undo" disabled={action.busy} onClick={undo}>{t("talk.undo")}</Button>}</div>
       {reply && <p class="pre">{reply.text}</p>}

@@ -362,6 +362,7 @@ export const en = {
   "talk.planning": "A plan is being made …",
   "talk.as.request": "Taken as a new request",
   "talk.as.answer": "Taken as the answer to: {question}",
+  "talk.as.option": "Taken as the answer “{value}” to: {question}",
   "talk.as.change": "Taken as a change of the plan",
   "talk.as.why": "Taken as a question about what was planned or done",
   "talk.as.review": "Nothing was decided by this message",

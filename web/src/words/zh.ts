@@ -364,6 +364,7 @@ export const zh: Words = {
   "talk.planning": "正在制定计划……",
   "talk.as.request": "当作新的请求",
   "talk.as.answer": "当作对这个问题的回答：{question}",
+  "talk.as.option": "当作回答“{value}”，问题是：{question}",
   "talk.as.change": "当作对计划的修改",
   "talk.as.why": "当作对计划或结果的提问",
   "talk.as.review": "这条消息没有决定任何事",

@@ -115,6 +115,7 @@ class Chat:
     async def say(self, text: str) -> None:
         """Says something, and runs what comes of it."""
         session, thread = self.session, self.thread
+        session.restart_clock()
         turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
         if turn is None:
             await withdraw(session, thread)
@@ -135,13 +136,21 @@ class Chat:
     async def come_of(self, turn: Turn) -> None:
         """Shows the answer that a message got at once, and runs the run it is about."""
         if turn.kind in ("why", "review") and not self.as_json:
-            print_text(turn.text)
+            print_text(self._told(turn))
             sys.stdout.flush()
         run, code = turn.run, Exit.OK
-        if run is not None and turn.kind != "why":
+        if turn.kind == "why" and self.session.has_person:
+            self.session.say(*waiting_in(self.open[-1:], self.session))
+        elif run is not None and turn.kind != "why":
             rest = await self.go_on(run, fresh=turn.kind == "request")
             run, code = rest.run, rest.code
         self.end(turn, run, code)
+
+    def _told(self, turn: Turn) -> str:
+        """Returns the answer to a message; where the prompt to decide at follows, it says so."""
+        asked = turn.run.questions.values() if turn.run is not None else ()
+        here = turn.kind == "review" and self.session.has_person and not any(map(is_said, asked))
+        return self.session.words["chat_decide"] if here else turn.text
 
     def end(self, turn: Turn, run: Run | None, code: int) -> None:
         """Notes how a message ended; prints it as JSON where that is wanted."""

@@ -186,6 +186,10 @@ class Lines:
     def __init__(self, words: Words, stream: TextIO | None = None) -> None:
         self._words = words
         self._stream = stream or sys.stderr
+        self.restart()
+
+    def restart(self) -> None:
+        """Counts the time from now on."""
         self._start = time.monotonic()
 
     def show(self, run: Run, event: e.Event) -> None:
