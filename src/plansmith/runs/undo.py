@@ -17,11 +17,7 @@ class Version(NamedTuple):
 
 
 class Versions(NamedTuple):
-<<<<<<< HEAD
     """The plans that undo and redo lead to, if any; `current` is the event of the one now."""
-=======
-    """The plans that undo and redo lead to, if any; `current` is the event of the one in force."""
->>>>>>> wt/newuser
 
     before: Version | None
     after: Version | None
@@ -46,13 +42,8 @@ def versions(events: Iterable[Event]) -> Versions:
         elif undone:
             undone.pop()
         current = body.restores
-<<<<<<< HEAD
     back, forth = before.get(current), undone[-1] if undone else None
     return Versions(_at(plans, back), _at(plans, forth), current)
-=======
-    after = _at(plans, undone[-1] if undone else None)
-    return Versions(_at(plans, before.get(current)), after, current)
->>>>>>> wt/newuser
 
 
 def _at(plans: dict[int, Plan], number: int | None) -> Version | None:

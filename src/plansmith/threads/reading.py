@@ -106,19 +106,14 @@ def is_why(text: str) -> bool:
 def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
     exact = [*_exact_answers(text, now)]
-<<<<<<< HEAD
-    if is_approval(text):
-        return _about_yes([found for _, found in exact], now)
+    if is_approval(text) or (is_rejection(text) and (now.review or now.decisions)):
+        return _about_decision([found for _, found in exact], now)
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
     acts = next((each for each, _ in exact if each.guards), None)
     if acts is not None and len(exact) + len(decided) > 1:
         # It fits several questions, and one of them lets something be changed.
         reason = Sentence("thread.needs_typed")
         return Reading("review", acts.run.id, _name(acts), reason=reason)
-=======
-    if is_approval(text) or (is_rejection(text) and (now.review or now.decisions)):
-        return _about_decision(exact, now)
->>>>>>> wt/newuser
     if exact:
         return exact[0][1]
     if decided:

@@ -30,11 +30,7 @@ from plansmith.threads.judging import judge
 from plansmith.threads.reading import guess, in_turn, read_by_rules
 from plansmith.threads.situation import Situation, is_open, question_key, situation_of
 from plansmith.threads.turn import PLANS, Turn, message_added, not_by_message, read_as
-<<<<<<< HEAD
 from plansmith.threads.undoing import change_asked, undo
-=======
-from plansmith.threads.undoing import asks_change, undo
->>>>>>> wt/newuser
 from plansmith.threads.why import why
 
 if TYPE_CHECKING:
@@ -209,12 +205,7 @@ class Thread:
             if who.kind != "person" and said.by != who:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
-<<<<<<< HEAD
             instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
-=======
-            read = said.reading
-            instead = await undo(said, read, self._runs, by=who) if read else None
->>>>>>> wt/newuser
             done = MessageUndone(message=number, run=instead.id if instead else "")
             self.state, _ = await self._backend.book.add(self.id, done, by=who)
         if instead is not None and plan:
@@ -363,7 +354,6 @@ class Thread:
         now = await situation_of(self.state.before(said.number), self._runs, by=said.by)
         return now.seen_with(said.asked)
 
-<<<<<<< HEAD
     async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
         journal = await self._runs.journals.load(reading.run)
         with suppress(StaleDecision):
@@ -371,12 +361,6 @@ class Thread:
                 given = reading.question, reading.value
                 return await self._runs.answer(reading.run, *given, by=said.by)
         return await self._runs.journals.get(reading.run)
-=======
-    async def _is_changed(self, said: ThreadMessage, run: Run) -> bool:
-        """Tells whether the change that a message asks for was asked for already."""
-        events = await self._runs.store.events(run.id)
-        return any(asks_change(each, said) for each in events)
->>>>>>> wt/newuser
 
     async def _reply(self, said: ThreadMessage, reading: Reading) -> Turn:
         """Answers at once: why something is so, or that a message approves nothing."""

@@ -5,25 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
-<<<<<<< HEAD
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus, StepStatus
-=======
-from plansmith.plan.events import ChangesAsked, PlanProposed
-from plansmith.plan.run import Run, StepStatus
->>>>>>> wt/newuser
 from plansmith.plan.sentence import Sentence
 from plansmith.review.policy import active_steps
 from plansmith.runs.undo import versions
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
     from collections.abc import Sequence
 
     from plansmith.plan.events import Actor
-=======
-    from plansmith.plan.events import Actor, Event
->>>>>>> wt/newuser
     from plansmith.plan.thread import Reading, ThreadMessage
     from plansmith.runs.service import RunService
 
@@ -42,35 +33,11 @@ async def undo(said: ThreadMessage, reading: Reading, runs: RunService, *, by: A
         case "request" if reading.run:
             return await _cancelled(reading.run, runs, by)
         case "change":
-<<<<<<< HEAD
             return await _changed_back(said, reading.run, runs, by)
-=======
-            await _require_in_force(said, reading.run, runs)
-            return await runs.editing.undo(reading.run, by=by)
->>>>>>> wt/newuser
         case "answer":
             return await _asked_again(reading, runs, by)
         case "request" | "why" | "review":
             raise Refused(_NOTHING)
-
-
-async def _require_in_force(said: ThreadMessage, run_id: str, runs: RunService) -> None:
-    """Refuses a change that made no plan, or whose plan gave way to another one since."""
-    events = await runs.store.events(run_id)
-    asked = next((each.number for each in events if asks_change(each, said)), None)
-    proposed = (each.number for each in events if isinstance(each.body, PlanProposed))
-    made = next((each for each in proposed if asked is not None and each > asked), None)
-    if made is None:
-        raise Refused(_NOTHING)
-    if made != versions(events).current:
-        hint = f"say what it should be instead, or go back plan by plan: plansmith undo {run_id}"
-        raise Refused("the plan was changed again since", hint=hint)
-
-
-def asks_change(event: Event, said: ThreadMessage) -> bool:
-    """Tells whether an event asks for the change that a message asks for."""
-    body = event.body
-    return isinstance(body, ChangesAsked) and body.text == said.text and event.at >= said.at
 
 
 async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
