@@ -96,7 +96,7 @@ async def test_a_yes_in_a_conversation_approves_and_permits_nothing(tmp_path: Pa
         assert "approves nothing" in sounds["message"]["text"]
         await house.approve(run)
         consent = await house.until(run["id"], "asking")
-        for text in ("yes", "allow"):  # a permission is given by name only
+        for text in ("yes", "no", "allow"):  # a permission is given by name only
             taken = await say(house, run["id"], text)
             assert (taken["message"]["kind"], taken["status"]) == ("review", "asking")
         assert [name for name, _ in tools.calls] == ["trains"]

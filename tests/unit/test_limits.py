@@ -188,5 +188,7 @@ async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_p
     async with serving(tmp_path) as house:
         body = {"request": "r", "budget": {"steps": 0}}
         told = (await house.client.post("/v1/runs", json=body)).json()
+        blank = (await house.client.post("/v1/runs", json={"request": "  "})).json()
+    assert blank["detail"] == "the body (request): must not be blank"
     assert told["detail"] == f"the body (budget.steps): {rule}"
     assert told["problems"] == [{"path": ["budget", "steps"], "message": rule}]

@@ -24,7 +24,10 @@ _LIMITS: Final[dict[str, type[int | float]]] = {
 
 def positive(text: str) -> int:
     """Reads a number of at least 1."""
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{visible(text)} is no whole number") from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return number

@@ -87,6 +87,8 @@ def why_invalid(error: ValidationError) -> str:
 def broken_rule(first: Mapping[str, Any]) -> str:
     """The rule that an entry of a validation error breaks, such as `must be at least 1`."""
     kind = str(first["type"])
+    if kind == "string_pattern_mismatch" and first["ctx"]["pattern"] == r"\S":
+        return "must not be blank"
     if kind in _RULES:
         return _RULES[kind].format(**first.get("ctx", {}))
     wanted = _KINDS.get(kind.partition("_")[0])

@@ -255,10 +255,10 @@ def test_a_chat_that_is_told_nothing_does_nothing(travel: Travel, pipe: Pipe) ->
 
 def test_a_chat_ends_at_quit_and_new_begins_another_thread(travel: Travel, pipe: Pipe) -> None:
     lines = ("Plan a trip", "/new", "Plan a trip", "/quit", "Plan a trip")
-    _, out, err = pipe(*lines, flags=("--json", *PY))
+    _, out, err = pipe(*lines, flags=("--json", "--lang", "zh-CN", *PY))
     first, new, second = turns(out)
     assert new["text"] == second["thread"] != first["thread"]
-    assert first["thread"] in err
+    assert f"plansmith chat --thread {first['thread']} --lang zh-CN --tools travel.py" in err
 
 
 def test_help_of_a_chat_names_every_command_in_both_languages() -> None:
@@ -322,6 +322,8 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     code, out, err = cli("threads", "undo", "last", answer, *PY)
     assert (code, out) == (0, "The message was taken back.\n")
     assert cli("threads", "undo", "last", answer, *PY)[0] == 4
+    code, _, err = cli("threads", "undo", "last", "the last one")
+    assert (code, "the last one is no whole number" in err) == (2, True)
     assert cli("threads", "delete", row["id"])[0] == 4  # nobody was asked
     code, _, err = cli("threads", "delete", row["id"], "--yes", "--json")
     assert (code, "is not over" in err) == (4, True)

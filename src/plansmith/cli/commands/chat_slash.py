@@ -150,7 +150,9 @@ def come_back(chat: Chat) -> list[str]:
     """Returns how to come back to a thread in which something was said."""
     if not chat.thread.state.last:
         return []
-    command = chat.session.command("chat", "--thread", chat.thread.id)
+    lang = chat.session.args.lang
+    chosen = ("--lang", lang) if lang else ()
+    command = chat.session.command("chat", "--thread", chat.thread.id, *chosen)
     return [chat.session.words["come_back"], f"  {safe(command)}"]
 
 
