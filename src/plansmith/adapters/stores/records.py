@@ -116,6 +116,12 @@ class DatabaseStore(SummaryReads, ThreadRecords):
             raise closed()
         return await self._values.get(digest)
 
+    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
+        """Returns the values of content hashes, in this order."""
+        if self._closed:
+            raise closed()
+        return await self._values.get_many(digests)
+
     async def runs(self) -> Sequence[str]:
         """Returns the ids of all runs, oldest first."""
         return [str(row[0]) for row in await self._database.query(sql.RUNS, {})]
