@@ -125,7 +125,6 @@ async def test_more_values_than_a_query_has_parameters_are_many_values(tmp_path:
     many = [digest, *(f"{number:064x}" for number in range(most + 1))]
     with pytest.raises(JournalDamaged, match=f"no value is stored under {many[1]}"):
         await store.get_many(many)
-    assert await store.get_many([digest] * (most + 1)) == ["there"] * (most + 1)
     await store.close()
 
 
