@@ -11,7 +11,7 @@ import pytest
 from plansmith import Plansmith, tool
 from plansmith.adapters.models.rules import RulesModel
 from plansmith.dialects.native import read_plan, schema
-from plansmith.engine.journal import results_left
+from plansmith.engine.values import results_left
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus

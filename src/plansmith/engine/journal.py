@@ -1,11 +1,9 @@
-"""The journal of a run: checks events before it writes them; loads results; repairs damage."""
+"""The journal of a run: checks events before it writes them; repairs damage."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Final, cast
@@ -13,6 +11,7 @@ from typing import Final, cast
 from msgspec.structs import replace as with_fields
 
 from plansmith.engine.summary import SummaryMaker
+from plansmith.engine.values import load_results, results_left
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
@@ -30,7 +29,7 @@ from plansmith.plan.run import ReportText, Run, RunStatus, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
+from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
@@ -269,38 +268,6 @@ def _hint(run: str, events: Sequence[Event]) -> str:
     return (
         f"`plansmith repair {run}` continues after event {len(events)} and keeps a copy of the rest"
     )
-
-
-async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads the results of all finished steps, in parallel."""
-    done = {
-        name: step.result_hash
-        for name, step in run.steps.items()
-        if step.status is StepStatus.DONE and step.result_hash
-    }
-    if not done:
-        return {}
-    values = await asyncio.gather(*map(store.get, done.values()))
-    return dict(zip(done, values, strict=True))
-
-
-async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads the results of a damaged run that can still be read."""
-    results: dict[str, Json] = {}
-    for name, step in run.steps.items():
-        if step.status is StepStatus.DONE and step.result_hash:
-            with suppress(JournalDamaged):
-                results[name] = await store.get(step.result_hash)
-    return results
-
-
-async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
-    """Loads the answers to questions of calls, with the state that the calls left."""
-    return {
-        name: Reply(step.reply.answer, await store.get(step.reply.state))
-        for name, step in run.steps.items()
-        if step.reply is not None and not step.reply.permit
-    }
 
 
 async def whole_run(

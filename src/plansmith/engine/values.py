@@ -1,14 +1,52 @@
-"""Loads the values that the references of a run's plan can use."""
+"""Loads the stored values of a run: its results, and what references of its plan can use."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
-from plansmith.engine.journal import load_results
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
-from plansmith.plan.run import Run
-from plansmith.ports import JournalStore
+from plansmith.plan.run import Run, StepStatus
+from plansmith.ports import JournalStore, ManyValuesStore, Reply
+
+
+async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
+    """Loads the results of all finished steps, with one query where the store can do so."""
+    done = {
+        name: step.result_hash
+        for name, step in run.steps.items()
+        if step.status is StepStatus.DONE and step.result_hash
+    }
+    if not done:
+        return {}
+    return dict(zip(done, await _get_many(store, [*done.values()]), strict=True))
+
+
+async def _get_many(store: JournalStore, digests: Sequence[str]) -> Sequence[Json]:
+    if isinstance(store, ManyValuesStore):
+        return await store.get_many(digests)
+    return await asyncio.gather(*map(store.get, digests))
+
+
+async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
+    """Loads the results of a damaged run that can still be read."""
+    results: dict[str, Json] = {}
+    for name, step in run.steps.items():
+        if step.status is StepStatus.DONE and step.result_hash:
+            with suppress(JournalDamaged):
+                results[name] = await store.get(step.result_hash)
+    return results
+
+
+async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
+    """Loads the answers to questions of calls, with the state that the calls left."""
+    return {
+        name: Reply(step.reply.answer, await store.get(step.reply.state))
+        for name, step in run.steps.items()
+        if step.reply is not None and not step.reply.permit
+    }
 
 
 async def load_values(store: JournalStore, run: Run) -> dict[str, Json]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from plansmith.engine.journal import load_results, results_left, whole_run
+from plansmith.engine.journal import whole_run
 from plansmith.engine.requested import missing_in
+from plansmith.engine.values import load_results, results_left
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment

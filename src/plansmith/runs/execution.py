@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
-from plansmith.engine.journal import Journal, load_replies
+from plansmith.engine.journal import Journal
 from plansmith.engine.requested import missing_in
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
-from plansmith.engine.values import load_values
+from plansmith.engine.values import load_replies, load_values
 from plansmith.errors import StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits

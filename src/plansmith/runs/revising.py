@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations
-from plansmith.engine.journal import Entry, Journal, load_results
+from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
-from plansmith.engine.values import load_values
+from plansmith.engine.values import load_results, load_values
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.problem import Problem, has_errors

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from plansmith.app import Plansmith
-from plansmith.engine.journal import load_results
+from plansmith.engine.values import load_results
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from plansmith.adapters.stores.commit import closed
 from plansmith.adapters.stores.rows import no_value, read_value
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, read_canonical
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
@@ -112,7 +111,9 @@ class ValueCache:
         *,
         most: int = MOST_BYTES,
     ) -> None:
-        self._stored = BatchedReads(read)
+        self._read = read
+        self._stored: BatchedReads[tuple[str, ...], Mapping[str, object]]
+        self._stored = BatchedReads(self._read_groups)
         self._most = most
         self._size = 0
         self._texts: OrderedDict[str, bytes] = OrderedDict()
@@ -140,11 +141,32 @@ class ValueCache:
         text = self._texts.get(digest)
         if text is not None:
             # Read anew every time: nobody can change it through a shared dictionary.
-            return cast("Json", json.loads(text))
-        data = await self._stored.get(digest)
-        if data is None:
-            raise no_value(digest)
-        return read_value(digest, data)
+            return read_canonical(text)
+        return _value(digest, await self._stored.get((digest,)) or {})
+
+    async def get_many(self, digests: Sequence[str]) -> list[Json]:
+        """Returns the values of content hashes, each a new object, also of equal ones."""
+        missing = tuple(dict.fromkeys(each for each in digests if each not in self._texts))
+        # Taken before others can push them out.
+        cached = {each: self._texts[each] for each in digests if each in self._texts}
+        found = (await self._stored.get(missing) if missing else None) or {}
+        return [
+            read_canonical(cached[each]) if each in cached else _value(each, found)
+            for each in digests
+        ]
+
+    async def _read_groups(
+        self, groups: Sequence[tuple[str, ...]]
+    ) -> Mapping[tuple[str, ...], Mapping[str, object]]:
+        """Reads the values of several callers with one query."""
+        found = await self._read([*dict.fromkeys(each for group in groups for each in group)])
+        return dict.fromkeys(groups, found)
+
+
+def _value(digest: str, found: Mapping[str, object]) -> Json:
+    if digest not in found:
+        raise no_value(digest)
+    return read_value(digest, found[digest])
 
 
 class _Follower(NamedTuple):

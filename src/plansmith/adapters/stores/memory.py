@@ -199,7 +199,11 @@ class MemoryStore:
         """Returns the value of a content hash."""
         if digest not in self._values:
             raise JournalDamaged(f"no value is stored under {digest}")
-        return cast("Json", json.loads(self._values[digest]))
+        return data.read_canonical(self._values[digest])
+
+    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
+        """Returns the values of content hashes, in this order."""
+        return [await self.get(each) for each in digests]
 
     async def keep_template(self, name: str, value: Json) -> int:
         """Stores the next version of a template, unless it equals the last one."""

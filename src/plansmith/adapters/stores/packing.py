@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from plansmith.plan.chain import moment, run_text
 from plansmith.plan.events import Event, StepDone, StepStarted
@@ -43,6 +43,8 @@ _THAT_TIME: Final = -(2**62)
 SYSTEM: Final = b'{"kind":"system"}'
 _SYSTEM_TEXT: Final = SYSTEM.decode()
 _NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
+# A negative number says that the type is still in the body.
+_TYPE_OF: Final = {sign * number: name for name, number in _NUMBERS.items() for sign in (1, -1)}
 _TAILS: Final = tuple(f',"type":"{name}"}}'.encode() for name in TYPES)
 _ALONE: Final = tuple(f'{{"type":"{name}"}}'.encode() for name in TYPES)
 _DONE: Final = _NUMBERS["step_done"]
@@ -55,18 +57,10 @@ _BEGINNING: Final = 16
 # The cells of an event to be written, in the order of `PACKED_COLUMNS`: a plain tuple, since
 # thousands are made a second.
 Cells = tuple[int, int, int, str | None, bytes, str, str | None, int | None]
+# An event as the texts that were hashed: type, time, actor, hash and body. A plain tuple as well.
+Texts = tuple[str, str, bytes, str, bytes]
 COLUMNS: Final = "number, type, at, by, hash, body, value"
 PACKED_COLUMNS: Final = f"{COLUMNS}, ref"
-
-
-class Texts(NamedTuple):
-    """An event as the texts that were hashed, and the hash."""
-
-    type: str
-    at: str
-    by: bytes
-    hash: str
-    body: bytes
 
 
 def since_epoch(at: datetime) -> int:
@@ -147,19 +141,19 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
     _, kind, at, by, digest, body, value = cells
     if kind == AS_THEY_WERE:
         name, time, who, mark, text = _as_they_were(body)
-        return Texts(name, time, who.encode(), mark, text.encode())
-    if not (isinstance(kind, int) and isinstance(at, int) and isinstance(digest, bytes)):
+        return name, time, who.encode(), mark, text.encode()
+    # Compared by class, and without calls where it can be: a journal has thousands of rows.
+    if not (kind.__class__ is int and at.__class__ is int and digest.__class__ is bytes):
         raise TypeError("a row without a type, a time and a hash")
-    if abs(kind) >= len(TYPES):
+    if kind not in _TYPE_OF:
         raise ValueError("a type that this release does not know")
-    packed = str(body).encode()
+    packed = f"{body}".encode()
     if value is not None:
-        packed = _put_back(kind, run, packed, str(value).encode())
+        packed = _put_back(kind, run, packed, f"{value}".encode())
     if kind > 0:
         packed = _ALONE[kind] if packed == b"{}" else packed[:-1] + _TAILS[kind]
-    name = TYPES[abs(kind)]
-    told = SYSTEM if by is None else str(by).encode()
-    return Texts(name, at_text(at), told, digest.hex(), packed)
+    told = SYSTEM if by is None else f"{by}".encode()
+    return _TYPE_OF[kind], at_text(at), told, digest.hex(), packed
 
 
 def _as_they_were(body: object) -> list[str]:
@@ -216,12 +210,15 @@ def timed(rows: Iterable[Sequence[Any]], known: object = None) -> Iterator[Seque
             yield cells
 
 
-def shown_texts(run: str, cells: Sequence[Any]) -> Texts:
-    """Returns the texts of cells, also of damaged ones, which are shown as they are."""
+def shown_row(run: str, cells: Sequence[Any]) -> Mapping[str, object]:
+    """Returns a row that is set aside, with all its texts; a damaged one as it is."""
     try:
-        return texts_of(run, cells)
+        kind, at, by, digest, body = texts_of(run, cells)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return Texts("", "", b"", "", json.dumps(list(cells), default=repr).encode())
+        kind, at, by, digest = "", "", b"", ""
+        body = json.dumps(list(cells), default=repr).encode()
+    texts = {"by": by.decode(errors="replace"), "body": body.decode(errors="replace")}
+    return {"run": run, "number": cells[0], "type": kind, "at": at, "hash": digest, **texts}
 
 
 def values_inside(rows: Iterable[Sequence[Any]]) -> Mapping[str, tuple[str, str]]:

@@ -15,7 +15,7 @@ from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import (
     COLUMNS,
     MARK_BYTES,
-    shown_texts,
+    shown_row,
     since_epoch,
     stored_time,
     timed,
@@ -115,6 +115,12 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         if self._closed:
             raise closed()
         return await self._values.get(digest)
+
+    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
+        """Returns the values of content hashes, in this order."""
+        if self._closed:
+            raise closed()
+        return await self._values.get_many(digests)
 
     async def runs(self) -> Sequence[str]:
         """Returns the ids of all runs, oldest first."""
@@ -266,7 +272,7 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         digest = bytes.fromhex(kept.hash)
         expected = {"last": written, "mark": digest[:MARK_BYTES]}
         whole = where | {"hash": digest, "at": stored_time(kept.at)}
-        moved = [_told(run, cells) for cells in timed(aside, whole["at"])]
+        moved = [shown_row(run, cells) for cells in timed(aside, whole["at"])]
         steps: list[Step] = [
             *([(sql.SET_ASIDE, moved)] if moved else []),
             *await self._values_kept(run, after=after),
@@ -375,13 +381,6 @@ class DatabaseStore(SummaryReads, ThreadRecords):
     async def open_fires(self) -> Sequence[Fire]:
         """Returns the fires of all schedules that are not finished, oldest first."""
         return _fires(await self._database.query(sql.OPEN_FIRES, {}))
-
-
-def _told(run: str, cells: Sequence[Any]) -> Parameters:
-    """Returns a row that is set aside, with all its texts."""
-    texts = shown_texts(run, cells)
-    by, body = (each.decode(errors="replace") for each in (texts.by, texts.body))
-    return {"run": run, "number": cells[0], **texts._asdict(), "by": by, "body": body}
 
 
 def _fires(rows: Iterable[Sequence[Any]]) -> list[Fire]:

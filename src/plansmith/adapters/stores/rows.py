@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.packing import (
+    AS_THEY_WERE,
     LARGEST_INSIDE,
     MARK_BYTES,
     RUN_FINISHED,
@@ -122,12 +123,35 @@ def stale(run: str, number: int) -> StaleWriter:
     )
 
 
-def read_journal(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> list[Event]:
+class Checked(NamedTuple):
+    """The last event of a journal that was read and checked: whoever reads on begins there."""
+
+    number: int
+    hash: str
+    at: int
+
+    @classmethod
+    def of(cls, event: Event) -> Checked:
+        """Returns what is to be known of an event that was checked."""
+        return cls(event.number, event.hash, stored_time(event.at))
+
+    def begins(self, rows: Sequence[Sequence[Any]]) -> bool:
+        """Tells whether the first of the rows is still the one that was checked."""
+        stored = rows[0][4] if rows and rows[0][0] == self.number else None
+        if not isinstance(stored, bytes) or rows[0][1] == AS_THEY_WERE:
+            return False
+        return stored.hex() in (self.hash, self.hash[: 2 * MARK_BYTES])
+
+
+def read_journal(
+    run: str, rows: Iterable[Sequence[Any]], *, after: int, checked: Checked | None = None
+) -> list[Event]:
     """Returns the events after a number, each checked.
 
-    `rows` starts with the last whole hash up to that number, or else with the first event.
+    `rows` starts behind the row that was `checked` before; without one, with the last whole hash
+    up to that number, or else with the first event.
     """
-    return list(_read(run, rows, after=max(after, 0)))
+    return list(_read(run, rows, after=max(after, 0), checked=checked))
 
 
 def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
@@ -142,9 +166,11 @@ def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
     return Sound(events, len(events))
 
 
-def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:
-    expected, before = 0, ""
-    for cells in timed(rows):
+def _read(
+    run: str, rows: Iterable[Sequence[Any]], *, after: int, checked: Checked | None = None
+) -> Iterator[Event]:
+    expected, before = (checked.number + 1, checked.hash) if checked else (0, "")
+    for cells in timed(rows, checked.at if checked else None):
         number, stored = cells[0], cells[4]
         if not expected and 0 < number <= after and not is_mark(stored):
             expected, before = number + 1, stored.hex() if isinstance(stored, bytes) else ""
@@ -160,7 +186,7 @@ def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Ev
 
 def _checked(run: str, cells: Sequence[Any], before: str) -> tuple[Texts, str]:
     """Returns the texts of a row and their hash, which is the stored one."""
-    number, stored = cells[0], cells[4]
+    number = cells[0]
     try:
         texts = texts_of(run, cells)
     except (
@@ -172,7 +198,8 @@ def _checked(run: str, cells: Sequence[Any], before: str) -> tuple[Texts, str]:
         raise _altered(run, number) from None
     _, at, by, mark, body = texts
     digest = hash_of(at.encode(), before.encode(), body, by, number, run_text(run))
-    if digest != mark and not (is_mark(stored) and digest.startswith(mark)):
+    # Most rows have the beginning of their hash; one that is kept as it was has all of it.
+    if digest != mark and (digest[: 2 * MARK_BYTES] != mark or cells[1] == AS_THEY_WERE):
         raise _altered(run, number)
     return texts, digest
 

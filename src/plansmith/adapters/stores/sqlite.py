@@ -25,7 +25,7 @@ from plansmith.adapters.stores.ends import End, need_end
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.packing import COLUMNS, ref_of
 from plansmith.adapters.stores.records import Database, DatabaseStore
-from plansmith.adapters.stores.rows import DOCTOR, read_journal, sound_part, values_of
+from plansmith.adapters.stores.rows import DOCTOR, Checked, read_journal, sound_part, values_of
 from plansmith.adapters.stores.statements import LAST_WHOLE, SQLITE, Change, Parameters
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import Event
@@ -34,7 +34,11 @@ from plansmith.ports import Sound
 _T = TypeVar("_T")
 _AT_ONCE: Final = 500
 _FEW: Final = 64
+# Of how many runs the last checked event is known.
+_MOST_CHECKED: Final = 1000
 _Rows = Sequence[tuple[Any, ...]]
+# A run, after which number, and whether the event with that number was checked before.
+_Asked = tuple[str, int, bool]
 
 
 class SqliteStore(DatabaseStore):
@@ -63,6 +67,7 @@ class SqliteStore(DatabaseStore):
         self._readers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
         self._reading: sqlite3.Connection | None = None
         self._journals = BatchedReads(self._read_journals)
+        self._checked: dict[str, Checked] = {}
         self._was_open = False
         database = Database(
             dialect=SQLITE,
@@ -82,7 +87,23 @@ class SqliteStore(DatabaseStore):
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
         after = max(after, 0)
+        checked = self._checked.get(run)
+        if checked is not None and checked.number != after:
+            checked = None
+        try:
+            events = await self._events(run, after, checked)
+        except JournalDamaged:
+            if checked is None:
+                raise
+            # Another process may have repaired the run: all of it is checked.
+            events = await self._events(run, after, None)
+        if events:
+            self._checked[run] = Checked.of(events[-1])
+            while len(self._checked) > _MOST_CHECKED:
+                del self._checked[next(iter(self._checked))]
+        return events
 
+    async def _events(self, run: str, after: int, checked: Checked | None) -> list[Event]:
         def decoded(rows: _Rows) -> list[Event]:
             placed = [row for _, *row in rows if row[0] is not None]
             last = rows[-1][0] if rows else 0
@@ -90,11 +111,15 @@ class SqliteStore(DatabaseStore):
                 raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
             digest = placed[-1][4] if placed else None
             need_end(run, end, last, digest.hex() if isinstance(digest, bytes) else digest)
-            return read_journal(run, placed, after=after)
+            if checked is None:
+                return read_journal(run, placed, after=after)
+            if not checked.begins(placed):
+                raise JournalDamaged(f"event {after} of run {run} was altered", hint=DOCTOR)
+            return read_journal(run, placed[1:], after=after, checked=checked)
 
         if self._closed:
             raise closed()
-        end, rows = await self._journals.get((run, after)) or (None, ())
+        end, rows = await self._journals.get((run, after, checked is not None)) or (None, ())
         # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
         # two threads that both compute only take the interpreter from each other.
         return decoded(rows) if len(rows) <= _FEW else await self._in_thread(lambda: decoded(rows))
@@ -188,12 +213,15 @@ class SqliteStore(DatabaseStore):
         return found
 
     async def _read_journals(
-        self, keys: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], tuple[End | None, _Rows]]:
-        def read(connection: sqlite3.Connection) -> dict[tuple[str, int], tuple[End | None, _Rows]]:
+        self, keys: Sequence[_Asked]
+    ) -> Mapping[_Asked, tuple[End | None, _Rows]]:
+        def read(connection: sqlite3.Connection) -> dict[_Asked, tuple[End | None, _Rows]]:
             # Before the rows: what others write meanwhile is in both or in none.
-            ends = [self._ledger.ends.of(run) for run, _ in keys]
-            rows = (connection.execute(_EVENTS, (start, run)).fetchall() for run, start in keys)
+            ends = [self._ledger.ends.of(run) for run, _, _ in keys]
+            rows = (
+                connection.execute(_EVENTS_FROM if known else _EVENTS, (start, run)).fetchall()
+                for run, start, known in keys
+            )
             return dict(zip(keys, zip(ends, rows, strict=True), strict=True))
 
         return await self._read(read)
@@ -230,6 +258,10 @@ class SqliteStore(DatabaseStore):
             await asyncio.sleep(self._poll_s)
 
 
+_EVENTS_FROM: Final = f"""
+    SELECT last, {COLUMNS} FROM runs LEFT JOIN events ON events.run = runs.id AND number >= ?
+    WHERE name = ? ORDER BY number
+"""  # noqa: S608 - constants
 _EVENTS: Final = f"""
     SELECT last, {COLUMNS} FROM runs
     LEFT JOIN events ON events.run = runs.id AND number >= coalesce({LAST_WHOLE.format("?")}, 0)
