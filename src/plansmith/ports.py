@@ -226,18 +226,6 @@ class JournalStore(Protocol):
         ...
 
 
-@runtime_checkable
-class ManyValuesStore(Protocol):
-    """A store that returns many values at once; of others they are asked for one by one."""
-
-    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
-        """Returns the values with these content hashes, in this order, each a new object.
-
-        Raises `JournalDamaged` if one of them is missing or altered.
-        """
-        ...
-
-
 class PlanStore(JournalStore, Protocol):
     """Stores journals and results."""
 

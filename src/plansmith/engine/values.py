@@ -5,11 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol, runtime_checkable
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, StepStatus
-from plansmith.ports import JournalStore, ManyValuesStore, Reply
+from plansmith.ports import JournalStore, Reply
+
+
+@runtime_checkable
+class ManyValuesStore(Protocol):
+    """A store that returns many values at once; of others they are asked for one by one."""
+
+    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
+        """Returns the values with these content hashes, in this order, each a new object.
+
+        Raises `JournalDamaged` if one of them is missing or altered.
+        """
+        ...
 
 
 async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
