@@ -22,7 +22,7 @@ def guards(question: str = "Really book it?", **ask: Any) -> dict[str, Any]:
 
 
 def made(desk: Desk, plan: Any, **model: Any) -> Plansmith:
-    plans = plan if callable(plan) else lambda *_: plan
+    plans: Any = plan if callable(plan) else lambda *_: plan
     return Plansmith(model=LookingModel(plans, **model), tools=desk.tools())
 
 

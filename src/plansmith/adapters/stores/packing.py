@@ -147,7 +147,7 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
         raise TypeError("a row without a type, a time and a hash")
     if kind not in _TYPE_OF:
         raise ValueError("a type that this release does not know")
-    packed = f"{body}".encode()
+    packed: bytes = f"{body}".encode()
     if value is not None:
         packed = _put_back(kind, run, packed, f"{value}".encode())
     if kind > 0:
