@@ -147,13 +147,14 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
         raise TypeError("a row without a type, a time and a hash")
     if kind not in _TYPE_OF:
         raise ValueError("a type that this release does not know")
-    packed: bytes = f"{body}".encode()
+    number: int = kind
+    packed = f"{body}".encode()
     if value is not None:
-        packed = _put_back(kind, run, packed, f"{value}".encode())
-    if kind > 0:
-        packed = _ALONE[kind] if packed == b"{}" else packed[:-1] + _TAILS[kind]
+        packed = _put_back(number, run, packed, f"{value}".encode())
+    if number > 0:
+        packed = _ALONE[number] if packed == b"{}" else packed[:-1] + _TAILS[number]
     told = SYSTEM if by is None else f"{by}".encode()
-    return _TYPE_OF[kind], at_text(at), told, digest.hex(), packed
+    return _TYPE_OF[number], at_text(at), told, digest.hex(), packed
 
 
 def _as_they_were(body: object) -> list[str]:
