@@ -32,6 +32,7 @@ WORDS: Final = Offered(
     },
     {"type": "string"},
     only_reads=True,
+    is_safe=True,
 )
 # Tools that a small model never needs: every plan ends with an answer anyway.
 _NEVER: Final = frozenset({"note.tell"})

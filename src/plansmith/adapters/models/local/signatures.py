@@ -30,7 +30,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool that a draft may call."""
+    """A tool that a draft may call; `is_safe` if it only reads, and nothing outside."""
 
     name: str
     about: str
@@ -38,6 +38,7 @@ class Offered:
     gives: Mapping[str, Any] | None = None
     is_agent: bool = False
     only_reads: bool = False
+    is_safe: bool = False
 
     @property
     def fields(self) -> Mapping[str, Any]:
