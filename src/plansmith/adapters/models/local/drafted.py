@@ -11,7 +11,7 @@ from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import is_rows
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.files import DraftStyle
-from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in
+from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in, without_later
 from plansmith.adapters.models.local.signatures import unknown_names
 from plansmith.plan.data import Json
 
@@ -84,9 +84,9 @@ def _query_flaws(query: str, task: DraftTask) -> list[str]:
 
 def _calls(answer: dict[str, Any], task: DraftTask, parts: DraftParts) -> list[dict[str, Any]]:
     calls = cast("list[dict[str, Any]]", answer["calls"])
-    if not parts.grounding:
-        return calls
     tools = {tool.name: tool for tool in task.tools}
+    if not parts.grounding:
+        return without_later(calls, tools)
     return grounded(calls, tools, task.request_text, task.context, tuned=parts.tuned)
 
 

@@ -140,8 +140,17 @@ def grounded(
     return _without_unasked(_without_repeats(kept), tools, request)
 
 
+def without_later(
+    calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered]
+) -> list[dict[str, Any]]:
+    """Returns the calls without references to calls that do not come before."""
+    return [
+        {"tool": call["tool"], "args": _without_later(call["args"], tools[call["tool"]], place)}
+        for place, call in enumerate(calls)
+    ]
+
+
 def _without_later(args: Mapping[str, Json], tool: Offered, place: int) -> dict[str, Json]:
-    """Returns arguments without references to calls that do not come before."""
     later = [name for name, value in args.items() if _has_later(value, place)]
     kept = {name: ASK if name in later else value for name, value in args.items()}
     return {name: v for name, v in kept.items() if v != ASK or name in tool.required}

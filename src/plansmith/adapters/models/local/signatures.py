@@ -52,6 +52,21 @@ class Offered:
         return [str(each) for each in self.inputs.get("required") or ()]
 
 
+# A tool of the call language alone: it becomes a reply step, whose text later calls can use.
+WORDS: Final = Offered(
+    "words.make",
+    "Write new text from a result: a summary, a list, a letter, a translation (写总结、信件、翻译)",
+    {
+        "type": "object",
+        "properties": {"instruction": {"type": "string"}, "from": {"type": "string"}},
+        "required": ["instruction"],
+    },
+    {"type": "string"},
+    only_reads=True,
+    is_safe=True,
+)
+
+
 def slim(tool: Offered) -> Offered:
     """Returns a tool without its rarely used optional arguments.
 
