@@ -18,6 +18,7 @@ from plansmith.ports import ContextBlock
 
 TITLE: Final = "folder"
 _MOST_FILES: Final = 2_000
+_MOST_SEEN: Final = 20_000
 # Plansmith's own files, and what SQLite keeps beside a database.
 _OWN: Final = re.compile(
     r"(?:^|/)plansmith\.(?:toml|db)$|\.(?:db|sqlite3?|db3)-(?:wal|shm|journal)$"
@@ -58,6 +59,6 @@ class FolderBrief:
         return brief_lines(entries, query, tokens=token_limit)
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
-        for path, state in self._folder.walk("."):
+        for path, state in islice(self._folder.walk("."), _MOST_SEEN):
             if not _OWN.search(path) and not is_held(state):
                 yield path, state

@@ -11,6 +11,7 @@ from plansmith.adapters.tools.folder_brief.details import Entry
 
 _BUDGET: Final = 350  # tokens, about
 _NAMES: Final = 200  # of them for names
+_CROWD: Final = 12
 _LETTERS: Final = 3.5  # letters of a token
 _WORD: Final = re.compile(r"[a-z]{3,}|\d{2,}")
 _HAN_RUN: Final = re.compile(r"[\u3400-\u9fff]+")
@@ -20,7 +21,10 @@ def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> list[
     """Returns the lines: what the request shares words with first, then names, then counts."""
     asked, folded = words(request), request.casefold()
     shared = {each.path: len(words(each.line) & asked) for each in entries}
-    order = sorted(entries, key=lambda each: (-shared[each.path], each.path))
+    # One of many alike says less than a file that stands alone.
+    beside = Counter(_place(each.path) for each in entries)
+    crowded = {each.path: beside[_place(each.path)] > _CROWD for each in entries}
+    order = sorted(entries, key=lambda each: (-shared[each.path], crowded[each.path], each.path))
     room = min(_BUDGET, tokens)
     named = [each for each in order if is_named(each.path, folded)]
     shown, rest = _names(order, min(_NAMES, room * 0.6))
@@ -32,6 +36,10 @@ def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> list[
             lines[each.path] = each.line
             left -= extra
     return [*(lines.get(each.path, each.path) for each in shown), *_counts(rest)]
+
+
+def _place(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _names(order: Sequence[Entry], room: float) -> tuple[list[Entry], list[Entry]]:
