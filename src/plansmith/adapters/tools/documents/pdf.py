@@ -37,6 +37,15 @@ def pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
     return "\n\n".join(filled) + "\n", notes
 
 
+def pdf_head(name: str, data: bytes) -> tuple[int, str]:
+    """Returns the number of pages and the text of the first one."""
+    reader = _reader(name, data)
+    try:
+        return len(reader.pages), next(_pages(reader, 1), None) or ""
+    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
+        raise _damaged(name) from None
+
+
 def _reader(name: str, data: bytes) -> Any:
     try:
         pypdf = import_module("pypdf")
