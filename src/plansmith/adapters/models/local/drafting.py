@@ -13,7 +13,6 @@ from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import (
     PREFIX,
     calls_grammar,
-    calls_messages,
     is_rows,
     reply_grammar,
 )
@@ -26,6 +25,7 @@ from plansmith.adapters.models.local.follow_up import (
 )
 from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in
 from plansmith.adapters.models.local.model import LocalModel
+from plansmith.adapters.models.local.prompt import draft_prompt
 from plansmith.adapters.models.local.signatures import Offered, easiest, unknown_names
 from plansmith.adapters.models.local.wording import (
     Task,
@@ -205,14 +205,6 @@ class DraftingModel:
                     check_wording(text, source_text(prompt))
                     yield TextDelta(text)
                     yield delta
-
-
-def draft_prompt(task: DraftTask) -> list[Message]:
-    """Returns the prompt of a draft: a shared start, then this task."""
-    known = [task.context] if task.context else []
-    known += [f"Now: {task.now}"] if task.now else []
-    context = "\n".join(known)
-    return calls_messages(task.request, task.tools, context=context, remark=task.remark)
 
 
 def draft_flaw(text: str, task: DraftTask) -> str:

@@ -15,8 +15,12 @@ from plansmith.errors import Misconfigured
 
 
 class DraftStyle(StrEnum):
-    """What a model is asked to write: a list of calls (small models) or a whole plan."""
+    """What a model is asked to write: a list of calls (small models) or a whole plan.
 
+    A model with an adapter is tuned to write calls: its prompt has no examples.
+    """
+
+    TUNED = "tuned"
     CALLS = "calls"
     PLAN = "plan"
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from plansmith.text import clip
 
 _LONGEST_ABOUT: Final = 160
+_SHORT_ABOUT: Final = 100
 _LONGEST_NOTE: Final = 60
 _MOST_CHOICES: Final = 12
 _MANY: Final = 5  # optional arguments from which a small model loses sight
@@ -104,14 +105,18 @@ def _is_detail(schema: Any, *, many: bool) -> bool:
     return many and known.get("type") == "boolean" and "default" in known
 
 
-def signature(tool: Offered) -> str:
-    """Returns the tool on one line: name, arguments (`?` marks optional ones), description."""
+def signature(tool: Offered, *, short: bool = False) -> str:
+    """Returns the tool on one line: name, arguments (`?` marks optional ones), description.
+
+    A short one has no notes on arguments: for prompts with many tools.
+    """
     required = tool.required
     parts = [
-        f"{name}{'' if name in required else '?'}: {_kind(each)}{_note(each)}"
+        f"{name}{'' if name in required else '?'}: {_kind(each)}{'' if short else _note(each)}"
         for name, each in tool.fields.items()
     ]
-    return f"{tool.name}({', '.join(parts)}) - {_clip(tool.about, _LONGEST_ABOUT)}"
+    about = _clip(tool.about, _SHORT_ABOUT if short else _LONGEST_ABOUT)
+    return f"{tool.name}({', '.join(parts)}) - {about}"
 
 
 def _kind(schema: Any) -> str:
