@@ -1,5 +1,6 @@
 """Attention of endings behind a shared start: a fast kernel where it works, a mask elsewhere."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -18,7 +18,7 @@ def dequantize(kind: str, data: npt.NDArray[np.uint8], shape: tuple[int, ...]) -
     """Returns the values of a tensor from its raw bytes."""
     raw = np.ascontiguousarray(data).reshape(-1)
     if kind in _PLAIN:
-        return raw.view(_PLAIN[kind]).astype(np.float32).reshape(shape)
+        return np.asarray(raw.view(_PLAIN[kind]), dtype=np.float32).reshape(shape)
     size, values = _QUANTISED[kind]
     return values(raw.reshape(-1, size)).reshape(shape)
 
@@ -39,7 +39,8 @@ def _q4_0(raw: Blocks) -> Values:
 def _q5_0(raw: Blocks) -> Values:
     high = np.unpackbits(np.ascontiguousarray(raw[:, 2:6]), axis=1, bitorder="little")
     low = _nibbles(raw[:, 6:])
-    return _half(raw[:, :2]) * ((low | (high << 4)).astype(np.float32) - 16)
+    found: Values = _half(raw[:, :2]) * ((low | (high << 4)).astype(np.float32) - 16)
+    return found
 
 
 def _nibbles(raw: Blocks) -> Blocks:
@@ -51,7 +52,8 @@ def _q4_k(raw: Blocks) -> Values:
     scales, mins = _scales_and_mins(raw)
     quants = raw[:, 16:].reshape(len(raw), 4, 1, _SUB)
     values = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
-    return scales[:, :, None] * values.astype(np.float32) - mins[:, :, None]
+    found: Values = scales[:, :, None] * values.astype(np.float32) - mins[:, :, None]
+    return found
 
 
 def _q5_k(raw: Blocks) -> Values:
@@ -60,7 +62,9 @@ def _q5_k(raw: Blocks) -> Values:
     low = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
     shifts = np.arange(8, dtype=np.uint8)[None, :, None]
     high = (raw[:, None, 16:48] >> shifts) & 1
-    return scales[:, :, None] * (low | (high << 4)).astype(np.float32) - mins[:, :, None]
+    values = (low | (high << 4)).astype(np.float32)
+    found: Values = scales[:, :, None] * values - mins[:, :, None]
+    return found
 
 
 def _scales_and_mins(raw: Blocks) -> tuple[Values, Values]:
@@ -75,13 +79,14 @@ def _scales_and_mins(raw: Blocks) -> tuple[Values, Values]:
 
 
 def _q6_k(raw: Blocks) -> Values:
-    low = raw[:, :128].reshape(len(raw), 2, 1, 64)
-    low = np.concatenate([low & 15, low >> 4], axis=2).reshape(len(raw), 8, _SUB)
+    quants = raw[:, :128].reshape(len(raw), 2, 1, 64)
+    low = np.concatenate([quants & 15, quants >> 4], axis=2).reshape(len(raw), 8, _SUB)
     shifts = np.array([0, 2, 4, 6], dtype=np.uint8)[None, None, :, None]
     high = (raw[:, 128:192].reshape(len(raw), 2, 1, _SUB) >> shifts) & 3
     values = (low | (high.reshape(len(raw), 8, _SUB) << 4)).astype(np.float32) - 32
     scales = _half(raw[:, 208:]) * raw[:, 192:208].view(np.int8).astype(np.float32)
-    return scales[:, :, None] * values.reshape(len(raw), 16, 16)
+    found: Values = scales[:, :, None] * values.reshape(len(raw), 16, 16)
+    return found
 
 
 _PLAIN: Final[dict[str, Any]] = {"F32": np.float32, "F16": np.float16}

@@ -139,7 +139,7 @@ def main() -> None:
     else:
         words = vocabulary_of(rows, tokenizer)
     arrays, known = arrays_of(rows, tokenizer, words)
-    np.savez_compressed(options.out, **arrays)
+    np.savez_compressed(options.out, allow_pickle=False, **arrays)
     with options.out.with_suffix(".rows.jsonl").open("w", encoding="utf-8") as out:
         for row in known:
             out.write(json.dumps({**row.row, "part": PARTS[row.part]}, ensure_ascii=False) + "\n")
@@ -152,7 +152,9 @@ def _tell(arrays: dict[str, npt.NDArray[Any]], rows: Sequence[Encoded], out: Pat
     print(f"{out.stat().st_size / 1e6:.1f} MB")
     for number, size in enumerate(arrays["starts_lengths"]):
         there = lengths[starts == number]
-        names = Counter(str(row.row["family"]) for row, at in zip(rows, starts, strict=True) if at == number)
+        names = Counter(
+            str(row.row["family"]) for row, at in zip(rows, starts, strict=True) if at == number
+        )
         print(f"start {number}: {size} tokens, {dict(names)}", end=", ")
         print(f"median {np.median(there):.0f}, longest {there.max()}")
 

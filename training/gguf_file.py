@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,7 @@ class GgufFile:
 
     def _number(self, form: str) -> Any:
         size = struct.calcsize(f"<{form}")
-        (found,) = struct.unpack_from(f"<{form}", self._raw, self._at)
+        (found,) = struct.unpack(f"<{form}", self._raw[self._at : self._at + size].tobytes())
         self._at += size
         return found
 
@@ -88,9 +88,8 @@ class GgufFile:
         if inner in {_TEXT, _LIST}:
             return [self._value(inner) for _ in range(count)]
         form = f"<{count}{_NUMBERS[inner]}"
-        found = list(struct.unpack_from(form, self._raw, self._at))
-        self._at += struct.calcsize(form)
-        return found
+        self._at += (size := struct.calcsize(form))
+        return list(struct.unpack(form, self._raw[self._at - size : self._at].tobytes()))
 
     def _tensors(self, count: int) -> dict[str, RawTensor]:
         heads: list[tuple[str, tuple[int, ...], int, int]] = []
@@ -108,7 +107,7 @@ class GgufFile:
             kind, block, size = TYPES[code]
             width = shape[-1] // block * size
             rows = math.prod(shape[:-1])
-            raw = cast("Bytes", self._raw[start + offset : start + offset + rows * width])
+            raw = self._raw[start + offset : start + offset + rows * width]
             found[name] = RawTensor(name, kind, shape, raw.reshape(rows, width))
         return found
 

@@ -1,5 +1,6 @@
 """Qwen2 in plain torch, from packed GGUF bytes, with a LoRA beside every linear layer."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import json
@@ -121,9 +122,8 @@ class Lora:
             for name, pair in self.pairs.items()
             for letter, each in zip("ab", pair, strict=True)
         }
-        facts = {"rank": np.int32(self.rank), "alpha": np.float32(self.alpha)}
         fresh = path.with_suffix(".new.npz")
-        np.savez(fresh, **arrays, **facts)
+        np.savez(fresh, allow_pickle=False, rank=self.rank, alpha=self.alpha, **arrays)
         fresh.replace(path)
 
     @classmethod
@@ -153,9 +153,7 @@ class Network:
         self.norm = weights["output_norm.weight"]
         self.blocks = [_block(weights, layer) for layer in range(config.layers)]
         self.narrow: list[dict[str, tuple[Tensor, Tensor]]] = []
-        self.attention, self._attention = best_attention(
-            self.embedding.device.type, self.dtype
-        )
+        self.attention, self._attention = best_attention(self.embedding.device.type, self.dtype)
         steps = torch.arange(0, config.size, 2, device=self.device, dtype=torch.float32)
         self._turns = 1.0 / config.theta ** (steps / config.size)
         self.refresh()

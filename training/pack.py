@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from training.gguf_file import GgufFile, RawTensor
 
-_PIECE: Final = 56 * 1000 * 1000
+_PIECE: Final = 54_000_000
 _BY_WORD: Final = ("token_embd.weight", "output.weight")
 
 
@@ -45,10 +46,11 @@ def pack(model: Path, words: npt.NDArray[Any], folder: Path, piece: int = _PIECE
         entries.append(entry | {"start": len(out), "bytes": len(raw)})
         out += raw
     names: list[str] = []
-    for start in range(0, len(out), piece):
+    even = math.ceil(len(out) / math.ceil(len(out) / piece))
+    for start in range(0, len(out), even):
         names.append(f"piece{len(names)}")
         (folder / names[-1]).mkdir(parents=True, exist_ok=True)
-        (folder / names[-1] / "weights").write_bytes(out[start : start + piece])
+        (folder / names[-1] / "weights").write_bytes(out[start : start + even])
     index = {"config": config_of(file.header, len(words)), "pieces": names, "tensors": entries}
     (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
     return names
@@ -70,7 +72,7 @@ def main() -> None:
     with np.load(options.data) as stored:
         words = stored["vocabulary"]
     names = pack(options.model, words, options.folder)
-    print(f"{len(names)} pieces of at most {_PIECE >> 20} MiB, {len(words)} words")
+    print(f"{len(names)} pieces of at most {_PIECE // 1_000_000} MB, {len(words)} words")
 
 
 if __name__ == "__main__":

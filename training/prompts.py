@@ -16,7 +16,7 @@ from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.plan.capability import ToolSpec
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.ports import ContextBlock, Message
 from training.tokenizer import ANSWER_START, chat_text
 
@@ -102,12 +102,10 @@ def _spec(tool: Mapping[str, Any]) -> ToolSpec:
         description=tool.get("description") or tool["name"],
         input_schema=schema,
         output_schema=tool.get("output_schema"),
-        effect=tool.get("effect") or "read",
+        effect=Effect(tool.get("effect") or "read"),
     )
 
 
 async def _builtin_specs() -> list[ToolSpec]:
     with tempfile.TemporaryDirectory() as folder:
-        return [
-            spec for source in builtin_sources(Path(folder)) for spec in await source.tools()
-        ]
+        return [spec for source in builtin_sources(Path(folder)) for spec in await source.tools()]

@@ -7,6 +7,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 _CONTROL: Final = frozenset({3, 4})  # kinds of tokens that stand for themselves, such as <|im_end|>
@@ -22,7 +23,9 @@ class Tokenizer:
         self._ids = {token: number for number, token in enumerate(self.tokens)}
         merges: Sequence[str] = header["tokenizer.ggml.merges"]
         self._ranks = {tuple(merge.split(" ", 1)): rank for rank, merge in enumerate(merges)}
-        controls = [token for token, kind in zip(self.tokens, kinds, strict=True) if kind in _CONTROL]
+        controls = [
+            token for token, kind in zip(self.tokens, kinds, strict=True) if kind in _CONTROL
+        ]
         self._controls = frozenset(controls)
         longest_first = sorted(controls, key=len, reverse=True)
         self._control = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
@@ -61,7 +64,7 @@ class Tokenizer:
     def _merged(self, signs: str) -> Iterator[int]:
         parts = list(signs)
         while len(parts) > 1:
-            pairs = list(zip(parts, parts[1:], strict=False))
+            pairs = pairwise(parts)
             rank, place = min(
                 (self._ranks.get(pair, sys.maxsize), place) for place, pair in enumerate(pairs)
             )
@@ -81,7 +84,7 @@ ANSWER_START: Final = "<|im_start|>assistant\n"
 
 @functools.cache
 def _splitter() -> re.Pattern[str]:
-    """Returns Qwen2's rule; Python's `re` knows no classes of letters and numbers, so they are spelled out."""
+    """Returns Qwen2's rule; `re` has no classes of letters and numbers, so they are spelled out."""
     letters, numbers = _class("L"), _class("N")
     return re.compile(
         r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"

@@ -4,6 +4,7 @@
 `training.pack` wrote, DATA what `training.encode` wrote.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import argparse
@@ -138,15 +139,17 @@ class Trainer:
             recent = self.losses[-50:]
             seconds = time.monotonic() - self._began
             print(f"step {count}: loss {sum(recent) / len(recent):.4f}", end=", ")
-            print(f"norm {norm:.2f}, {seconds:.0f} s, {self.read / seconds:.0f} tokens/s", flush=True)
+            print(
+                f"norm {norm:.2f}, {seconds:.0f} s, {self.read / seconds:.0f} tokens/s", flush=True
+            )
 
     def _backward(self, batch: Batch) -> float:
         self.network.refresh()
         logits, labels = self._logits(batch)
         loss = functional.cross_entropy(logits, labels)
-        loss.backward()  # type: ignore[no-untyped-call, unused-ignore] # torch's own
+        loss.backward()
         self.read += batch.ends.size + batch.start.size
-        return loss.item()
+        return float(loss.item())
 
     def _fail(self, why: str) -> None:
         self.failures += 1
