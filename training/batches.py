@@ -58,10 +58,15 @@ class Batch:
     """For each label, the place of its row in `rows`."""
 
 
+def aligned_width(first: int, longest: int, step: int = 16) -> int:
+    """Returns a width for endings with which the whole is a multiple that kernels like."""
+    return -(-(first + longest) // step) * step - first
+
+
 def batch_of(data: Data, rows: Sequence[int], *, step: int = 16) -> Batch:
     """Joins rows that share a start."""
-    longest = int(max(data.lengths[row] for row in rows))
-    width = -(-longest // step) * step
+    start = data.starts[int(data.start[rows[0]])]
+    width = aligned_width(len(start), int(max(data.lengths[row] for row in rows)), step)
     ends = np.zeros((len(rows), width), dtype=np.int64)
     places: list[Ids] = []
     for number, row in enumerate(rows):
@@ -70,7 +75,7 @@ def batch_of(data: Data, rows: Sequence[int], *, step: int = 16) -> Batch:
         places.append(np.arange(len(answer)) + number * width + len(rest) - 1)
     return Batch(
         rows=tuple(rows),
-        start=data.starts[int(data.start[rows[0]])],
+        start=start,
         ends=ends,
         places=np.concatenate(places),
         labels=np.concatenate([data.answers[row] for row in rows]),

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from training.batches import Data
+from training.batches import Data, aligned_width
 from training.network import Lora, Network, load_weights
 
 
@@ -50,7 +50,7 @@ class Writer:
         self, kept: list[tuple[torch.Tensor, torch.Tensor]], rows: Sequence[int]
     ) -> npt.NDArray[np.int64]:
         rests = [self.data.rests[row] for row in rows]
-        width = max(map(len, rests))
+        width = aligned_width(kept[0][0].shape[2], max(map(len, rests)))
         ends = np.zeros((len(rows), width), dtype=np.int64)
         for number, rest in enumerate(rests):
             ends[number, width - len(rest) :] = rest

@@ -240,8 +240,9 @@ class Network:
         def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             stored = cache.put(layer, keys[:, :, None], values[:, :, None])
             grouped = queries.view(rows, sizes.kv_heads, group, sizes.size)
-            found = functional.scaled_dot_product_attention(grouped, *stored, attn_mask=mask)
-            return found.reshape(rows, -1)
+            likeness = (grouped @ stored[0].transpose(-1, -2)).float() / math.sqrt(sizes.size)
+            shares = likeness.masked_fill(~mask, -math.inf).softmax(-1).to(self.dtype)
+            return (shares @ stored[1]).reshape(rows, -1)
 
         state = self._run(tokens, self._angles(cache.next_places()), attend)
         cache.used += 1
@@ -284,7 +285,8 @@ class Network:
 
     def _spread(self, each: Tensor) -> Tensor:
         """Repeats keys or values for the query heads that share them."""
-        return each.repeat_interleave(self.config.heads // self.config.kv_heads, 1)
+        group = self.config.heads // self.config.kv_heads
+        return each[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2)
 
 
 class Cache:

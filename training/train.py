@@ -39,7 +39,7 @@ class Settings:
     rate: float = 2e-4
     warm_up: int = 30
     tokens: int = 32_768
-    rows: int = 96
+    rows: int = 128
     rank: int = 16
     alpha: float = 32.0
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
