@@ -66,7 +66,9 @@ class Config:
 
 def load_weights(folder: Path, device: str, dtype: torch.dtype) -> tuple[Config, dict[str, Tensor]]:
     """Reads what `training.pack` wrote: the sizes and all weights, dequantised."""
-    index: dict[str, Any] = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    index: dict[str, Any] = json.loads(
+        (folder / "index" / "index.json").read_text(encoding="utf-8")
+    )
     raw = np.concatenate(
         [np.fromfile(folder / name / "weights", dtype=np.uint8) for name in index["pieces"]]
     )

@@ -1,7 +1,7 @@
 """Packs a GGUF file for the way to the machine that trains: raw bytes, only the words in use.
 
-`python -m training.pack MODEL.gguf DATA.npz FOLDER` writes `index.json` and pieces that travel
-one at a time.
+`python -m training.pack MODEL.gguf DATA.npz FOLDER` writes folders that can travel one at
+a time: `index`, `piece0` and so on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def pack(model: Path, words: npt.NDArray[Any], folder: Path, piece: int = _PIECE
         (folder / names[-1]).mkdir(parents=True, exist_ok=True)
         (folder / names[-1] / "weights").write_bytes(out[start : start + even])
     index = {"config": config_of(file.header, len(words)), "pieces": names, "tensors": entries}
-    (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    (folder / "index").mkdir(parents=True, exist_ok=True)
+    (folder / "index" / "index.json").write_text(json.dumps(index), encoding="utf-8")
     return names
 
 

@@ -52,7 +52,7 @@ class Renderer:
         return self._draft(row)
 
     def _answer(self, row: Row) -> Rendered:
-        request, writes = str(row["request"]), bool(row.get("writes"))
+        request, writes = str(row["request"]), row.get("kind") == "write"
         system, user = answer_messages(request, str(row["results"]), writes=writes)
         return _split(system, "", user.text, str(row["answer"]))
 
