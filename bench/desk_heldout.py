@@ -539,7 +539,7 @@ def staff() -> Folder:
         "units",
         "en",
         "convert 180 pounds to kilograms",
-        number(81.6466),
+        number(180 * 0.45359237),
         proof="SELECT 180 * 0.45359237",
     )
     q.add("time", "zh", "伦敦现在几点了？", Clock("Europe/London"))

@@ -411,7 +411,7 @@ def school() -> Folder:
         "summarise",
         "zh",
         "用一句话概括 通知/家长会.txt",
-        words("家长会"),
+        words("中考", "暑期", "何老师", "5月8日", "图书馆"),
         proof="SELECT text FROM lines WHERE path = '通知/家长会.txt'",
     )
     second = [row for row in pupils if row["class"] == "二班"]
@@ -447,7 +447,7 @@ def school() -> Folder:
         "units",
         "zh",
         "100 华氏度是多少摄氏度？",
-        number(37.7778),
+        number((100 - 32) * 5 / 9),
         proof="SELECT (100 - 32) * 5 / 9.0",
     )
     q.add("greeting", "zh", "早上好！", expects="reply")
@@ -488,7 +488,6 @@ def _months_of_tables(shop: Asks, library: Asks, firm: Asks) -> None:
     for row in firm_data()["销售"]:
         amounts[row["日期"][:7]] += row["数量"]
     lent = Counter(row["lent_on"][:7] for row in library_data()["loans"])
-    busy = max(lent, key=lambda month: lent[month])
     shop.add(
         "per month",
         "en",
@@ -499,9 +498,9 @@ def _months_of_tables(shop: Asks, library: Asks, firm: Asks) -> None:
     library.add(
         "per month",
         "en",
-        "In which month of 2025 were the most books lent?",
-        words(busy, f"{date.fromisoformat(busy + '-01'):%B}"),
-        proof="SELECT substr(lent_on, 1, 7) FROM loans GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1",
+        "Number of loans per month please",
+        *[number(lent[f"2025-{month:02}"]) for month in (1, 2, 3, 4)],
+        proof="SELECT substr(lent_on, 1, 7), COUNT(*) FROM loans GROUP BY 1",
     )
     firm.add(
         "per month",
