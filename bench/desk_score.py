@@ -25,8 +25,8 @@ _DATES = re.compile(
     r"|\d{4}\s*年(?:\s*\d{1,2}\s*月)?(?:\s*\d{1,2}\s*[日号])?|\d{1,2}\s*月\s*\d{1,2}\s*[日号]"
 )
 _NUMBER = re.compile(
-    r"(?P<sign>(?<!\w)[-\u2212])?"
-    r"(?P<digits>(?<![\d.])\d{1,3}(?:[,\uff0c'\u00a0\u202f\u2009]\d{3})+(?!\d)|\d+)"
+    r"(?P<sign>(?<![A-Za-z\d_])[-\u2212])?"
+    r"(?<![A-Za-z_])(?<![A-Za-z]-)(?P<digits>(?<![\d.])\d{1,3}(?:[,\uff0c'\u00a0\u202f\u2009]\d{3})+(?!\d)|\d+)"
     r"(?P<fraction>\.\d+)?\s*(?P<unit>万|亿|million\b)?"
 )
 _UNITS: Final = {"万": 1e4, "亿": 1e8, "million": 1e6}
