@@ -133,7 +133,7 @@ def _approved(
         if run["status"] == "reviewing" and run.get("hash") and not run.get("questions"):
             call("approve", run["id"], run["hash"], "--no-input", "--json")
         elif consents:
-            call("answer", run["id"], consents[0]["question"], "yes", "--no-input", "--json")
+            call("answer", run["id"], consents[0]["question"], "allow", "--no-input", "--json")
         else:
             break
         approvals += 1

@@ -1,4 +1,4 @@
-"""The folder bench asks through the command line, approves what writes, and tells only what it may."""
+"""The folder bench asks through the command line, approves what writes, and keeps secrets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def toy() -> Folder:
     """Two files, and a request of each way to be right."""
     q = Asks("toy")
     q.add("aggregate", "en", "How many units were sold?", number(1234))
-    q.add("save table", "en", "Save the orders of the North as north.csv",
-          files=(Wrote("north.csv", each("North"), each("South"), rows=2),))  # fmt: skip
+    saved = Wrote("north.csv", each("North"), each("South"), rows=2)
+    q.add("save table", "en", "Save the orders of the North as north.csv", files=(saved,))
     q.add(
         "write note",
         "zh",
@@ -77,7 +77,8 @@ class Oracle:
         if '"decision"' not in json.dumps(request.json):
             changed = json.dumps(steps, ensure_ascii=False)
             changed = changed.replace("= 'North'", "= 'South'").replace("周五开会", "周六开会")
-            return Reply({"goal": "g", "steps": json.loads(changed) if self.wrong else steps})
+            plan: Any = {"goal": "g", "steps": json.loads(changed) if self.wrong else steps}
+            return Reply(plan)
         if steps:
             return Reply(TRIAGE)
         decision, says = next(each for key, each in SAYS.items() if key in text)
@@ -112,7 +113,8 @@ def test_a_model_that_knows_all_gets_full_marks_in_the_desk_bench(flags: list[st
 
 def test_a_model_that_lies_gets_no_mark_in_the_desk_bench(flags: list[str], oracle: Oracle) -> None:
     oracle.wrong = True
-    assert [row.kind for row in asked(flags).values() if row.right] == ["greeting"]
+    texts = [ask.text for ask in toy().asks if ask.kind not in ("greeting", "follow-up")]
+    assert not any(row.right for row in asked(flags, *texts).values())
 
 
 def test_the_desk_bench_asks_the_real_command_too(flags: list[str]) -> None:
