@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, cast, runtime_checkable
 
 from plansmith.plan.capability import Effect, ToolSpec
@@ -90,12 +90,12 @@ def _problem(step: ToolStep, text: str) -> Problem:
     return problem(WOULD_FAIL, message, hint=hint, step=step.id, path=("inputs",))
 
 
-def to_repair(problems: list[Problem]) -> list[Problem]:
+def to_repair(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Returns the problems of a rehearsal as errors, which a planner is asked to repair."""
-    return [each.model_copy(update={"severity": Severity.ERROR}) for each in problems]
+    return tuple(each.model_copy(update={"severity": Severity.ERROR}) for each in problems)
 
 
-def to_show(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+def to_show(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Returns problems with those of a rehearsal as warnings: the person may know better."""
     return tuple(
         each.model_copy(update={"severity": Severity.WARNING}) if each.code == WOULD_FAIL else each
