@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Team, TeamName
     from plansmith.planner import rehearsal
-    from plansmith.planner.context import gather, locales
+    from plansmith.planner.context import locales
     from plansmith.planner.instant import rules as instant_rules
     from plansmith.planner.request import Tell
     from plansmith.ports import (
@@ -53,7 +53,6 @@ else:
         builtin="plansmith.adapters.tools.builtin",
         document_files="plansmith.adapters.context.documents",
         functions="plansmith.adapters.tools.functions",
-        gather="plansmith.planner.context.gather",
         instant_rules="plansmith.planner.instant.rules",
         locales="plansmith.planner.context.locales",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
@@ -256,7 +255,6 @@ async def rules_plan(request: str, settings: Settings) -> bool:
         rehearse=rehearsal.rehearsal_with(
             {spec.name: source for source, specs in listed for spec in specs}
         ),
-        today=gather.local_day(clock, settings.planner.timezone),
         locale=locales.locale_of(request),
     )
     return found is not None

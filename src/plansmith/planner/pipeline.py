@@ -17,7 +17,6 @@ from plansmith.planner.context.gather import (
     Limits,
     earlier_text,
     gather_context,
-    local_day,
     time_text,
 )
 from plansmith.planner.context.history import TITLE, Summariser, recall
@@ -101,7 +100,6 @@ async def _by_rules(
         request.text,
         tools=deps.tools,
         rehearse=deps.rehearse,
-        today=local_day(deps.clock, deps.settings.timezone),
         locale=locale,
     )
     if found is None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -181,21 +180,12 @@ def plan_text(plan: Plan) -> str:
 def time_text(clock: Clock, timezone: str | None = None) -> str:
     """Returns the time with offset, weekday and time zone."""
     name = timezone or "UTC"
-    now = _local(clock, name)
-    return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
-
-
-def local_day(clock: Clock, timezone: str) -> date:
-    """Returns the day that it is in a time zone."""
-    return _local(clock, timezone).date()
-
-
-def _local(clock: Clock, name: str) -> datetime:
     try:
-        return clock.now().astimezone(ZoneInfo(name))
+        now = clock.now().astimezone(ZoneInfo(name))
     except (KeyError, ValueError, OSError):
         hint = "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
         raise Misconfigured(f"there is no time zone called {name!r}", hint=hint) from None
+    return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
 
 
 def _share(parts: Sequence[Part], asking: int, limits: Limits) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from typing import NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
@@ -28,7 +27,7 @@ class Instant(NamedTuple):
 
 
 async def instant(
-    request: str, *, tools: Sequence[ToolSpec], rehearse: Rehearse, today: date, locale: str
+    request: str, *, tools: Sequence[ToolSpec], rehearse: Rehearse, locale: str
 ) -> Instant | None:
     """Returns what rules make of a request; None unless they understand every word of it.
 
@@ -42,7 +41,7 @@ async def instant(
     talk = small_talk(text, [each.name for each in tools], chinese=chinese)
     if talk:
         return Instant(Sentence("instant.small_talk"), answer=talk)
-    call = read_call(text, today=today, chinese=chinese)
+    call = read_call(text, chinese=chinese)
     spec = next((each for each in tools if call and each.name == call.tool), None)
     if call is None or spec is None or spec.effect is not Effect.READ or spec.open_world:
         return None
@@ -57,12 +56,12 @@ async def instant(
     return Instant(reason, plan) if told == "" else None
 
 
-def read_call(request: str, *, today: date, chinese: bool) -> InstantCall | None:
+def read_call(request: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call that a text asks for and nothing else; None for any other text."""
     said = core(request)
     return (
         read_arithmetic(said, chinese=chinese)
-        or read_times(said, today=today, chinese=chinese)
+        or read_times(said, chinese=chinese)
         or read_units(said, chinese=chinese)
     )
 

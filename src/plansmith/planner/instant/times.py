@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import date
 from typing import Final, Literal, NamedTuple
 
 from plansmith.lazy import lazy_pattern
@@ -14,20 +13,6 @@ from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
 
 _LONGEST: Final = 120
-_MONTHS: Final = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-)
 _MONTH: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
@@ -134,7 +119,7 @@ def _weekday(given: Given, language: Language) -> InstantCall:
 def _until(given: Given, language: Language) -> InstantCall:
     day = _date(given)
     said, days = escape_text(day), found("days")
-    says = f"Days until {said}: {days} ({found('weekday')}, {found('date')})."
+    says = f"{found('text')}."
     if language == "zh":
         says = f"距离{said}还有 {days} 天（{found('date')}）。"
     return InstantCall("date", "time.until", {"date": day}, says)
@@ -296,7 +281,7 @@ _FORMS: Final = (
 )
 
 
-def read_times(text: str, *, today: date, chinese: bool) -> InstantCall | None:
+def read_times(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that asks for a time or a date; None for anything else."""
     if len(text) > _LONGEST:
         return None
@@ -304,34 +289,5 @@ def read_times(text: str, *, today: date, chinese: bool) -> InstantCall | None:
         for pattern in form.patterns:
             match = pattern.fullmatch(text)
             if match is not None:
-                call = form.make(match.groupdict(), "zh" if chinese else "en")
-                return _with_years(call, today) if call else None
+                return form.make(match.groupdict(), "zh" if chinese else "en")
     return None
-
-
-def _with_years(call: InstantCall, today: date) -> InstantCall:
-    """Gives two days without a year the years that they mean together."""
-    if call.tool != "time.difference":
-        return call
-    first, last = (_day_of_year(str(call.inputs[name])) for name in ("from", "to"))
-    if first is None or last is None:
-        return call
-    years = today.year, today.year + (last < first)
-    inputs = {
-        name: f"{year:04}-{month:02}-{day:02}"
-        for name, year, (month, day) in zip(("from", "to"), years, (first, last), strict=True)
-    }
-    return call._replace(inputs=dict(inputs))
-
-
-def _day_of_year(text: str) -> tuple[int, int] | None:
-    """Reads a day and a month without a year."""
-    plain = re.sub(r"(?<=\d)(?:st|nd|rd|th)|\bof\b|\bthe\b", "", text.lower()).strip()
-    found_day = re.fullmatch(r"(?:(\d{1,2})\s+)?([a-z]{3})[a-z]*\.?(?:\s+(\d{1,2}))?", plain)
-    if found_day and found_day[2] in _MONTHS and (found_day[1] or found_day[3]):
-        return _MONTHS.index(found_day[2]) + 1, int(found_day[1] or found_day[3])
-    han = re.fullmatch(r"(.+?)\s?月\s?(.+?)\s?[日号]", plain)
-    if han is None:
-        return None
-    month, day = digits(han[1]), digits(han[2])
-    return (int(month), int(day)) if month.isdecimal() and day.isdecimal() else None

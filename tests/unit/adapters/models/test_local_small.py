@@ -25,7 +25,7 @@ from plansmith.adapters.models.local.signatures import (
 )
 from plansmith.adapters.models.local.wording import Task, facts, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
-from plansmith.adapters.tools.tables import DESCRIBE, SQL
+from plansmith.adapters.tools.tables.specs import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec
