@@ -28,7 +28,7 @@ from plansmith.adapters.tools.toolset import (
     Arguments,
     BuiltIn,
     Job,
-    ToolSet,
+    PureTools,
     fields,
     noted,
     string,
@@ -56,6 +56,8 @@ _MOMENT: Final = fields(
         "iso": string("The time with its offset; only the date if only that was given."),
         "date": TEXT,
         "time": string("Hours, minutes and seconds on the clocks of the zone."),
+        "clock": string("Hours and minutes."),
+        "spoken": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
         "zone": TEXT,
         "offset": string("Distance from UTC, such as +02:00."),
         "utc": TEXT,
@@ -68,7 +70,8 @@ _MOMENT: Final = fields(
         "summer_time": {"type": "boolean"},
         "notes": NOTES,
     },
-    *("iso", "date", "time", "zone", "offset", "utc", "epoch", "weekday", "week"),
+    *("iso", "date", "time", "clock", "spoken", "zone", "offset", "utc", "epoch"),
+    *("weekday", "week"),
     *("day_of_year", "quarter", "leap_year", "summer_time"),
 )
 _PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
@@ -83,6 +86,10 @@ _DIFFERENCE: Final = fields(
         "notes": NOTES,
     },
     *("seconds", "days", "parts", "weekdays", "text", "negative"),
+)
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
 )
 _ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
 _NOW: Final = ("now", "right now", "现在", "此刻")
@@ -172,7 +179,7 @@ DIFFERENCE: Final = _spec(
 )
 
 
-class CalendarTools(ToolSet):
+class CalendarTools(PureTools):
     """The tools for dates; `zone` is used for times without a zone."""
 
     def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
@@ -231,7 +238,7 @@ class CalendarTools(ToolSet):
             "date": str(day),
             "weekday": weekday,
             "days": days,
-            "text": f"{weekday}, {day.day} {day:%B %Y}: {away}",
+            "text": f"{_in_words(day)['en']}: {away}",
         }
         return noted(result, found.notes)
 
@@ -291,6 +298,8 @@ def _result(found: Moment) -> Json:
         "iso": str(at.date()) if found.is_day else at.isoformat(timespec=whole_seconds),
         "date": str(at.date()),
         "time": at.strftime("%H:%M:%S"),
+        "clock": at.strftime("%H:%M"),
+        "spoken": _in_words(at),
         "zone": found.zone,
         "offset": offset,
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
@@ -303,6 +312,14 @@ def _result(found: Moment) -> Json:
         "summer_time": bool(at.dst()),
     }
     return noted(result, found.notes)
+
+
+def _in_words(day: date) -> dict[str, Json]:
+    """Returns a date as people say it, with its weekday, in English and in Chinese."""
+    return {
+        "en": f"{_DAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}",
+        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
+    }
 
 
 def _number(value: float) -> int | float:
