@@ -108,6 +108,15 @@ async def test_a_docx_is_read_with_its_headings_and_tables(tmp_path: Path) -> No
     assert read == {"path": "a.docx", "text": "# Offer\nTea & cake\nRent | 900\n"}
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "utf-8-sig"])
+async def test_chinese_text_of_older_programs_is_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.txt").write_bytes("会议纪要：与会人员王芳、李明。".encode(encoding))
+    assert (await use(tmp_path, "files.read", path="a.txt"))["text"].startswith("会议纪要")
+    (tmp_path / "b.txt").write_bytes("Ein Café für Zoë, naïve Größe".encode("latin-1"))
+    with pytest.raises(ToolFailed, match="not a text file in UTF-8"):
+        await use(tmp_path, "files.read", path="b.txt")
+
+
 BOMB = docx(paragraph("A" * 1000) + "<w:p>" + " " * 60_000_000 + "</w:p>")
 ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 
