@@ -70,6 +70,7 @@ def _decoded(name: str, data: bytes) -> str:
 
 _MOST_PAGES: Final = 500
 _PDF_SECONDS: Final = 20.0
+_MOST_DRAWN: Final = 5_000_000
 
 
 def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
@@ -127,7 +128,11 @@ def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
         if at and time.monotonic() > end:
             return
         try:
-            yield str(reader.pages[at].extract_text())
+            page = reader.pages[at]
+            drawn = page.get_contents()
+            # To read a page takes time by its size: one of many megabytes is a trap, not text.
+            small = drawn is not None and len(drawn.get_data()) <= _MOST_DRAWN
+            yield str(page.extract_text()) if small else "" if drawn is None else None
         except Exception:  # noqa: BLE001 - one broken page must not hide the others
             yield None
 
