@@ -95,6 +95,15 @@ def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
     return "\n\n".join(filled) + "\n", notes
 
 
+def pdf_head(name: str, data: bytes) -> tuple[int, str]:
+    """Returns the number of pages of a PDF file, and the text of the first one."""
+    reader = _pdf_reader(name, data)
+    try:
+        return len(reader.pages), next(_pdf_pages(reader, 1), None) or ""
+    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
+        raise _damaged_pdf(name) from None
+
+
 def _pdf_reader(name: str, data: bytes) -> Any:
     try:
         pypdf = import_module("pypdf")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from plansmith.adapters.tools.documents.docx import docx_text
-from plansmith.adapters.tools.documents.pdf import pdf_head
+from plansmith.adapters.tools.documents.text import pdf_head
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables.database import ENDINGS as DATABASES
