@@ -108,12 +108,6 @@ async def test_a_name_that_a_file_and_a_database_have_is_asked_back(folder: Path
     assert await sql(folder, 'SELECT count(*) AS n FROM "shop.db/orders"') == [{"n": 3}]
 
 
-async def test_a_request_is_told_the_columns_of_a_table_in_a_database(folder: Path) -> None:
-    (block,) = await TableTools(folder).gather("how many orders are open?", token_limit=500)
-    assert block.text.startswith("shop.db/orders: id (integer)")
-    assert "status (text: open, paid, Paid late)" in block.text
-
-
 async def test_changes_in_the_log_of_a_database_in_use_are_seen_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:

@@ -175,32 +175,6 @@ async def test_a_name_that_could_be_two_files_is_asked_back(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("request_text", "known"),
-    [
-        ("total per region in sales.csv", ["sales.csv"]),
-        ("How did the sales go?", ["sales.csv"]),
-        ("谁是 bosses 里的人", ["bosses.json"]),
-        ("Which rows does the csv have?", ["sales.csv"]),
-        ("wholesales", []),
-        ("What time is it?", []),
-    ],
-)
-async def test_a_planner_hears_the_columns_of_the_tables_a_request_means(
-    folder: Path, request_text: str, known: list[str]
-) -> None:
-    blocks = await TableTools(folder).gather(request_text, token_limit=500)
-    lines = [line for block in blocks for line in block.text.splitlines()]
-    assert [line.partition(":")[0] for line in lines] == known
-    if known == ["sales.csv"]:
-        assert "region (text: North, South, north), amount (number)" in lines[0]
-
-
-async def test_a_table_that_cannot_be_read_is_not_told_of(folder: Path) -> None:
-    (folder / "sales.csv").write_bytes(b"\xff\xfe\x00")
-    assert await TableTools(folder).gather("sales.csv", token_limit=500) == []
-
-
-@pytest.mark.parametrize(
     "query",
     [
         "DELETE FROM s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,6 @@ from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.tables.catalogue import (
     Catalogue,
     column_of,
-    files_of,
-    meant_places,
     named_places,
 )
 from plansmith.adapters.tools.tables.groups import grouped, top_rows
@@ -31,13 +29,8 @@ from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, k
 from plansmith.errors import ToolFailed
 from plansmith.plan import refs
 from plansmith.plan.data import Json
-from plansmith.ports import ContextBlock
 
 _TOP: Final = 3
-_MOST_TOLD: Final = 4
-_MOST_COLUMNS: Final = 40
-_LOOKED_AT: Final = 500
-_FEW: Final = 8
 _READING_S: Final = 10.0
 _REHEARSAL_S: Final = 4.0
 _HERE: Final = "plansmith.adapters.tools.tables:read_here"
@@ -66,17 +59,6 @@ class TableTools(ToolSet):
         ]
         writing = [BuiltIn(WRITE, self._write), BuiltIn(EXPORT, self._export)]
         super().__init__([*tools, *(writing if write else [])])
-
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Returns the columns of the tables that a request names, as context."""
-        del token_limit  # a few lines
-        return await asyncio.to_thread(self._known, query)
-
-    def _known(self, query: str) -> list[ContextBlock]:
-        if not any(files_of(self._folder)):
-            return []
-        text = str(self._in_child("columns", {"request": query}, None))
-        return [ContextBlock("columns of files", text, "tables")] if text else []
 
     async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
         """Returns what is wrong with a call, in a sentence; empty if nothing is known to be.
@@ -180,7 +162,6 @@ class _Reader:
             "top": self._top,
             "group": self._group,
             "whole": self._whole,
-            "columns": self._columns,
             "rehearse": self._rehearse,
         }
         return acts[name](given)
@@ -189,16 +170,6 @@ class _Reader:
         if not isinstance(table, str):
             return from_values(table, name, limits=self._limits)
         return self.catalogue.table(table, given)
-
-    def _columns(self, given: Arguments) -> Json:
-        lines: list[str] = []
-        for place in meant_places(given["request"], self.catalogue.places)[:_MOST_TOLD]:
-            try:
-                data = self.catalogue.read(place, {})
-            except ToolFailed:
-                continue  # a table that cannot be read says so when it is asked
-            lines.append(f"{place}: {', '.join(_column_texts(data))}")
-        return "\n".join(lines)
 
     def _describe(self, given: Arguments) -> Json:
         data = self._read(given["table"], given)
@@ -287,15 +258,6 @@ def _rounded_decimals(found: Found, tables: Mapping[str, Data]) -> None:
         return
     if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
         found.rows = [[exact_cell(value) for value in row] for row in found.rows]
-
-
-def _column_texts(data: Data) -> Iterator[str]:
-    """Describes columns: types, and the values of those with only a few."""
-    for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS]):
-        values = dict.fromkeys(row[place] for row in data.rows[:_LOOKED_AT] if row[place])
-        plain = all(len(str(each)) < 25 and str(each).isprintable() for each in values)
-        few = kind == "text" and len(values) <= _FEW and plain
-        yield f"{name} ({kind}: {', '.join(map(str, values))})" if few else f"{name} ({kind})"
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> Json:

@@ -200,26 +200,6 @@ def named_places(
     return _SOURCE.sub(put, query), found
 
 
-_TABLE_WORDS: Final = re.compile(r"\b(?:csv|tsv|table|spreadsheet)\b|表格", re.IGNORECASE)
-_SHORTEST: Final = 3
-
-
-def meant_places(request: str, places: Sequence[Place]) -> list[Place]:
-    """Returns the tables that a request names; those of CSV if it only mentions tables."""
-    text = request.casefold()
-    named = [each for each in places if each.path.casefold().rpartition("/")[2] in text]
-    if not named:
-        named = [each for each in places if len(each.word) >= _SHORTEST and _is_word(each, text)]
-    if not named and _TABLE_WORDS.search(request):
-        named = [each for each in places if each.path.lower().endswith((".csv", ".tsv"))]
-    return named
-
-
-def _is_word(place: Place, text: str) -> bool:
-    word = re.escape(place.word.casefold())
-    return bool(re.search(rf"(?<![a-z0-9_]){word}(?![a-z0-9_])", text))
-
-
 def column_of(name: str, data: Data) -> str:
     """Returns the column that a name means, in any letter case, with or without underscores."""
     found = meant_columns(name, [data])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
@@ -102,20 +103,36 @@ class DatabaseCopy:
     def read(self, table: str, *, limits: TableLimits) -> Data:
         """Reads a whole table or view."""
         with converting_errors(self._limits):
-            name = quoted(table)
-            cursor = self._database.execute(f"SELECT * FROM {name} LIMIT 0")  # noqa: S608
-            names = [str(column[0]) for column in cursor.description]
-            check_size(len(names), 0, limits)
-            # A picture is told by its size: nobody computes with it.
-            chosen = ", ".join(
-                f"iif(typeof({each}) = 'blob', '(' || length({each}) || ' bytes)', {each})"
-                for each in map(quoted, names)
-            )
+            names = self._names(table, limits)
             most = min(limits.rows, limits.cells // max(1, len(names))) + 1
-            cursor = self._database.execute(f"SELECT {chosen} FROM {name} LIMIT {most}")  # noqa: S608
-            rows: list[list[Any]] = [[plain_value(value) for value in row] for row in cursor]
+            rows = self._rows(table, names, most)
         check_size(len(names), len(rows), limits)
         return typed(names, rows, limits)
+
+    def head(self, table: str, *, rows: int) -> tuple[Data, int]:
+        """Reads the first rows of a table or view, and counts all."""
+        limits = TableLimits()
+        with converting_errors(self._limits):
+            names = self._names(table, limits)
+            found = self._rows(table, names, rows)
+            counted = f"SELECT count(*) FROM {quoted(table)}"  # noqa: S608
+            count = int(self._database.execute(counted).fetchone()[0])
+        return typed(names, found, limits), count
+
+    def _names(self, table: str, limits: TableLimits) -> list[str]:
+        cursor = self._database.execute(f"SELECT * FROM {quoted(table)} LIMIT 0")  # noqa: S608
+        names = [str(column[0]) for column in cursor.description]
+        check_size(len(names), 0, limits)
+        return names
+
+    def _rows(self, table: str, names: Sequence[str], most: int) -> list[list[Any]]:
+        # A picture is told by its size: nobody computes with it.
+        chosen = ", ".join(
+            f"iif(typeof({each}) = 'blob', '(' || length({each}) || ' bytes)', {each})"
+            for each in map(quoted, names)
+        )
+        cursor = self._database.execute(f"SELECT {chosen} FROM {quoted(table)} LIMIT {most}")  # noqa: S608
+        return [[plain_value(value) for value in row] for row in cursor]
 
 
 def quoted(name: str) -> str:
