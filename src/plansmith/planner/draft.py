@@ -24,11 +24,12 @@ OnText = Callable[[str], None]
 
 
 class Offer(NamedTuple):
-    """The tools, agents and templates that a plan may use."""
+    """The tools, agents and templates that a plan may use; `enabled` are all tools."""
 
     tools: Sequence[ToolSpec] = ()
     agents: Sequence[AgentSpec] = ()
     templates: Sequence[str] = ()
+    enabled: Sequence[ToolSpec] = ()
 
 
 def draft_messages(

@@ -173,6 +173,7 @@ class DraftLoop:
             now=time_text(self.deps.clock, self.deps.settings.timezone),
             previous=self.request.previous,
             feedback=visible(self.request.feedback),
+            enabled=tuple(self.offer.enabled),
         )
         form = draft_schema(self.request.dialect)
         self.prompt = Prompt(messages, schema=form, brief=brief)

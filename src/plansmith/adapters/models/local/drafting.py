@@ -20,7 +20,7 @@ from plansmith.adapters.models.local.follow_up import (
 )
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
+from plansmith.adapters.models.local.prompt import chosen_tools, draft_prompt, prompt_prefix
 from plansmith.adapters.models.local.signatures import easiest
 from plansmith.adapters.models.local.wording import (
     Task,
@@ -108,7 +108,8 @@ class DraftingModel:
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
         parts, style = self._parts, self._parts.style
-        task = replace(task, tools=(offered_tools if parts.tuned else easiest)(task.tools))
+        tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
+        task = replace(task, tools=tools)
         await self._model.prime(prompt_prefix(task.tools, style))
         yield TextDelta("")
         messages, text, spent = draft_prompt(task, style), "", Usage()
