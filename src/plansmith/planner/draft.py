@@ -72,6 +72,7 @@ async def draft(
     model: ChatModel,
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
+    on_progress: OnText = lambda _: None,
 ) -> ModelAnswer:
     """Returns the model's text; passes each readable step to `on_step` when it is complete."""
     steps = StepStream(on_step)
@@ -80,7 +81,7 @@ async def draft(
         on_text(piece)
         steps.feed(piece)
 
-    return await read_answer(model.stream(prompt), on_piece)
+    return await read_answer(model.stream(prompt), on_piece, on_progress)
 
 
 class StepStream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -214,7 +215,11 @@ class DraftLoop:
 
     async def _write(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
         return await draft(
-            self.prompt, model=self.deps.plan_model, on_step=on_step, on_text=on_text
+            self.prompt,
+            model=self.deps.plan_model,
+            on_step=on_step,
+            on_text=on_text,
+            on_progress=partial(self.watch.note, "draft"),
         )
 
     async def _check(self, parsed: Parsed) -> None:

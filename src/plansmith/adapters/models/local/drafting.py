@@ -10,7 +10,7 @@ from typing import Final
 
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
-from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, plan_of_draft
+from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, new_call, plan_of_draft
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.follow_up import (
     completed,
@@ -48,7 +48,8 @@ from plansmith.ports import (
 
 _WORDING_TOKENS: Final = 3000
 _DRAFTS: Final = 2
-_SENTENCE: Final = 80  # tokens
+_DRAFT: Final = 640  # tokens
+_SENTENCE: Final = 80
 _LINE: Final = "root ::= [^\\n]{1,240}\n"
 
 
@@ -110,8 +111,9 @@ class DraftingModel:
         parts, style = self._parts, self._parts.style
         tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
         task = replace(task, tools=tools)
-        await self._model.prime(prompt_prefix(task.tools, style))
-        yield TextDelta("")
+        async with aclosing(self._model.prime(prompt_prefix(task.tools, style))) as primed:
+            async for progress in primed:
+                yield progress
         messages, text, spent = draft_prompt(task, style), "", Usage()
         only = "" if task.tools else "reply"
         if parts.gate and task.tools:
@@ -119,12 +121,14 @@ class DraftingModel:
             yield TextDelta("")
         for _ in range(_DRAFTS):
             text, grammar = "", self._grammar(task, only)
-            drafted = self._model.constrained(Prompt(messages), grammar=grammar)
+            prompt = Prompt(messages, max_tokens=_DRAFT)
+            drafted = self._model.constrained(prompt, grammar=grammar)
             async with aclosing(drafted) as pieces:
                 async for delta in pieces:
-                    text += delta.text if isinstance(delta, TextDelta) else ""
                     spent = total(spent, delta.usage) if isinstance(delta, ModelDone) else spent
-                    yield TextDelta("")
+                    if isinstance(delta, TextDelta):
+                        before, text = text, text + delta.text
+                        yield TextDelta("", delta.progress or new_call(before, text))
             flaw = draft_flaw(text, task, parts)
             if not flaw:
                 break
