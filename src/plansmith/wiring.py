@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
     from plansmith.adapters.agents.a2a import registry
     from plansmith.adapters.context import documents as document_files
-    from plansmith.adapters.tools import builtin, functions, toolset
+    from plansmith.adapters.tools import builtin, folder_brief, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
     from plansmith.dialects import tools as tool_lists
     from plansmith.plan import run_options
@@ -49,6 +49,7 @@ else:
         agent_book="plansmith.adapters.agents.a2a.book",
         builtin="plansmith.adapters.tools.builtin",
         document_files="plansmith.adapters.context.documents",
+        folder_brief="plansmith.adapters.tools.folder_brief",
         functions="plansmith.adapters.tools.functions",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         registry="plansmith.adapters.agents.a2a.registry",
@@ -95,10 +96,11 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     if "store" not in parts:
         parts["store"] = make_store_url(settings)
     if "context" not in parts:
-        # Some tools are context sources too: tables tell a planner what is in them.
+        # Some tools are context sources too: databases tell a planner what is in them.
         telling = [each for each in parts["tools"] if hasattr(each, "gather")]
         documents = make_sources(settings.documents, tell=tell)
-        parts["context"] = [*documents, *cast("list[ContextSource]", telling)]
+        folder = [folder_brief.FolderBrief(Path.cwd())] if settings.builtin.enabled else []
+        parts["context"] = [*documents, *cast("list[ContextSource]", telling), *folder]
 
     def say(text: str) -> None:
         smith.runs.planner.tell(text)  # by name: it changes while a run is shown
