@@ -1,1 +1,1 @@
-"""Builds the training rows of the planner's own small model; run from a clone, never installed."""
+"""Trains the adapter of the embedded model: rows, prompts, token ids, network, conversion."""
