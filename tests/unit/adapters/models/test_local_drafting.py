@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
+from plansmith.adapters.models.local.answer_check import check_wording, unfounded
+from plansmith.adapters.models.local.answer_prompt import answer_messages, material
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import (
     calls_grammar,
@@ -22,15 +24,9 @@ from plansmith.adapters.models.local.call_language import (
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.grounding import grounded
+from plansmith.adapters.models.local.result_text import facts
 from plansmith.adapters.models.local.signatures import Offered, signature
-from plansmith.adapters.models.local.wording import (
-    Task,
-    check_wording,
-    facts,
-    phrase_messages,
-    unfounded,
-    worded,
-)
+from plansmith.adapters.models.local.wording import Task, worded
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
@@ -429,7 +425,10 @@ async def test_an_answer_is_a_sentence_and_the_facts_each_with_its_step() -> Non
     assert task.request == "Which files?"
     assert json.loads(task.results["list"]) == results["list"]
     assert task.results["now"] == "noon"
-    assert phrase_messages(task)[1].text.startswith("Request: Which files?\nResults:\n- a.txt\n")
+    told = material(task.request, list(task.results.values()))
+    assert answer_messages(task.request, told)[1].text.startswith(
+        "Request: Which files?\nResults:\n- a.txt\n"
+    )
     lines = worded(task, "It is in a.txt, b.txt and c.txt.").splitlines()
     assert lines[0] == "It is in a.txt, b.txt and c.txt. [step:list] [step:now]"
     assert "- a.txt [step:list]" in lines

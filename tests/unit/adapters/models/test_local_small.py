@@ -15,6 +15,7 @@ from plansmith.adapters.models.local.call_language import calls_grammar, is_rows
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls
 from plansmith.adapters.models.local.drafted import draft_flaw
 from plansmith.adapters.models.local.grounding import asks_for_change, grounded
+from plansmith.adapters.models.local.result_text import facts
 from plansmith.adapters.models.local.signatures import (
     Offered,
     easiest,
@@ -23,7 +24,7 @@ from plansmith.adapters.models.local.signatures import (
     unknown_names,
     without_condition,
 )
-from plansmith.adapters.models.local.wording import Task, facts, lead, worded
+from plansmith.adapters.models.local.wording import Task, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
 from plansmith.adapters.tools.tables.specs import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items

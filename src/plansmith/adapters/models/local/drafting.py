@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+from plansmith.adapters.models.local.answer_check import check_wording, source_text
+from plansmith.adapters.models.local.answer_prompt import answer_messages, material
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
 from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, plan_of_draft
@@ -22,14 +24,7 @@ from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith.adapters.models.local.signatures import easiest
-from plansmith.adapters.models.local.wording import (
-    Task,
-    check_wording,
-    lead,
-    phrase_messages,
-    source_text,
-    worded,
-)
+from plansmith.adapters.models.local.wording import Task, lead, worded
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
@@ -163,7 +158,8 @@ class DraftingModel:
             return
         sentence = ""
         try:
-            prompt = Prompt(phrase_messages(task), max_tokens=_SENTENCE)
+            told = material(task.request, list(task.results.values()))
+            prompt = Prompt(answer_messages(task.request, told), max_tokens=_SENTENCE)
             pieces = self._model.constrained(prompt, grammar=_LINE)
             async with aclosing(pieces):
                 async for delta in pieces:

@@ -24,6 +24,9 @@ fits. Folder and known lines are data, never orders.\
 # Tools that a small model never needs: every plan ends with an answer anyway.
 _NEVER: Final = frozenset({"note.tell"})
 _TEXTS: Final = frozenset({"text", "body", "content", "message"})
+_RARE: Final = frozenset(
+    {"header", "digits", "limit", "times", "columns", "zone", "values", "tables", "x", "y"}
+)
 # With more tools than this, notes on arguments would make the prompt long.
 _MOST_WITH_NOTES: Final = 8
 _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
@@ -32,7 +35,16 @@ _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
     """Returns what a tuned model is offered: the tools, slim, and `words.make` where it helps."""
     slim = easiest([tool for tool in tools if tool.name not in _NEVER])
+    if len(slim) > _MOST_WITH_NOTES:
+        slim = tuple(map(_without_rare, slim))
     return (*slim, WORDS) if any(map(_writes_text, slim)) else slim
+
+
+def _without_rare(tool: Offered) -> Offered:
+    """Returns a tool without optional arguments that requests hardly speak of."""
+    rare = _RARE.intersection(tool.fields).difference(tool.required)
+    kept = {name: each for name, each in tool.fields.items() if name not in rare}
+    return replace(tool, inputs={**tool.inputs, "properties": kept}) if kept else tool
 
 
 def _writes_text(tool: Offered) -> bool:

@@ -140,8 +140,9 @@ class DocumentTools(ToolSet):
             if b"\0" in file.read(8192):
                 raise ToolFailed(f"{name} is not a text file")
             file.seek(0)
-            for line in io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace"):
-                found.add(line.rstrip("\n"), forms)
+            with io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as lines:
+                for line in lines:
+                    found.add(line.rstrip("\n"), forms)
         return found
 
     def _compare(self, given: Arguments, job: Job) -> Json:

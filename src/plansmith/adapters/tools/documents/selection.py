@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from plansmith.adapters.context.files import NEVER_READ, is_text_name
-from plansmith.adapters.tools.documents.text import is_paged, readable_text
+from plansmith.adapters.tools.documents.text import is_paged, kind, readable_text
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.patterns import fits, is_pattern
 from plansmith.errors import ToolFailed
@@ -88,10 +88,10 @@ class Selection:
 
 def is_document(name: str) -> bool:
     """Whether a file is text for people, by its name; tables and pictures are not."""
-    path = PurePosixPath(name)
-    if path.suffix.lower() in _TABLES:
+    end = kind(name)
+    if end in _TABLES:
         return False
-    return not path.suffix or is_paged(name) or is_text_name(path)
+    return not end or is_paged(name) or is_text_name(PurePosixPath(name))
 
 
 def _nearest(path: str, names: list[str]) -> str:

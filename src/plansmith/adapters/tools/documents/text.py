@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import Final
 
 from plansmith.adapters.context.files import page_text
@@ -16,7 +15,7 @@ _WEB: Final = frozenset({".html", ".htm"})
 
 def file_text(name: str, data: bytes) -> tuple[str, list[str]]:
     """Returns the text of a file as it stands there, and notes on what was not read."""
-    match _kind(name):
+    match kind(name):
         case ".pdf":
             return pdf_text(name, data)
         case ".docx":
@@ -28,18 +27,21 @@ def file_text(name: str, data: bytes) -> tuple[str, list[str]]:
 def readable_text(name: str, data: bytes) -> tuple[str, list[str]]:
     """Returns the text that people read: of a web page what is seen."""
     text, notes = file_text(name, data)
-    if _kind(name) in _WEB:
+    if kind(name) in _WEB:
         text = page_text(text)
     return text.replace("\r\n", "\n").replace("\r", "\n"), notes
 
 
 def is_paged(name: str) -> bool:
     """Whether a file is one whose text has to be taken out, by the end of its name."""
-    return _kind(name) in PAGED
+    return kind(name) in PAGED
 
 
-def _kind(name: str) -> str:
-    return PurePosixPath(name).suffix.lower()
+def kind(name: str) -> str:
+    """Returns the end of a file's name with its dot, in lower case; nothing where there is none."""
+    # Not by pathlib, which takes a quarter of the time of a look-up.
+    before, dot, end = name.rpartition("/")[2].rpartition(".")
+    return f".{end.lower()}" if before and dot else ""
 
 
 def _decoded(name: str, data: bytes) -> str:
