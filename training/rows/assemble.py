@@ -7,10 +7,11 @@ from contextlib import closing
 from random import Random
 from typing import Any, Final
 
+from plansmith.adapters.tools.folder_brief.layout import words
 from training.rows.documents import DocumentAsker
 from training.rows.domains import Part
 from training.rows.files import FileAsker
-from training.rows.folder_lines import folder_lines, words
+from training.rows.folder_lines import folder_lines
 from training.rows.grouping import GroupAsker
 from training.rows.joins import JoinAsker, joined_pair
 from training.rows.outputs import OutputAsker
@@ -24,14 +25,14 @@ from training.rows.world import World, WorldMaker
 
 # How often each family of requests comes, in a hundred.
 FAMILIES: Final = {
-    "tables": 39,
+    "tables": 41,
     "joins": 5,
     "documents": 22,
     "files": 7,
     "changes": 5,
     "outputs": 9,
     "sums": 5,
-    "replies": 8,
+    "replies": 6,
     "missing": 2,
     "double": 3,
 }
@@ -81,7 +82,9 @@ class RowMaker:
 
     def _of_join(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 0, 1, 2)))
-        files: Lang = voice.lang if self._rng.random() < 0.8 else ("zh" if voice.lang == "en" else "en")
+        files: Lang = (
+            voice.lang if self._rng.random() < 0.8 else ("zh" if voice.lang == "en" else "en")
+        )
         pair = joined_pair(self._rng, self._part, files, world.now)
         self._worlds.add(world, pair)
         ask = JoinAsker(*pair, voice).ask()
@@ -104,7 +107,9 @@ class RowMaker:
         return self._row(world, voice, FileAsker(world, voice).missing(), [])
 
     def _of_outputs(self, voice: Voice) -> Row:
-        world = self._world(tables=self._rng.choice((1, 1, 2, 3)), documents=self._rng.randint(0, 3))
+        world = self._world(
+            tables=self._rng.choice((1, 1, 2, 3)), documents=self._rng.randint(0, 3)
+        )
         table = self._rng.choice(world.tables)
         asker = OutputAsker(world, GroupAsker(table, voice, world.now), voice)
         return self._row(world, voice, self._pick(asker.ways()), [table])
@@ -117,7 +122,7 @@ class RowMaker:
         world = self._world(tables=self._rng.choice((0, 1, 2)))
         said = spoken(voice)
         text = voice.finish(said.text) if said.kind == "impossible" else voice.slips(said.text)
-        lines = folder_lines(world.entries, text, ()) if self._rng.random() < 0.9 else ()
+        lines = folder_lines(world.entries, text) if self._rng.random() < 0.9 else ()
         return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply)
 
     def _of_two(self, voice: Voice) -> Row:
@@ -126,14 +131,25 @@ class RowMaker:
         first, second = (self._rng.choice(world.tables) for _ in range(2))
         asks = [self._pick(table_ways(GroupAsker(first, voice, world.now)))]
         other = self._pick(table_ways(GroupAsker(second, voice, world.now)))
-        asks.append(self._pick(DocumentAsker(world, voice).ways()) if self._rng.random() < 0.4 else other)
+        asks.append(
+            self._pick(DocumentAsker(world, voice).ways()) if self._rng.random() < 0.4 else other
+        )
         used = [first, second] if asks[1] is other else [first]
         a, b = (each.text.rstrip("?？.。") for each in asks)
         if voice.is_zh:
-            text = self._rng.choice((f"{a}？{b}？", f"{a}，另外{b}？", f"1. {a} 2. {b}", f"{a}；还有，{b}"))
+            text = self._rng.choice(
+                (f"{a}？{b}？", f"{a}，另外{b}？", f"1. {a} 2. {b}", f"{a}；还有，{b}")
+            )
         else:
             b_low = b[:1].lower() + b[1:]
-            text = self._rng.choice((f"{a}? And {b_low}?", f"{a}, and also: {b_low}", f"1. {a} 2. {b}", f"{a}. Then: {b_low}."))
+            text = self._rng.choice(
+                (
+                    f"{a}? And {b_low}?",
+                    f"{a}, and also: {b_low}",
+                    f"1. {a} 2. {b}",
+                    f"{a}. Then: {b_low}.",
+                )
+            )
         calls = tuple(each for ask in asks for each in ask.calls)
         if calls[0] == calls[-1]:
             raise Unfit
@@ -143,7 +159,9 @@ class RowMaker:
 
     def _world(self, *, tables: int, documents: int | None = None) -> World:
         count = self._rng.choice((0, 0, 1, 2, 3)) if documents is None else documents
-        return self._worlds.world(tables=tables, documents=count, others=self._rng.choice((0, 0, 1, 1, 2, 3, 4, 6)))
+        return self._worlds.world(
+            tables=tables, documents=count, others=self._rng.choice((0, 0, 1, 1, 2, 3, 4, 6))
+        )
 
     def _pick(self, ways: Sequence[tuple[Callable[[], Ask], int]]) -> Ask:
         makers, weights = zip(*ways, strict=True)
@@ -155,8 +173,19 @@ class RowMaker:
         if used and not ask.names_file and self._needs_file(text, world, used):
             text = voice.mention(text, used[0].path)
         text = voice.finish(text)
-        lines = folder_lines(world.entries, text, [*(each.path for each in used), *named(ask.calls)])
-        return Row(text, ask.kind, voice.lang, lines, world.now_text, ask.calls)
+        lines = folder_lines(world.entries, text)
+        if not _are_told(lines, [each.path for each in used], named(ask.calls), world):
+            raise Unfit
+        return Row(
+            text,
+            ask.kind,
+            voice.lang,
+            lines,
+            world.now_text,
+            ask.calls,
+            sources=tuple((each.path, each.source) for each in used),
+            columns=tuple((each.path, tuple(c.name for c in each.columns)) for each in used),
+        )
 
     def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:
         """Whether a request has to name its file: often it does, and always where it is not clear."""
@@ -181,8 +210,15 @@ def _known(table: Table) -> str:
     return " ".join(said)
 
 
+def _are_told(lines: Sequence[str], tables: Sequence[str], paths: set[str], world: World) -> bool:
+    """Whether the lines tell what the calls need: columns of tables, names of files."""
+    known = {line.partition(": ")[0] for line in lines}
+    detailed = {line.partition(": ")[0] for line in lines if ": " in line}
+    return set(tables) <= detailed and paths & set(world.paths) <= known
+
+
 def named(calls: Sequence[Call]) -> set[str]:
-    """Returns the files that calls name: their lines are always shown."""
+    """Returns the files that calls name."""
     keys = ("path", "table", "first", "second")
     return {str(each["args"][key]) for each in calls for key in keys if key in each["args"]}
 
@@ -197,7 +233,7 @@ def table_ways(asker: GroupAsker) -> list[tuple[Callable[[], Ask], int]]:
         *((asker.arithmetic, 3), (asker.against_average, 2), (asker.second, 2), (asker.stats, 2)),
         *((asker.describe, 5), (asker.count_all, 3), (asker.top, 6), (asker.top_one, 9)),
         *((asker.group, 9), (asker.group_where, 5), (asker.best_group, 6), (asker.months, 6)),
-        *((asker.having, 2), (asker.top_groups, 2)),
+        *((asker.having, 2), (asker.top_groups, 2), (asker.parts_of_time, 5)),
     ]
 
 
@@ -211,4 +247,3 @@ def check_queries(ask: Ask, tables: Sequence[Table]) -> None:
             rows: list[Any] = made.execute(query).fetchmany(50)
             if not rows or all(value is None for row in rows for value in row):
                 raise Unfit
-

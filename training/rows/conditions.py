@@ -16,7 +16,13 @@ MONTHS: Final = (
 )
 _VALUE_EN: Final = {
     "place": ("in {v}", "from {v}", "in {w} {v}", "where {w} is {v}", "for {v}", "for {w} {v}"),
-    "status": ("with {w} {v}", "that are {v}", "marked {v}", "where {w} is {v}", "with the {w} {v}"),
+    "status": (
+        "with {w} {v}",
+        "that are {v}",
+        "marked {v}",
+        "where {w} is {v}",
+        "with the {w} {v}",
+    ),
     "type": ("with {w} {v}", "where {w} is {v}", "for {w} {v}", "of {w} {v}", "for {v}"),
     "name": ("for {v}", "of {v}", "where {w} is {v}", "with {w} {v}", "for {w} {v}"),
     "person": ("for {v}", "of {v}", "from {v}", "where {w} is {v}", "with {v} as {w}"),
@@ -114,7 +120,10 @@ def by_number(table: Table, voice: Voice, column: Column) -> Cond:
         other = _round(limit + (high - limit) * 0.6)
         if other > limit:
             text = voice.either(
-                (f"with {word} between {limit} and {other}", f"where {word} is from {limit} to {other}"),
+                (
+                    f"with {word} between {limit} and {other}",
+                    f"where {word} is from {limit} to {other}",
+                ),
                 (f"{word}在{limit}到{other}之间的", f"{word}介于{limit}和{other}的"),
             )
             return Cond(f"{column.sql} BETWEEN {limit} AND {other}", text, column.name)
@@ -122,7 +131,9 @@ def by_number(table: Table, voice: Voice, column: Column) -> Cond:
     if not column.of.adds_up and "{n} {w}" in way:
         way = "with {w} over {n}" if sign == ">" else "with {w} under {n}"
     said = f"{limit:,}" if limit >= 1000 and voice.rng.random() < 0.4 else str(limit)
-    return Cond(f"{column.sql} {sign} {limit}", _low(voice.fill(way, w=word, n=said), voice), column.name)
+    return Cond(
+        f"{column.sql} {sign} {limit}", _low(voice.fill(way, w=word, n=said), voice), column.name
+    )
 
 
 def _round(value: float) -> int:
@@ -155,6 +166,7 @@ def _names(sql: str) -> set[str]:
 
 def _translated(sql: str, table: Table, known: dict[str, Column]) -> str:
     """Writes a condition of a domain with the names and values of a table."""
+
     def put(found: re.Match[str]) -> str:
         return known[found[0]].sql if found[0] in known else found[0]
 
@@ -179,13 +191,24 @@ class Period:
     def cond(self) -> Cond:
         """Returns a condition of some form."""
         kind, dates = self._column.of.kind, self._table.dates
-        ways: list[Callable[[], tuple[str, str]]] = [self._month_of_year, self._year, self._relative]
+        ways: list[Callable[[], tuple[str, str]]] = [
+            self._month_of_year,
+            self._year,
+            self._relative,
+        ]
         if kind == "month":
             ways = [self._month_of_year, self._year, self._relative]
         elif dates == "." and kind == "date":
             ways = [self._month_of_year, self._year]
         else:
-            ways += [self._month, self._month_of_year, self._since, self._between, self._day, self._days]
+            ways += [
+                self._month,
+                self._month_of_year,
+                self._since,
+                self._between,
+                self._day,
+                self._days,
+            ]
         sql, said = self._voice.rng.choice(ways)()
         return Cond(sql, said, self._column.name)
 
@@ -212,12 +235,17 @@ class Period:
     def _month(self) -> tuple[str, str]:
         month = self._some.month
         mark = self._table.dates if self._column.of.kind == "date" else "-"
-        said = self._voice.either((f"in {MONTHS[month - 1]}", f"for {MONTHS[month - 1]}"), (f"{month}月的", f"{month}月份的"))
+        said = self._voice.either(
+            (f"in {MONTHS[month - 1]}", f"for {MONTHS[month - 1]}"),
+            (f"{month}月的", f"{month}月份的"),
+        )
         return f"{self._column.sql} LIKE '%{mark}{month:02}{mark}%'", said
 
     def _year(self) -> tuple[str, str]:
         year = self._some.year
-        return self._like(year), self._voice.either((f"in {year}", f"for {year}", f"from {year}"), (f"{year}年的", f"{year}年度的"))
+        return self._like(year), self._voice.either(
+            (f"in {year}", f"for {year}", f"from {year}"), (f"{year}年的", f"{year}年度的")
+        )
 
     def _relative(self) -> tuple[str, str]:
         now, pick = self._now, self._voice.either
@@ -227,7 +255,10 @@ class Period:
                 (self._like(now.year), pick(("this year", "so far this year"), ("今年的",))),
                 (self._like(now.year - 1), pick(("last year",), ("去年的",))),
                 (self._like(now.year, now.month), pick(("this month",), ("这个月的", "本月的"))),
-                (self._like(last.year, last.month), pick(("last month", "in the last month"), ("上个月的", "上月的"))),
+                (
+                    self._like(last.year, last.month),
+                    pick(("last month", "in the last month"), ("上个月的", "上月的")),
+                ),
             )
         )
 
@@ -240,9 +271,26 @@ class Period:
         first = day.replace(day=1)
         return self._voice.rng.choice(
             (
-                (f"{column} >= {self._text(day)}", self._voice.either((f"since {iso}", f"from {day.day} {name} {day.year} on"), (f"{iso}以来的", f"{day.year}年{day.month}月{day.day}日之后的"))),
-                (f"{column} < {self._text(day)}", self._voice.either((f"before {iso}", f"before {name} {day.day}, {day.year}"), (f"{iso}之前的", f"{day.year}年{day.month}月{day.day}日以前的"))),
-                (f"{column} >= {self._text(first)}", self._voice.either((f"since {name} {day.year}",), (f"{day.year}年{day.month}月以来的",))),
+                (
+                    f"{column} >= {self._text(day)}",
+                    self._voice.either(
+                        (f"since {iso}", f"from {day.day} {name} {day.year} on"),
+                        (f"{iso}以来的", f"{day.year}年{day.month}月{day.day}日之后的"),
+                    ),
+                ),
+                (
+                    f"{column} < {self._text(day)}",
+                    self._voice.either(
+                        (f"before {iso}", f"before {name} {day.day}, {day.year}"),
+                        (f"{iso}之前的", f"{day.year}年{day.month}月{day.day}日以前的"),
+                    ),
+                ),
+                (
+                    f"{column} >= {self._text(first)}",
+                    self._voice.either(
+                        (f"since {name} {day.year}",), (f"{day.year}年{day.month}月以来的",)
+                    ),
+                ),
             )
         )
 
@@ -251,8 +299,14 @@ class Period:
         b = a + timedelta(days=self._voice.rng.choice((6, 13, 30, 60)))
         end = self._until(b)
         said = self._voice.either(
-            (f"between {a.isoformat()} and {b.isoformat()}", f"from {a.isoformat()} to {b.isoformat()}"),
-            (f"{a.isoformat()}到{b.isoformat()}的", f"{a.year}年{a.month}月{a.day}日至{b.year}年{b.month}月{b.day}日的"),
+            (
+                f"between {a.isoformat()} and {b.isoformat()}",
+                f"from {a.isoformat()} to {b.isoformat()}",
+            ),
+            (
+                f"{a.isoformat()}到{b.isoformat()}的",
+                f"{a.year}年{a.month}月{a.day}日至{b.year}年{b.month}月{b.day}日的",
+            ),
         )
         return f"{self._column.sql} >= {self._text(a)} AND {end}", said
 
@@ -271,7 +325,9 @@ class Period:
         if self._voice.rng.random() < 0.25:
             back = self._voice.rng.choice((0, 1))
             day = now - timedelta(days=back)
-            said = self._voice.either((("today", "yesterday")[back],), (("今天的", "昨天的")[back],))
+            said = self._voice.either(
+                (("today", "yesterday")[back],), (("今天的", "昨天的")[back],)
+            )
         if self._column.of.kind == "datetime":
             return f"{self._column.sql} LIKE '{day.isoformat()}%'", said
         return f"{self._column.sql} = {self._text(day)}", said
@@ -280,9 +336,17 @@ class Period:
         count = self._voice.rng.choice((3, 7, 10, 14, 30, 60, 90))
         now, column = self._now.date(), self._column.sql
         if self._column.of.values.startswith("+"):
-            said = self._voice.either((f"in the next {count} days",), (f"未来{count}天内的", f"接下来{count}天的"))
-            return f"{column} >= {self._text(now)} AND {self._until(now + timedelta(days=count))}", said
-        said = self._voice.either((f"in the last {count} days", f"over the past {count} days"), (f"最近{count}天的", f"过去{count}天的"))
+            said = self._voice.either(
+                (f"in the next {count} days",), (f"未来{count}天内的", f"接下来{count}天的")
+            )
+            return (
+                f"{column} >= {self._text(now)} AND {self._until(now + timedelta(days=count))}",
+                said,
+            )
+        said = self._voice.either(
+            (f"in the last {count} days", f"over the past {count} days"),
+            (f"最近{count}天的", f"过去{count}天的"),
+        )
         return f"{column} >= {self._text(now - timedelta(days=count))}", said
 
 

@@ -28,7 +28,17 @@ _COUNTED: Final = (
     (("500 errors", "500s"), ("500 错误",), "500"),
 )
 _SEARCHED_EN: Final = (
-    *("budget", "deadline", "invoice", "Berlin", "password", "holiday", "warranty", "heating", "Q3"),
+    *(
+        "budget",
+        "deadline",
+        "invoice",
+        "Berlin",
+        "password",
+        "holiday",
+        "warranty",
+        "heating",
+        "Q3",
+    ),
     *("refund", "parking", "server", "coffee", "contract", "TODO", "trade fair", "password reset"),
 )
 _SEARCHED_ZH: Final = (
@@ -50,9 +60,7 @@ class DocumentAsker:
         """Returns a look-up with the question in the request's own words."""
         self._voice.kept.append(question)
         bare = question.rstrip("?？.。 ")
-        made = call(
-            "files.lookup", question=bare.lower() if self._voice.lower else bare, path=path
-        )
+        made = call("files.lookup", question=bare.lower() if self._voice.lower else bare, path=path)
         return Ask("lookup", text, (made,), names_file=True)
 
     def _document(self) -> Document:
@@ -73,7 +81,9 @@ class DocumentAsker:
             ref = voice.rng.choice(document.kind.refs[voice.lang])
             path = document.path
             if self._rng.random() < 0.35:
-                ref = document.path if self._rng.random() < 0.5 else document.path.rpartition("/")[2]
+                ref = (
+                    document.path if self._rng.random() < 0.5 else document.path.rpartition("/")[2]
+                )
                 voice.kept.append(ref)
             slots["ref"] = ref
         voice.kept.append(slots["person"])
@@ -105,7 +115,13 @@ class DocumentAsker:
         voice.kept.append(slots["person"])
         question = voice.fill(self._rng.choice(plain), **slots)
         way = voice.either(
-            ("In my {f}: {}", "Look in {f}: {}", "{} (see {f})", "{} It should be in {f}.", "Search {f}: {}"),
+            (
+                "In my {f}: {}",
+                "Look in {f}: {}",
+                "{} (see {f})",
+                "{} It should be in {f}.",
+                "Search {f}: {}",
+            ),
             ("在{f}里找：{}", "{f}里有没有说：{}", "{}（看{f}）", "看{f}：{}", "查{f}：{}"),
         )
         voice.kept.append(folder)
@@ -119,24 +135,44 @@ class DocumentAsker:
         said = named if self._rng.random() < 0.6 else ref
         voice.kept.append(said)
         kind = "summary" if self._rng.random() < 0.65 else "read"
-        return Ask("read", self._say(kind, file=said), (call("files.read", path=document.path),), names_file=True)
+        return Ask(
+            "read",
+            self._say(kind, file=said),
+            (call("files.read", path=document.path),),
+            names_file=True,
+        )
 
     def summary_all(self) -> Ask:
         """Asks for the gist of several files."""
         document, voice = self._document(), self._voice
         folder, _, name = document.path.rpartition("/")
         ending = name.rpartition(".")[2]
-        ways = [(f"*.{ending}", voice.either((f"{ending} files", f".{ending} files"), (f"{ending}文件", f".{ending}文件")))]
+        ways = [
+            (
+                f"*.{ending}",
+                voice.either(
+                    (f"{ending} files", f".{ending} files"), (f"{ending}文件", f".{ending}文件")
+                ),
+            )
+        ]
         if ending == "md":
             ways.append(("*.md", voice.either(("Markdown files",), ("Markdown文件",))))
         if ending == "pdf":
             ways.append(("*.pdf", voice.either(("PDFs",), ("PDF",))))
         if folder:
-            said = voice.either((f"files in {folder}", f"documents in {folder}", f"{folder}"), (f"{folder}里的文件", f"{folder}文件夹里的文档", f"{folder}"))
+            said = voice.either(
+                (f"files in {folder}", f"documents in {folder}", f"{folder}"),
+                (f"{folder}里的文件", f"{folder}文件夹里的文档", f"{folder}"),
+            )
             ways += [(f"{folder}/*", said)] * 3
         pattern, kind = self._rng.choice(ways)
         voice.kept += [folder, kind]
-        return Ask("read all", self._say("summaryall", kind=kind), (call("files.read_all", pattern=pattern),), names_file=True)
+        return Ask(
+            "read all",
+            self._say("summaryall", kind=kind),
+            (call("files.read_all", pattern=pattern),),
+            names_file=True,
+        )
 
     def search(self) -> Ask:
         voice = self._voice
@@ -148,12 +184,17 @@ class DocumentAsker:
         folder = self._rng.choice(sorted(folders)) if folders and self._rng.random() < 0.2 else None
         if folder and ".db" not in folder and ".sqlite" not in folder:
             text = text.rstrip("?？")
-            text = voice.either((f"{text} in {folder}?", f"{text} (only in {folder})"), (f"在{folder}里，{text}", f"{text}（只看{folder}）"))
+            text = voice.either(
+                (f"{text} in {folder}?", f"{text} (only in {folder})"),
+                (f"在{folder}里，{text}", f"{text}（只看{folder}）"),
+            )
             voice.kept.append(folder)
         else:
             folder = None
         said = word.lower() if voice.lower else word
-        return Ask("search", text, (call("files.search", text=said, folder=folder),), names_file=True)
+        return Ask(
+            "search", text, (call("files.search", text=said, folder=folder),), names_file=True
+        )
 
     def log_count(self) -> Ask:
         """Asks for the lines of a log, all or some."""
@@ -166,11 +207,21 @@ class DocumentAsker:
             shown = voice.either(("the log", "the log file"), ("日志", "日志文件"))
         voice.kept.append(shown)
         if self._rng.random() < 0.25:
-            return Ask("count lines", self._say("lines", file=shown), (call("files.count", path=log),), names_file=True)
+            return Ask(
+                "count lines",
+                self._say("lines", file=shown),
+                (call("files.count", path=log),),
+                names_file=True,
+            )
         en, zh, text = voice.pick(_COUNTED)
         word = voice.either(en, zh)
         if self._rng.random() < 0.15:
-            return Ask("count lines", self._say("errorsall", x=word), (call("files.count", path="*.log", text=text),), names_file=True)
+            return Ask(
+                "count lines",
+                self._say("errorsall", x=word),
+                (call("files.count", path="*.log", text=text),),
+                names_file=True,
+            )
         made = call("files.count", path=log, text=text)
         return Ask("count lines", self._say("errors", file=shown, x=word), (made,), names_file=True)
 
@@ -184,10 +235,20 @@ class DocumentAsker:
         voice.kept += [word, path]
         said = word.lower() if voice.lower else word
         text = voice.either(
-            (f'How many lines of {path} contain "{word}"?', f'How often does "{word}" occur in {path}?', f'Count "{word}" in {path}'),
-            (f"{path}里有多少行包含“{word}”？", f"“{word}”在{path}里出现几次？", f"数一下{path}中的“{word}”"),
+            (
+                f'How many lines of {path} contain "{word}"?',
+                f'How often does "{word}" occur in {path}?',
+                f'Count "{word}" in {path}',
+            ),
+            (
+                f"{path}里有多少行包含“{word}”？",
+                f"“{word}”在{path}里出现几次？",
+                f"数一下{path}中的“{word}”",
+            ),
         )
-        return Ask("count lines", text, (call("files.count", path=path, text=said),), names_file=True)
+        return Ask(
+            "count lines", text, (call("files.count", path=path, text=said),), names_file=True
+        )
 
     def log_ask(self) -> Ask:
         if not self._world.logs:

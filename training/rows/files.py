@@ -30,7 +30,17 @@ _KINDS: Final = (
     ("db", ("database files", ".db files"), ("数据库文件", "db文件")),
     ("svg", ("SVG files",), ("SVG文件",)),
 )
-_FOLDERS_EN: Final = ("archive", "old", "done", "backup", "reports", "2025", "sorted", "drafts", "to check")
+_FOLDERS_EN: Final = (
+    "archive",
+    "old",
+    "done",
+    "backup",
+    "reports",
+    "2025",
+    "sorted",
+    "drafts",
+    "to check",
+)
 _FOLDERS_ZH: Final = ("归档", "旧文件", "已完成", "备份", "报告", "2025", "草稿", "待查")
 _NEW_EN: Final = ("note", "todo", "reminder", "info", "hello", "memo", "ideas", "shopping", "draft")
 _NEW_ZH: Final = ("备忘", "待办", "提醒", "说明", "你好", "想法", "购物清单", "草稿")
@@ -74,7 +84,12 @@ class FileAsker:
         folders = self._folders()
         if folders and self._rng.random() < 0.45:
             folder = self._rng.choice(folders)
-            return Ask("list", self._say("listin", folder=self._kept(folder)), (call("files.list", folder=folder),), names_file=True)
+            return Ask(
+                "list",
+                self._say("listin", folder=self._kept(folder)),
+                (call("files.list", folder=folder),),
+                names_file=True,
+            )
         return Ask("list", self._say("list"), (call("files.list"),), names_file=True)
 
     def find(self) -> Ask:
@@ -84,8 +99,15 @@ class FileAsker:
         folders = self._folders()
         if folders and self._rng.random() < 0.15:
             folder = self._rng.choice(folders)
-            text = self._voice.either((f"{text.rstrip('?')} in {folder}",), (f"在{folder}里，{text}",))
-            return Ask("find", text, (call("files.find", pattern=f"*.{ending}", folder=folder),), names_file=True)
+            text = self._voice.either(
+                (f"{text.rstrip('?')} in {folder}",), (f"在{folder}里，{text}",)
+            )
+            return Ask(
+                "find",
+                text,
+                (call("files.find", pattern=f"*.{ending}", folder=folder),),
+                names_file=True,
+            )
         return Ask("find", text, (call("files.find", pattern=f"*.{ending}"),), names_file=True)
 
     def find_pictures(self) -> Ask:
@@ -95,26 +117,54 @@ class FileAsker:
             raise Unfit
         word = self._voice.either(("pictures", "photos", "images"), ("图片", "照片"))
         text = self._say("find", kind=word, kind1=word[:-1])
-        return Ask("find", text, tuple(call("files.find", pattern=f"*.{e}") for e in endings), names_file=True)
+        return Ask(
+            "find",
+            text,
+            tuple(call("files.find", pattern=f"*.{e}") for e in endings),
+            names_file=True,
+        )
 
     def find_name(self) -> Ask:
-        word = self._said(self._voice.either(("report", "invoice", "2025", "old", "draft", "photo", "notes", "final"), ("报告", "发票", "2025", "旧", "草稿", "照片", "笔记")))
-        return Ask("find", self._say("findname", x=word), (call("files.find", pattern=f"*{word}*"),), names_file=True)
+        word = self._said(
+            self._voice.either(
+                ("report", "invoice", "2025", "old", "draft", "photo", "notes", "final"),
+                ("报告", "发票", "2025", "旧", "草稿", "照片", "笔记"),
+            )
+        )
+        return Ask(
+            "find",
+            self._say("findname", x=word),
+            (call("files.find", pattern=f"*{word}*"),),
+            names_file=True,
+        )
 
     def biggest(self) -> Ask:
-        return Ask("find", self._say("biggest"), (call("files.find", pattern="*"),), names_file=True)
+        return Ask(
+            "find", self._say("biggest"), (call("files.find", pattern="*"),), names_file=True
+        )
 
     def lines(self) -> Ask:
         path, said = self._some()
-        if path.endswith((".png", ".jpg", ".zip", ".mp3", ".mp4", ".svg", ".csv", ".xlsx", ".json")):
+        if path.endswith(
+            (".png", ".jpg", ".zip", ".mp3", ".mp4", ".svg", ".csv", ".xlsx", ".json")
+        ):
             raise Unfit
-        return Ask("count lines", self._say("lines", file=said), (call("files.count", path=path),), names_file=True)
+        return Ask(
+            "count lines",
+            self._say("lines", file=said),
+            (call("files.count", path=path),),
+            names_file=True,
+        )
 
     def read(self) -> Ask:
         path, said = self._some()
-        if not path.endswith((".txt", ".md", ".pdf", ".docx", ".py", ".yaml", ".html", ".json", ".js", "Makefile")):
+        if not path.endswith(
+            (".txt", ".md", ".pdf", ".docx", ".py", ".yaml", ".html", ".json", ".js", "Makefile")
+        ):
             raise Unfit
-        return Ask("read", self._say("read", file=said), (call("files.read", path=path),), names_file=True)
+        return Ask(
+            "read", self._say("read", file=said), (call("files.read", path=path),), names_file=True
+        )
 
     def compare(self) -> Ask:
         (a, said_a), (b, said_b) = self._some(), self._some()
@@ -130,32 +180,55 @@ class FileAsker:
         folders = self._folders()
         if folders and self._rng.random() < 0.35:
             folder = self._rng.choice(folders)
-            return Ask("duplicates", self._say("duplicatesin", folder=self._kept(folder)), (call("files.duplicates", folder=folder),), names_file=True)
-        return Ask("duplicates", self._say("duplicates"), (call("files.duplicates"),), names_file=True)
+            return Ask(
+                "duplicates",
+                self._say("duplicatesin", folder=self._kept(folder)),
+                (call("files.duplicates", folder=folder),),
+                names_file=True,
+            )
+        return Ask(
+            "duplicates", self._say("duplicates"), (call("files.duplicates"),), names_file=True
+        )
 
     def move(self) -> Ask:
         path, said = self._some()
         folder = self._said(self._voice.either(_FOLDERS_EN, _FOLDERS_ZH))
         name = path.rpartition("/")[2]
         text = self._say("move", file=said, folder=folder)
-        return Ask("move", text, (call("files.move", path=path, to=f"{folder}/{name}"),), names_file=True)
+        return Ask(
+            "move", text, (call("files.move", path=path, to=f"{folder}/{name}"),), names_file=True
+        )
 
     def rename(self) -> Ask:
         path, said = self._some()
         base, _, name = path.rpartition("/")
         new = self._new_name(name.rpartition(".")[2])
         target = f"{base}/{new}" if base else new
-        kind, tool = self._rng.choice((("rename", "files.move"), ("rename", "files.move"), ("copy", "files.copy")))
-        return Ask("move", self._say(kind, file=said, other=new), (call(tool, path=path, to=target),), names_file=True)
+        kind, tool = self._rng.choice(
+            (("rename", "files.move"), ("rename", "files.move"), ("copy", "files.copy"))
+        )
+        return Ask(
+            "move",
+            self._say(kind, file=said, other=new),
+            (call(tool, path=path, to=target),),
+            names_file=True,
+        )
 
     def _new_name(self, ending: str) -> str:
-        word = self._voice.either((*_NEW_EN, "final", "report_new", "stock_old"), (*_NEW_ZH, "最终版", "新报告"))
+        word = self._voice.either(
+            (*_NEW_EN, "final", "report_new", "stock_old"), (*_NEW_ZH, "最终版", "新报告")
+        )
         number = self._rng.choice(("", "", "_2026", "-2", "_v2"))
         return self._said(f"{word}{number}.{ending}")
 
     def delete(self) -> Ask:
         path, said = self._some()
-        return Ask("delete", self._say("delete", file=said), (call("files.delete", path=path),), names_file=True)
+        return Ask(
+            "delete",
+            self._say("delete", file=said),
+            (call("files.delete", path=path),),
+            names_file=True,
+        )
 
     def _text(self) -> str:
         voice = self._voice
@@ -173,7 +246,9 @@ class FileAsker:
 
     def append(self) -> Ask:
         known = [p for p in self._files if p.endswith((".txt", ".md"))]
-        path = self._rng.choice(known) if known and self._rng.random() < 0.8 else self._new_name("txt")
+        path = (
+            self._rng.choice(known) if known and self._rng.random() < 0.8 else self._new_name("txt")
+        )
         said = self._kept(path if self._rng.random() < 0.6 else path.rpartition("/")[2])
         content = self._text()
         text = self._say("append", file=said, x=content)
@@ -186,7 +261,9 @@ class FileAsker:
         olds = texts(FILE)["olds", self._voice.lang]
         old, new = (self._said(each) for each in self._rng.sample(olds, 2))
         text = self._say("replace", file=said, x=old, y=new)
-        return Ask("write", text, (call("files.replace", path=path, old=old, new=new),), names_file=True)
+        return Ask(
+            "write", text, (call("files.replace", path=path, old=old, new=new),), names_file=True
+        )
 
     def missing(self) -> Ask:
         """Asks for something with a value left out that nothing tells."""
@@ -195,13 +272,43 @@ class FileAsker:
         content = self._text()
         ways: list[tuple[str, str, dict[str, str], str]] = [
             (f"Rename {said}", f"把{said}改个名字", {"path": path, "to": "?"}, "files.move"),
-            (f"Move {said} somewhere else", f"把{said}移到别处", {"path": path, "to": "?"}, "files.move"),
-            (f'Write "{content}" into a file', f"把“{content}”写进一个文件", {"path": "?", "text": content}, "files.write"),
-            (f"Add a line to {said}", f"在{said}里加一行", {"path": path, "text": "?"}, "files.append"),
-            (f"Create the file {voice.either(_NEW_EN, _NEW_ZH)}.txt", "", {"path": "", "text": "?"}, "files.write"),
+            (
+                f"Move {said} somewhere else",
+                f"把{said}移到别处",
+                {"path": path, "to": "?"},
+                "files.move",
+            ),
+            (
+                f'Write "{content}" into a file',
+                f"把“{content}”写进一个文件",
+                {"path": "?", "text": content},
+                "files.write",
+            ),
+            (
+                f"Add a line to {said}",
+                f"在{said}里加一行",
+                {"path": path, "text": "?"},
+                "files.append",
+            ),
+            (
+                f"Create the file {voice.either(_NEW_EN, _NEW_ZH)}.txt",
+                "",
+                {"path": "", "text": "?"},
+                "files.write",
+            ),
             ("Delete the file", "删除那个文件", {"path": "?"}, "files.delete"),
-            (f"Replace a word in {said}", f"替换{said}里的一个词", {"path": path, "old": "?", "new": "?"}, "files.replace"),
-            (f"Compare {said} with the other one", f"把{said}和另一个比较一下", {"first": path, "second": "?"}, "files.compare"),
+            (
+                f"Replace a word in {said}",
+                f"替换{said}里的一个词",
+                {"path": path, "old": "?", "new": "?"},
+                "files.replace",
+            ),
+            (
+                f"Compare {said} with the other one",
+                f"把{said}和另一个比较一下",
+                {"first": path, "second": "?"},
+                "files.compare",
+            ),
             (f"Copy {said}", f"复制{said}", {"path": path, "to": "?"}, "files.copy"),
         ]
         en, zh, args, tool = self._rng.choice(ways)
@@ -224,4 +331,3 @@ class FileAsker:
             *((self.move, 5), (self.rename, 6), (self.delete, 4), (self.write, 7)),
             *((self.append, 6), (self.replace, 4)),
         ]
-

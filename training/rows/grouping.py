@@ -14,6 +14,13 @@ _HOW: Final = {
     "max": (("highest", "maximum"), ("最高", "最大")),
     "min": (("lowest", "minimum"), ("最低", "最小")),
 }
+# Parts of a date by which a table is grouped without SQL.
+_PARTS: Final = (
+    *(("month", "month", "月"),) * 4,
+    ("year", "year", "年"),
+    ("weekday", "weekday", "星期"),
+    ("quarter", "quarter", "季度"),
+)
 SQL_OF: Final = {"sum": "SUM", "average": "AVG", "max": "MAX", "min": "MIN"}
 ALIAS: Final = {"sum": "total", "average": "average", "max": "maximum", "min": "minimum"}
 
@@ -38,7 +45,9 @@ class GroupAsker(Asker):
     def describe(self) -> Ask:
         kind = self.rng.choice(("rows", "columns", "columns"))
         text = self.say(kind, file=self.voice.file(self.table.path))
-        return Ask("describe", text, (call("tables.describe", table=self.table.path),), names_file=True)
+        return Ask(
+            "describe", text, (call("tables.describe", table=self.table.path),), names_file=True
+        )
 
     def count_all(self) -> Ask:
         """Asks how many rows there are, by the name of a row."""
@@ -80,9 +89,7 @@ class GroupAsker(Asker):
             return self.one("group", text, call("tables.group", table=self.table.path, by=by.name))
         column, how, word = self.measure()
         text = self.say("group", by=self.word(by), w=self.word(column), how=word, where="")
-        made = call(
-            "tables.group", table=self.table.path, by=by.name, value=column.name, how=how
-        )
+        made = call("tables.group", table=self.table.path, by=by.name, value=column.name, how=how)
         return self.one("group", text, made)
 
     def group_where(self) -> Ask:
@@ -103,11 +110,15 @@ class GroupAsker(Asker):
             words = {"by": self.word(by), "b2": self.word(b2), "w": self.word(column)}
             text = self.say("two", how=word, where="", **words)
             pair = f"{by.sql}, {b2.sql}"
-            return self.one("sql group", text, self.sql(f"{pair}, {made_of}", rest=f"GROUP BY {pair}"))
+            return self.one(
+                "sql group", text, self.sql(f"{pair}, {made_of}", rest=f"GROUP BY {pair}")
+            )
         conds = self.conds((1,), [by, column])
         if not conds:
             raise Unfit
-        text = self.say("group", by=self.word(by), w=self.word(column), how=word, where=self.where(conds))
+        text = self.say(
+            "group", by=self.word(by), w=self.word(column), how=word, where=self.where(conds)
+        )
         made = self.sql(f"{by.sql}, {made_of}", conds, f"GROUP BY {by.sql}")
         return self.one("sql group", text, made, may_be_empty=True)
 
@@ -117,7 +128,9 @@ class GroupAsker(Asker):
         order, roll = " DESC" if down else "", self.rng.random()
         if roll < 0.3:
             conds = self.conds((0, 0, 1), [by])
-            word = self.voice.either(("most",) if down else ("fewest", "least"), ("最多",) if down else ("最少",))
+            word = self.voice.either(
+                ("most",) if down else ("fewest", "least"), ("最多",) if down else ("最少",)
+            )
             text = self.say("argcount", by=self.word(by), mostleast=word, where=self.where(conds))
             what, alias = "COUNT(*)", "count"
         else:
@@ -129,16 +142,40 @@ class GroupAsker(Asker):
             text = self.say(kind, where=self.where(conds), **words)
             if "{where?}" in text and conds:
                 raise Unfit
-            what, alias = (f"AVG({column.sql})", "average") if average else (f"SUM({column.sql})", "total")
+            what, alias = (
+                (f"AVG({column.sql})", "average") if average else (f"SUM({column.sql})", "total")
+            )
         rest = f"GROUP BY {by.sql} ORDER BY {alias}{order} LIMIT 1"
-        return self.one("sql best group", text, self.sql(f"{by.sql}, {what} AS {alias}", conds, rest))
+        return self.one(
+            "sql best group", text, self.sql(f"{by.sql}, {what} AS {alias}", conds, rest)
+        )
+
+    def parts_of_time(self) -> Ask:
+        """Asks for groups by a part of the one date that a table has."""
+        times = self.table.of_kind("date", "datetime")
+        named = {each.name.casefold() for each in self.table.columns}
+        if len(times) != 1 or self.table.dates != "-" or named & {"month", "year", "月份", "年份"}:
+            raise Unfit
+        part, en, zh = self.rng.choice(_PARTS)
+        if self.rng.random() < 0.35:
+            kind = "monthcount" if part == "month" else "groupcount"
+            text = self.say(kind, by=zh if self.voice.is_zh else en, where="")
+            return self.one("group", text, call("tables.group", table=self.table.path, by=part))
+        column, how, word = self.measure()
+        kind = "month" if part == "month" else "group"
+        by = zh if self.voice.is_zh else en
+        text = self.say(kind, how=word, w=self.word(column), by=by, where="")
+        made = call("tables.group", table=self.table.path, by=part, value=column.name, how=how)
+        return self.one("group", text, made)
 
     def months(self) -> Ask:
-        """Asks for values by month or year, or for the best month."""
+        """Asks for values by month under a condition, or for the best month."""
         time = self.rng.choice(some(self.table.of_kind("date", "datetime", "month")))
         month, roll = self.month_of(time), self.rng.random()
+        plain = len(self.table.of_kind("date", "datetime")) == 1 and self.table.dates == "-"
+        counts = (1,) if plain and time.of.kind != "month" else (0, 0, 1)
         if roll < 0.25:
-            conds = self.conds((0, 0, 1), [time])
+            conds = self.conds(counts, [time])
             text = self.say("monthcount", where=self.where(conds))
             made = self.sql(f"{month} AS month, COUNT(*) AS count", conds, "GROUP BY month")
             return self.one("sql months", text, made, may_be_empty=True)
@@ -146,14 +183,18 @@ class GroupAsker(Asker):
             column, down = self.rng.choice(self.table.sums), self.rng.random() < 0.7
             text = self.say("bestmonth", w=self.word(column), hilo=self.hilo(down=down), where="")
             rest = f"GROUP BY month ORDER BY total{' DESC' if down else ''} LIMIT 1"
-            return self.one("sql months", text, self.sql(f"{month} AS month, SUM({column.sql}) AS total", rest=rest))
+            return self.one(
+                "sql months",
+                text,
+                self.sql(f"{month} AS month, SUM({column.sql}) AS total", rest=rest),
+            )
         column, how, word = self.measure()
         made_of = f"{SQL_OF[how]}({column.sql}) AS {ALIAS[how]}"
-        if roll < 0.6 and self.table.dates != ".":
+        if roll < 0.55 and self.table.dates != "." and not plain:
             text = self.say("yearsum", how=word, w=self.word(column), where="")
             made = self.sql(f"substr({time.sql}, 1, 4) AS year, {made_of}", rest="GROUP BY year")
             return self.one("sql months", text, made)
-        conds = self.conds((0, 0, 1), [time, column])
+        conds = self.conds(counts, [time, column])
         text = self.say("month", how=word, w=self.word(column), where=self.where(conds))
         made = self.sql(f"{month} AS month, {made_of}", conds, "GROUP BY month")
         return self.one("sql months", text, made, may_be_empty=True)
@@ -177,10 +218,15 @@ class GroupAsker(Asker):
         limit = int(max(totals.values()) * 0.7 // step * step)
         text = self.say("havingsum", by=self.word(by), w=self.word(column), n=str(limit), where="")
         rest = f"GROUP BY {by.sql} HAVING total > {limit}"
-        return self.one("sql having", text, self.sql(f"{by.sql}, SUM({column.sql}) AS total", rest=rest))
+        return self.one(
+            "sql having", text, self.sql(f"{by.sql}, SUM({column.sql}) AS total", rest=rest)
+        )
 
     def top_groups(self) -> Ask:
-        by, column = self.rng.choice(some(self.table.groups)), self.rng.choice(some(self.table.sums))
+        by, column = (
+            self.rng.choice(some(self.table.groups)),
+            self.rng.choice(some(self.table.sums)),
+        )
         count, down = self.rng.randint(2, 5), self.rng.random() < 0.75
         conds = self.conds((0, 0, 1), [by, column])
         hilo = self.hilo(down=down)

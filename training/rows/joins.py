@@ -19,7 +19,9 @@ def joined_pair(rng: Random, part: Part, lang: Lang, now: datetime) -> tuple[Tab
     blocks = domains("joins")
     pairs = tuple(zip(blocks[::2], blocks[1::2], strict=True))
     while True:
-        parent, child = (make_table(rng, each, lang, now) for each in rng.choice(of_part(pairs, part)))
+        parent, child = (
+            make_table(rng, each, lang, now) for each in rng.choice(of_part(pairs, part))
+        )
         if parent.label is not None and _has_key(parent) and child.of_kind("ref"):
             break
     parent.rows = parent.rows[:20]
@@ -28,7 +30,9 @@ def joined_pair(rng: Random, part: Part, lang: Lang, now: datetime) -> tuple[Tab
     known = [row[key] for row in parent.rows][: max(2, len(parent.rows) - 2)]
     for row in child.rows:
         row[place] = rng.choice(known)
-    child.value_lang = parent.value_lang if child.value_lang != parent.value_lang else child.value_lang
+    child.value_lang = (
+        parent.value_lang if child.value_lang != parent.value_lang else child.value_lang
+    )
     return parent, child
 
 
@@ -50,7 +54,14 @@ class JoinAsker:
     def ask(self) -> Ask:
         """Returns a request of some kind."""
         ways: list[Callable[[], Ask]] = [
-            *(self._sum_per, self._count_per, self._best, self._most_rows, self._of_one, self._none),
+            *(
+                self._sum_per,
+                self._count_per,
+                self._best,
+                self._most_rows,
+                self._of_one,
+                self._none,
+            ),
             *(self._per_group, self._of_group, self._having, self._show),
         ]
         return self._rng.choice(ways)()
@@ -83,7 +94,11 @@ class JoinAsker:
     def _sum_per(self) -> Ask:
         column, label = self._sum(), self._label.sql
         what = f"b.{label}, SUM(a.{column.sql}) AS total"
-        return self._made("sum", self._say("sumper", w=self._word(column)), self._query(what, f"GROUP BY b.{label}"))
+        return self._made(
+            "sum",
+            self._say("sumper", w=self._word(column)),
+            self._query(what, f"GROUP BY b.{label}"),
+        )
 
     def _count_per(self) -> Ask:
         label = self._label.sql
@@ -99,7 +114,9 @@ class JoinAsker:
     def _most_rows(self) -> Ask:
         label = self._label.sql
         rest = f"GROUP BY b.{label} ORDER BY count DESC LIMIT 1"
-        return self._made("best", self._say("mostrows"), self._query(f"b.{label}, COUNT(*) AS count", rest))
+        return self._made(
+            "best", self._say("mostrows"), self._query(f"b.{label}, COUNT(*) AS count", rest)
+        )
 
     def _of_one(self) -> Ask:
         place, key = self._parent.columns.index(self._label), self._parent.columns.index(self._key)

@@ -22,7 +22,16 @@ _CHARTS: Final = (
     ("line", ("line chart", "line graph"), ("折线图", "曲线图")),
     ("donut", ("donut chart",), ("环形图",)),
 )
-_NAMES_EN: Final = ("chart", "overview", "result", "plot", "by_group", "figure1", "summary", "out/chart")
+_NAMES_EN: Final = (
+    "chart",
+    "overview",
+    "result",
+    "plot",
+    "by_group",
+    "figure1",
+    "summary",
+    "out/chart",
+)
 _NAMES_ZH: Final = ("图表", "概览", "结果", "统计", "图1", "汇总", "输出/图表")
 
 
@@ -62,21 +71,59 @@ class OutputAsker:
             time = self._rng.choice(times)
             column, how, word = asker.measure()
             said = asker.word(column)
-            text = f"每月{word}{said}" if zh else self._rng.choice((f"the {word} {said} per month", f"{word} {said} by month", f"monthly {word} {said}"))
+            text = (
+                f"每月{word}{said}"
+                if zh
+                else self._rng.choice(
+                    (
+                        f"the {word} {said} per month",
+                        f"{word} {said} by month",
+                        f"monthly {word} {said}",
+                    )
+                )
+            )
+            if time.of.kind == "month" or (len(times) == 1 and asker.table.dates == "-"):
+                by = time.name if time.of.kind == "month" else "month"
+                path = asker.table.path
+                return text, call("tables.group", table=path, by=by, value=column.name, how=how)
             made = f"{SQL_OF[how]}({column.sql}) AS {ALIAS[how]}"
-            return text, asker.sql(f"{asker.month_of(time)} AS month, {made}", rest="GROUP BY month")
+            return text, asker.sql(
+                f"{asker.month_of(time)} AS month, {made}", rest="GROUP BY month"
+            )
         by = self._rng.choice(some(asker.table.groups))
         group = asker.word(by)
         if roll < 0.55:
             rows = asker.slots()["rows"]
-            text = f"各{group}的{rows}数量" if zh else self._rng.choice((f"the number of {rows} per {group}", f"{rows} per {group}", f"how many {rows} each {group} has"))
+            text = (
+                f"各{group}的{rows}数量"
+                if zh
+                else self._rng.choice(
+                    (
+                        f"the number of {rows} per {group}",
+                        f"{rows} per {group}",
+                        f"how many {rows} each {group} has",
+                    )
+                )
+            )
             return text, call("tables.group", table=asker.table.path, by=by.name)
         column, how, word = asker.measure()
         if how == "sum" and self._rng.random() < 0.5:
             word = ""
         said = asker.word(column)
-        text = self._rng.choice((f"各{group}{word}{said}", f"每个{group}的{word}{said}")) if zh else self._rng.choice((f"the {word} {said} per {group}", f"{word} {said} by {group}", f"{word} {said} for each {group}"))
-        return text, call("tables.group", table=asker.table.path, by=by.name, value=column.name, how=how)
+        text = (
+            self._rng.choice((f"各{group}{word}{said}", f"每个{group}的{word}{said}"))
+            if zh
+            else self._rng.choice(
+                (
+                    f"the {word} {said} per {group}",
+                    f"{word} {said} by {group}",
+                    f"{word} {said} for each {group}",
+                )
+            )
+        )
+        return text, call(
+            "tables.group", table=asker.table.path, by=by.name, value=column.name, how=how
+        )
 
     def _scatter(self) -> Ask:
         asker = self._table()
@@ -85,7 +132,11 @@ class OutputAsker:
         a, b = self._rng.sample(asker.table.numbers, 2)
         x, y = asker.word(a), asker.word(b)
         text = self._voice.either(
-            (f"Scatter plot of {x} against {y}", f"Draw {y} over {x} as a scatter plot", f"Plot {x} versus {y} as scatter chart"),
+            (
+                f"Scatter plot of {x} against {y}",
+                f"Draw {y} over {x} as a scatter plot",
+                f"Plot {x} versus {y} as scatter chart",
+            ),
             (f"画{x}和{y}的散点图", f"用散点图表示{x}与{y}", f"{x}和{y}的散点图"),
         )
         made = asker.sql(f"{a.sql}, {b.sql}")
@@ -110,17 +161,39 @@ class OutputAsker:
         kind, en, zh = self._rng.choice(_CHARTS)
         word = self._voice.either(en, zh)
         text = self._voice.either(
-            (f"Get {core}, save it as {path} and draw a {word}", f"Write {core} to {path} and show it as a {word} too", f"{word} of {core}, and save the numbers as {path}"),
-            (f"统计{core}，保存到{path}并画{word}", f"把{core}写入{path}，再画个{word}", f"画{core}的{word}，数据存成{path}"),
+            (
+                f"Get {core}, save it as {path} and draw a {word}",
+                f"Write {core} to {path} and show it as a {word} too",
+                f"{word} of {core}, and save the numbers as {path}",
+            ),
+            (
+                f"统计{core}，保存到{path}并画{word}",
+                f"把{core}写入{path}，再画个{word}",
+                f"画{core}的{word}，数据存成{path}",
+            ),
         )
-        saved, drawn = call("tables.write", path=path, rows="$1"), call("charts.draw", rows="$1", kind=kind or None)
+        saved, drawn = (
+            call("tables.write", path=path, rows="$1"),
+            call("charts.draw", rows="$1", kind=kind or None),
+        )
         later = text.startswith((word, word.capitalize(), "画"))
-        return Ask("chart", self._voice.tidy(text), (made, drawn, saved) if later else (made, saved, drawn))
+        return Ask(
+            "chart", self._voice.tidy(text), (made, drawn, saved) if later else (made, saved, drawn)
+        )
 
     def save(self) -> Ask:
         """Asks for rows and their file."""
         asker = self._table()
-        ways = (asker.listing, asker.group, asker.top, asker.months, asker.group_where, asker.pair, asker.top_where, asker.sort)
+        ways = (
+            asker.listing,
+            asker.group,
+            asker.top,
+            asker.months,
+            asker.group_where,
+            asker.pair,
+            asker.top_where,
+            asker.sort,
+        )
         asked = self._rng.choice(ways)()
         path = self._path("csv", "csv", "json", "md")
         core = asked.text.rstrip("?？.。")
@@ -134,18 +207,30 @@ class OutputAsker:
         path = self._path("csv", "json", "md", "md")
         said = self._voice.file(asker.table.path)
         text = self._say("export", file=said, path=path)
-        return Ask("export", text, (call("tables.export", table=asker.table.path, path=path),), names_file=True)
+        return Ask(
+            "export",
+            text,
+            (call("tables.export", table=asker.table.path, path=path),),
+            names_file=True,
+        )
 
     def export_format(self) -> Ask:
         """Asks for another format; the name follows from the file's own."""
         asker = self._table()
-        name = asker.table.path.rpartition("/")[2].rpartition(".")[0] or asker.table.path.rpartition("/")[2]
+        name = (
+            asker.table.path.rpartition("/")[2].rpartition(".")[0]
+            or asker.table.path.rpartition("/")[2]
+        )
         ending, word = self._rng.choice((("json", "JSON"), ("md", "Markdown"), ("csv", "CSV")))
         said = self._voice.file(asker.table.path)
         if asker.table.path.endswith(ending):
             raise Unfit
         text = self._voice.either(
-            (f"Convert {said} to {word}", f"Save {said} as {word}", f"I need {said} as a {word} file"),
+            (
+                f"Convert {said} to {word}",
+                f"Save {said} as {word}",
+                f"I need {said} as a {word} file",
+            ),
             (f"把{said}转换成{word}", f"将{said}另存为{word}格式", f"{said}导出{word}"),
         )
         made = call("tables.export", table=asker.table.path, path=f"{name}.{ending}")
@@ -155,11 +240,16 @@ class OutputAsker:
         """Asks for a new text made of a document, in a file."""
         document, voice = self._document(), self._voice
         path, refs = self._path("md", "txt"), document.kind.refs[voice.lang]
-        said = self._rng.choice((document.path, document.path.rpartition("/")[2], self._rng.choice(refs)))
+        said = self._rng.choice(
+            (document.path, document.path.rpartition("/")[2], self._rng.choice(refs))
+        )
         voice.kept.append(said)
         if self._rng.random() < 0.5:
             text = self._say("sumto", file=said, path=path)
-            told = voice.either(("Summarise the text", "Write a short summary"), ("总结这段文字", "写一段简短的摘要"))
+            told = voice.either(
+                ("Summarise the text", "Write a short summary"),
+                ("总结这段文字", "写一段简短的摘要"),
+            )
         else:
             what = voice.pick(texts(FILE)["what", voice.lang])
             text = self._say("make", file=said, path=path, what=what)
@@ -180,8 +270,16 @@ class OutputAsker:
         path = self._path("md", "txt")
         voice.kept += [folder, path]
         text = voice.either(
-            (f"Summarise all files in {folder} and save the summary as {path}", f"Write a summary of everything in {folder} to {path}", f"Read the documents in {folder} and write an overview into {path}"),
-            (f"总结{folder}里的所有文件，保存为{path}", f"把{folder}里全部文档的摘要写入{path}", f"阅读{folder}的文件并写一份概述到{path}"),
+            (
+                f"Summarise all files in {folder} and save the summary as {path}",
+                f"Write a summary of everything in {folder} to {path}",
+                f"Read the documents in {folder} and write an overview into {path}",
+            ),
+            (
+                f"总结{folder}里的所有文件，保存为{path}",
+                f"把{folder}里全部文档的摘要写入{path}",
+                f"阅读{folder}的文件并写一份概述到{path}",
+            ),
         )
         told = voice.either(("Write a summary of all texts",), ("写一份所有文件的摘要",))
         calls = (
@@ -199,7 +297,11 @@ class OutputAsker:
         text = self._say("letter", core, what=what, path=path)
         told = f"写{what}：{core}" if self._voice.is_zh else f"Write {what} about {core}"
         told = " ".join(told.split())
-        calls = (made, call("words.make", instruction=told, from_="$1"), call("files.write", path=path, text="$2"))
+        calls = (
+            made,
+            call("words.make", instruction=told, from_="$1"),
+            call("files.write", path=path, text="$2"),
+        )
         return Ask("words", text, calls)
 
     def found_to_file(self) -> Ask:
@@ -212,7 +314,9 @@ class OutputAsker:
         question = voice.fill(self._rng.choice(plain), **slots).rstrip("?？")
         voice.kept.append(question)
         path = self._path("md", "txt")
-        text = self._say("save", question + ("" if voice.is_zh else "?"), path=path).replace("? and", " and")
+        text = self._say("save", question + ("" if voice.is_zh else "?"), path=path).replace(
+            "? and", " and"
+        )
         asked = question.lower() if voice.lower else question
         told = f"回答：{asked}" if voice.is_zh else f"Answer: {asked}"
         calls = (

@@ -208,7 +208,9 @@ class Asker:
         else:
             text = self.say("sharecount", v=said)
             part, whole = f"SUM({test})", "COUNT(*)"
-        return self.one("sql share", text, self.sql(f"ROUND(100.0 * {part} / {whole}, 1) AS percent"))
+        return self.one(
+            "sql share", text, self.sql(f"ROUND(100.0 * {part} / {whole}, 1) AS percent")
+        )
 
     def versus(self) -> Ask:
         groups = [g for g in self.table.groups if len(self.table.listed(g)) >= 2]
@@ -233,7 +235,9 @@ class Asker:
                 "sql distinct", text, self.sql(f"COUNT(DISTINCT {group.sql}) AS count", conds)
             )
         text = self.say("distinct", w=self.word(group), where=where)
-        return self.one("sql distinct", text, self.sql(f"DISTINCT {group.sql}", conds), may_be_empty=True)
+        return self.one(
+            "sql distinct", text, self.sql(f"DISTINCT {group.sql}", conds), may_be_empty=True
+        )
 
     def cell(self) -> Ask:
         """Asks for one value of one named row."""
@@ -253,7 +257,9 @@ class Asker:
     def missing(self) -> Ask:
         column = self.rng.choice(some([c for c in self.table.columns if c.of.may_miss]))
         test = Cond(f"{column.sql} IS NULL", "", column.name)
-        return self.one("sql missing", self.say("missing", w=self.word(column)), self.sql("*", [test]))
+        return self.one(
+            "sql missing", self.say("missing", w=self.word(column)), self.sql("*", [test])
+        )
 
     def sort(self) -> Ask:
         times = self.table.of_kind("date", "datetime") if self.table.dates != "." else []
@@ -299,7 +305,9 @@ class Asker:
         if roll < 0.4 or label is None:
             column = self.rng.choice(some(self.table.sums))
             conds = self.conds((0, 0, 1), [column])
-            text = self.say("percent", p=f"{percent:g}", w=self.word(column), where=self.where(conds))
+            text = self.say(
+                "percent", p=f"{percent:g}", w=self.word(column), where=self.where(conds)
+            )
             made = f"SUM({column.sql}) * {percent / 100:g} AS result"
             return self.one("sql arithmetic", text, self.sql(made, conds))
         if roll < 0.7:
@@ -312,7 +320,9 @@ class Asker:
             raise Unfit
         a, b = self.rng.sample(money, 2)
         text = self.say("minus", w=self.word(a), x=self.word(b), label=self.word(label))
-        return self.one("sql arithmetic", text, self.sql(f"{label.sql}, {a.sql} - {b.sql} AS difference"))
+        return self.one(
+            "sql arithmetic", text, self.sql(f"{label.sql}, {a.sql} - {b.sql} AS difference")
+        )
 
     def against_average(self) -> Ask:
         column = self.rng.choice(some(self.table.numbers))
@@ -320,7 +330,9 @@ class Asker:
         average = f"(SELECT AVG({column.sql}) FROM {self.table.source})"
         counted = text.startswith(("How many", "有多少"))
         test = Cond(f"{column.sql} > {average}", "", column.name)
-        return self.one("sql average", text, self.sql("COUNT(*) AS count" if counted else "*", [test]))
+        return self.one(
+            "sql average", text, self.sql("COUNT(*) AS count" if counted else "*", [test])
+        )
 
     def second(self) -> Ask:
         column, down = self.rng.choice(some(self.table.numbers)), self.rng.random() < 0.7
@@ -335,6 +347,10 @@ class Asker:
         where, name = self.where(conds), column.sql
         if self.rng.random() < 0.4:
             text = self.say("range", w=self.word(column), where=where)
-            return self.one("sql stats", text, self.sql(f"MAX({name}) - MIN({name}) AS difference", conds))
+            return self.one(
+                "sql stats", text, self.sql(f"MAX({name}) - MIN({name}) AS difference", conds)
+            )
         made = f"MIN({name}) AS minimum, MAX({name}) AS maximum, AVG({name}) AS average"
-        return self.one("sql stats", self.say("stats", w=self.word(column), where=where), self.sql(made, conds))
+        return self.one(
+            "sql stats", self.say("stats", w=self.word(column), where=where), self.sql(made, conds)
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Lang = Literal["en", "zh"]
@@ -31,7 +31,10 @@ class Row:
     tools: tuple[str | Spec, ...] = ()
     remark: str = ""
     family: str = "folder"
-    used: tuple[str, ...] = field(default=(), compare=False)
+    sources: tuple[tuple[str, str], ...] = ()
+    """Names in FROM by path."""
+    columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The columns of the tables that the request is about, by path."""
 
     @property
     def answer(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ _RESERVED: Final = frozenset(
     "order group index to from values table check default select where case when then else end "
     "limit in is as by and or not on join set all distinct having union add primary unique".split()
 )
+_LONGEST_LIST: Final = 80
 LISTED: Final = 6  # a text column with at most so many values is shown with all of them
 
 
@@ -60,8 +61,9 @@ class Table:
         """Returns all values of a text column if the folder lines show all of them."""
         found = list(dict.fromkeys(self.values(column)))
         few = all(isinstance(each, str) for each in found) and len(found) <= LISTED
-        dated = column.of.kind in ("date", "datetime", "month", "phone", "email", "text", "code")
-        return found if few and not dated else []
+        dated = column.of.kind == "datetime" or (column.of.kind == "date" and self.dates == "-")
+        short = len("/".join(map(str, found))) <= _LONGEST_LIST and len(self.rows) > len(found)
+        return found if few and short and not dated else []
 
     def of_kind(self, *kinds: str) -> list[Column]:
         return [each for each in self.columns if each.of.kind in kinds]
@@ -228,10 +230,14 @@ class _Values:
     def _text(self, kind: str) -> str:
         rng = self._rng
         if kind == "phone":
-            return f"+{rng.randrange(31, 99)} {rng.randrange(100, 999)} {rng.randrange(10**6, 10**7)}"
+            return (
+                f"+{rng.randrange(31, 99)} {rng.randrange(100, 999)} {rng.randrange(10**6, 10**7)}"
+            )
         if kind == "email":
             first = rng.choice(("anna", "tom", "lucia", "david", "info", "sara", "peter", "kofi"))
-            return f"{first}{rng.randrange(90)}@{rng.choice(('example.org', 'post.net', 'mail.com'))}"
+            return (
+                f"{first}{rng.randrange(90)}@{rng.choice(('example.org', 'post.net', 'mail.com'))}"
+            )
         said = ("Very helpful", "Too slow", "Good prices", "Friendly staff", "Hard to find")
         said_zh = ("很好", "太慢了", "价格合理", "服务热情", "不好找")
         return rng.choice(said if self._lang == "en" else said_zh)

@@ -83,7 +83,11 @@ class Voice:
             ways.append(f"{stem(path)}表" if self.is_zh else f"the {stem(path)} file")
         if ".db/" in path or ".sqlite/" in path:
             last, base = stem(path), path.rpartition("/")[0]
-            ways = [base, f"{base}的{last}表" if self.is_zh else f"the {last} table in {base}", path]
+            ways = [
+                base,
+                f"{base}的{last}表" if self.is_zh else f"the {last} table in {base}",
+                path,
+            ]
         said = self.rng.choice(ways)
         self.kept.append(said)
         return said
@@ -104,7 +108,12 @@ class Voice:
         roll = self.rng.random()
         if roll < 0.14:
             way = self.pick(texts("manners")["before", self.lang])
-            text = way.replace("{}", text if way.rstrip(" {}").endswith((".", "!", "?")) or self.is_zh else _uncapital(text))
+            text = way.replace(
+                "{}",
+                text
+                if way.rstrip(" {}").endswith((".", "!", "?")) or self.is_zh
+                else _uncapital(text),
+            )
         elif roll < 0.24:
             way = self.pick(texts("manners")["after", self.lang])
             stop = "，" if self.is_zh else ("," if way.startswith("{} p") else ".")

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
+from plansmith.adapters.tools.folder_brief.details import Entry
 from training.rows.conditions import MONTHS
 from training.rows.documents_data import DocumentKind, document_kinds
 from training.rows.domains import Domain, Part, domains, of_part
-from training.rows.folder_lines import Entry, table_entry
+from training.rows.folder_lines import table_entry
 from training.rows.row import Lang
 from training.rows.tables import Table, make_table, name_sources
 from training.rows.texts import texts
@@ -39,7 +40,7 @@ _COUNTS: Final = (
     "downloads/: {n} files", "scans/: {n} files", "node_modules/: {n} files", "归档/: {n} files",
     "旧文件/: {n} files", "2023/: {n} files", "attachments/: {n} files",
 )  # fmt: skip
-_ENDINGS: Final = (("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "xlsx", "xlsx", "jsonl"))
+_ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "xlsx", "xlsx", "jsonl")
 _HOLDERS: Final = ("shop.db", "data.db", "company.sqlite", "records.db", "app.db", "school.db")
 
 
@@ -147,7 +148,9 @@ class WorldMaker:
                 "number": str(rng.randrange(1000, 9999)),
             }
             path = _filled(rng.choice(kind.paths[own]), slots)
-            found[path] = Document(kind, path, _filled(rng.choice(kind.titles[own]), slots), slots, own)
+            found[path] = Document(
+                kind, path, _filled(rng.choice(kind.titles[own]), slots), slots, own
+            )
         return list(found.values())
 
     def _other(self, world: World) -> None:
@@ -185,4 +188,3 @@ def _filled(text: str, slots: dict[str, Any]) -> str:
     for name, value in slots.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
-
