@@ -1,4 +1,4 @@
-"""Writes training rows: `python -m training.rows --out FILE --seed 1 [--count N] [--part train]`."""
+"""Writes training rows: `python -m training.rows --out FILE [--seed 1] [--count N]`."""
 
 from __future__ import annotations
 

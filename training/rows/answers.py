@@ -179,9 +179,7 @@ def _summary(rng: Random, kinds: Sequence[Kind]) -> Draft:
     request = form.format(f=target.path, k=target.kind.name.says(language))
     if several:
         names = [each.path for each in (target, *rest)]
-        request = (
-            f"Summarise {' and '.join(names)}" if language == "en" else f"总结{'和'.join(names)}"
-        )
+        request = f"Summarise {' and '.join(names)}" if language == "en" else f"总结{'和'.join(names)}"
     told = [_main(rng, each, language, 2 if several else 4) for each in (target, *rest)]
     points = any(word in request for word in _POINTS)
     sentences = [sentence for each in told for sentence in each]

@@ -72,7 +72,9 @@ class Document(NamedTuple):
 def _kind(
     english: str, chinese: str, files: str, titles: tuple[str, str], builders: str, layouts: str
 ) -> Kind:
-    found: dict[str, Builder] = {each.__name__: each for each in (*facts.SIMPLE, *stories.STORIES)}
+    found: dict[str, Builder] = {
+        each.__name__: each for each in (*facts.SIMPLE, *stories.STORIES)
+    }
     chosen = tuple(found[name] for name in builders.split())
     return Kind(Pair(english, chinese), tuple(files.split()), Pair(*titles), chosen, layouts)
 
@@ -227,9 +229,8 @@ def _said(line: Line, language: Language) -> str:
 Made = tuple[list[str], list[int]]
 
 
-def _blocks(
-    rng: Random, head: list[str], groups: list[list[Line]], show: Callable[[list[Line]], str]
-) -> Made:
+def _blocks(rng: Random, head: list[str], groups: list[list[Line]], show: Callable[[list[Line]], str]
+            ) -> Made:
     blocks, places = list(head), []
     for group in groups:
         places += [len(blocks)] * sum(not isinstance(each, str) for each in group)
@@ -317,7 +318,9 @@ def _table(rng: Random, title: str, lines: list[Line], language: Language) -> Ma
     groups: list[list[Line]] = [[*rows], *([[*rest]] if rest else [])]
     # Places follow the order of the statements, which a table changes.
     blocks, _ = _blocks(rng, [title], groups if rows else groups[1:], show)
-    places = [1 if each in rows or not rows else 2 for each in lines if not isinstance(each, str)]
+    places = [
+        1 if each in rows or not rows else 2 for each in lines if not isinstance(each, str)
+    ]
     return blocks, places
 
 
@@ -334,10 +337,8 @@ def _sections(rng: Random, title: str, lines: list[Line], language: Language) ->
         rng,
         [f"# {title}"],
         _groups(rng, lines, 4),
-        lambda group: (
-            f"## {next(names)}\n"
-            + between.join(_sentence(_said(each, language), language) for each in group)
-        ),
+        lambda group: f"## {next(names)}\n"
+        + between.join(_sentence(_said(each, language), language) for each in group),
     )
 
 

@@ -124,13 +124,7 @@ def span(rng: Random) -> Pair:
     """Returns a length of time."""
     count = rng.randrange(2, 37)
     unit = rng.choice(
-        (
-            ("days", "天"),
-            ("weeks", "周"),
-            ("months", "个月"),
-            ("hours", "小时"),
-            ("minutes", "分钟"),
-        )
+        (("days", "天"), ("weeks", "周"), ("months", "个月"), ("hours", "小时"), ("minutes", "分钟"))
     )
     return Pair(f"{count} {unit[0]}", f"{count}{unit[1]}")
 
@@ -187,9 +181,7 @@ def _noun(
 
 def amount(rng: Random, subject: Subject, language: Language) -> Statement:
     """An amount of money."""
-    return _noun(
-        rng, subject, rng.choice(words.MONEY), (money(rng), money(rng)), _ASK_AMOUNT, "how much"
-    )
+    return _noun(rng, subject, rng.choice(words.MONEY), (money(rng), money(rng)), _ASK_AMOUNT, "how much")
 
 
 def share(rng: Random, subject: Subject, language: Language) -> Statement:
@@ -201,9 +193,7 @@ def share(rng: Random, subject: Subject, language: Language) -> Statement:
 
 def length(rng: Random, subject: Subject, language: Language) -> Statement:
     """A length of time."""
-    return _noun(
-        rng, subject, rng.choice(words.DURATION), (span(rng), span(rng)), _ASK_LENGTH, "how long"
-    )
+    return _noun(rng, subject, rng.choice(words.DURATION), (span(rng), span(rng)), _ASK_LENGTH, "how long")
 
 
 def identifier(rng: Random, subject: Subject, language: Language) -> Statement:
@@ -267,9 +257,7 @@ def event(rng: Random, subject: Subject, language: Language) -> Statement:
         rng.choice(
             (asked, asked, f"on what date {asked[5:]}", f"tell me when {who}{owner} {does}")
         ),
-        rng.choice(
-            (f"{owned}什么时候{verb}？", f"{owned}哪天{verb}？", f"{owned}的{verb}日期是？")
-        ),
+        rng.choice((f"{owned}什么时候{verb}？", f"{owned}哪天{verb}？", f"{owned}的{verb}日期是？")),
     )
     answer = Pair(f"{upper(who)}{owner} {does} on {value.en}.", f"{owned}于{value.zh}{verb}。")
     say = Pair(

@@ -95,7 +95,9 @@ def rule(rng: Random, subject: Subject, language: Language) -> Statement:
     yes, shi = ("Yes", "可以") if allowed else ("No", "不可以")
     answer = Pair(f"{yes}, {what} {be} {neither}{how}.", f"{shi}，{may}{chinese}。")
     ask = Pair(
-        rng.choice((f"{upper(be)} {what} {how}?", f"Does it say whether {what} {be} {how}?")),
+        rng.choice(
+            (f"{upper(be)} {what} {how}?", f"Does it say whether {what} {be} {how}?")
+        ),
         rng.choice((f"可以{chinese}吗？", f"能不能{chinese}？", f"是否允许{chinese}？")),
     )
     unknown = Pair(f"whether {what} {be} {how}", f"是否可以{chinese}")
@@ -212,9 +214,7 @@ def choice(rng: Random, subject: Subject, language: Language) -> Statement:
             told,
         ),
         Question(
-            Pair(
-                f"Which is {better[0]}, {taken} or {other}?", f"{taken}和{other}哪家{better[1]}？"
-            ),
+            Pair(f"Which is {better[0]}, {taken} or {other}?", f"{taken}和{other}哪家{better[1]}？"),
             Pair(f"{taken} is {better[0]} than {other}.", f"{taken}比{other}{better[1]}。"),
         ),
     )
@@ -297,7 +297,9 @@ def manual(rng: Random, subject: Subject, language: Language) -> Statement:
         rng.choice((f"怎么{chinese}？", f"如何{chinese}？", f"{chinese}要怎么做？")),
     )
     answer = Pair(f"To {deed}, {how}.", f"要{chinese}，请{way}。")
-    return Statement(deed, say, (Question(ask, answer),), Pair(f"how to {deed}", f"如何{chinese}"))
+    return Statement(
+        deed, say, (Question(ask, answer),), Pair(f"how to {deed}", f"如何{chinese}")
+    )
 
 
 def attendance(rng: Random, subject: Subject, language: Language) -> Statement:
@@ -373,7 +375,9 @@ def packing(rng: Random, subject: Subject, language: Language) -> Statement:
         rng.choice(("需要带什么？", "要携带哪些东西？", "带什么去？")),
     )
     answer = Pair(f"You have to bring {all_of.en}.", f"需要带{all_of.zh}。")
-    return Statement("packing", say, (Question(ask, answer),), Pair("what to bring", "需要带什么"))
+    return Statement(
+        "packing", say, (Question(ask, answer),), Pair("what to bring", "需要带什么")
+    )
 
 
 def agenda(rng: Random, subject: Subject, language: Language) -> Statement:
@@ -433,10 +437,14 @@ def contact(rng: Random, subject: Subject, language: Language) -> Statement:
             Pair(f"{who}'s email address is {mail}.", f"{who}的邮箱是{mail}。"),
         ),
     )
-    return Statement("contact", say, questions, Pair("how to reach the office", "联系方式"))
+    return Statement(
+        "contact", say, questions, Pair("how to reach the office", "联系方式")
+    )
 
 
 STORIES: Final[tuple[Builder, ...]] = (
     reason, rule, task, decision, choice, change, state, manual, attendance, packing, agenda,
     contact,
 )  # fmt: skip
+
+

@@ -164,8 +164,8 @@ class RowMaker:
         )
 
     def _pick(self, ways: Sequence[tuple[Callable[[], Ask], int]]) -> Ask:
-        makers, weights = zip(*ways, strict=True)
-        return self._rng.choices(makers, weights)[0]()
+        makers = [maker for maker, _ in ways]
+        return self._rng.choices(makers, [weight for _, weight in ways])[0]()
 
     def _row(self, world: World, voice: Voice, ask: Ask, used: Sequence[Table]) -> Row:
         check_queries(ask, world.tables)
@@ -226,10 +226,10 @@ def named(calls: Sequence[Call]) -> set[str]:
 def table_ways(asker: GroupAsker) -> list[tuple[Callable[[], Ask], int]]:
     """Returns the kinds of requests on one table with their weights."""
     return [
-        *((asker.count, 10), (asker.exists, 2), (asker.aggregate, 16), (asker.listing, 9)),
+        *((asker.count, 10), (asker.exists, 2), (asker.aggregate, 26), (asker.listing, 9)),
         *((asker.labels, 5), (asker.pair, 3), (asker.extreme, 6), (asker.top_where, 3)),
-        *((asker.share, 3), (asker.versus, 3), (asker.distinct, 4), (asker.cell, 9)),
-        *((asker.missing, 2), (asker.sort, 2), (asker.recent, 4), (asker.firstn, 2)),
+        *((asker.share, 3), (asker.versus, 3), (asker.distinct, 4), (asker.cell, 14)),
+        *((asker.missing, 9), (asker.sort, 2), (asker.recent, 4), (asker.firstn, 2)),
         *((asker.arithmetic, 3), (asker.against_average, 2), (asker.second, 2), (asker.stats, 2)),
         *((asker.describe, 5), (asker.count_all, 3), (asker.top, 6), (asker.top_one, 9)),
         *((asker.group, 9), (asker.group_where, 5), (asker.best_group, 6), (asker.months, 6)),

@@ -83,9 +83,9 @@ class OutputAsker:
                 )
             )
             if time.of.kind == "month" or (len(times) == 1 and asker.table.dates == "-"):
-                by = time.name if time.of.kind == "month" else "month"
+                part = time.name if time.of.kind == "month" else "month"
                 path = asker.table.path
-                return text, call("tables.group", table=path, by=by, value=column.name, how=how)
+                return text, call("tables.group", table=path, by=part, value=column.name, how=how)
             made = f"{SQL_OF[how]}({column.sql}) AS {ALIAS[how]}"
             return text, asker.sql(
                 f"{asker.month_of(time)} AS month, {made}", rest="GROUP BY month"

@@ -108,7 +108,7 @@ class Asker:
 
     def aggregate(self) -> Ask:
         """Asks for one number: sum, average, extremes or median."""
-        how = self.rng.choice(("sum", "sum", "sum", "avg", "avg", "max", "min", "median"))
+        how = self.rng.choice(("sum", "sum", "sum", "sum", "avg", "avg", "avg", "max", "min", "median"))
         column = self.rng.choice(some(self.table.sums if how == "sum" else self.table.numbers))
         conds = self.conds((0, 1, 1, 1, 2), [column])
         made = {

@@ -188,9 +188,10 @@ class SumAsker:
             f"{value}{a}换{b}",
         )
         if self._rng.random() < 0.06:
-            en, zh, two = (f"Convert {value} {a}",), (f"换算{value}{a}",), "?"
+            made = call("calculator.convert", value=value, from_=one, to="?")
+            return self._ask("missing", (f"Convert {value} {a}",), (f"换算{value}{a}",), made)
         made = call("calculator.convert", value=value, from_=one, to=two)
-        return self._ask("calculator" if two != "?" else "missing", en, zh, made)
+        return self._ask("calculator", en, zh, made)
 
     def clock(self) -> Ask:
         place = self._voice.pick(_CITIES)[self._voice.is_zh]

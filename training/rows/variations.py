@@ -95,11 +95,11 @@ def _otherwise(row: Row) -> Row | None:
             gone = ("files.lookup", "files.read_all")
             return replace(row, calls=(call("files.read", path=path),), tools=_without(gone))
         case "tables.sql" if str(row.columns[:1] and row.columns[0][0]).endswith((".csv", ".json")):
-            gone = tuple(name for name in builtin_tools() if name.startswith("tables."))
+            others = [name for name in builtin_tools() if not name.startswith("tables.")]
             return replace(
                 row,
                 calls=(call("files.read", path=row.columns[0][0]),),
-                tools=_without(gone),
+                tools=tuple(others),
                 kind="read",
             )
         case _:
@@ -146,7 +146,7 @@ def _with_foreign(row: Row, rng: Random, part: Part) -> Row:
     rng.shuffle(specs)
     kept = {*rng.sample(names, rng.randint(3, len(names))), *used}
     kept |= {"files.write"} if WORDS in used else set()
-    tools = (*(name for name in names if name in kept), *specs)
+    tools: tuple[str | Spec, ...] = (*(name for name in names if name in kept), *specs)
     return replace(row, request=request, calls=calls, kind=kind, reply=reply, tools=tools)
 
 
