@@ -107,6 +107,7 @@ def offered(tool: ToolSpec) -> Offered:
         tool.input_schema,
         tool.output_schema,
         only_reads=tool.effect is Effect.READ,
+        is_safe=tool.effect is Effect.READ and not tool.open_world,
     )
 
 
