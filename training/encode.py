@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from training.gguf_file import GgufFile
-from training.prompts import Renderer, Row
+from training.prompts import Rendered, Renderer, Row
 from training.tokenizer import Tokenizer
 
 # Ids grow with the rank of their merge: the first ones are the common pieces of words.
@@ -52,7 +52,16 @@ def encode_rows(
     Tools belong to the start if so many rows share them; else only the system's message does.
     """
     renderer = Renderer()
-    rendered = [(part, row, renderer.render(row)) for part, row in rows]
+    problems: Counter[str] = Counter()
+    rendered: list[tuple[int, Row, Rendered]] = []
+    for part, row in rows:
+        problem = renderer.problem(row)
+        if problem:
+            problems[problem] += 1
+        else:
+            rendered.append((part, row, renderer.render(row)))
+    for problem, count in problems.most_common():
+        print(f"left out, {count} rows: {problem}")
     shares = Counter(each.long_start for _, _, each in rendered)
     found: list[Encoded] = []
     too_long: Counter[str] = Counter()

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.unit.training.toy_model import toy_header, write_toy_model
-from tests.unit.training.toy_rows import ANSWER, CHINESE, FOLDER, TOOLS, folder_row
+from tests.unit.training.toy_rows import ANSWER, CHINESE, FOLDER, TOOLS, folder_row, sql
 from training.batches import Data, batch_of, cut_batches
 from training.dequantize import dequantize
 from training.encode import arrays_of, encode_rows, vocabulary_of
@@ -84,12 +85,30 @@ def test_an_encoded_row_that_is_too_long_is_left_out_aloud(
 def test_an_encoded_row_with_words_outside_the_vocabulary_is_left_out_aloud(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = encode_rows([(0, FOLDER), (0, CHINESE)], tokenizer(), longest=9000, shared_by=1)
+    rare = folder_row("Ω!", {"reply": "no"})
+    rows = encode_rows([(0, FOLDER), (0, rare)], tokenizer(), longest=9000, shared_by=1)
     known = vocabulary_of(rows, tokenizer())
-    lost = tokenizer().encode("多少")[-1]
+    lost = next(iter({*rows[1].rest} - {*rows[0].rest, *tokenizer().encode(rows[0].start)}))
     _, kept = arrays_of(rows, tokenizer(), known[known != lost])
     assert [row.row for row in kept] == [FOLDER]
     assert "words outside the vocabulary: 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"calls": [{"tool": "tables.guess", "args": {}}]}, "tables.guess is not offered"),
+        (sql("SELECT 1") | {"calls": [{"tool": "tables.sql", "args": {}}]}, "tables.sql: query"),
+        ({"calls": [{"tool": "files.read", "args": {"path": "a", "x": 1}}]}, "files.read: x"),
+        ({"calls": [{"tool": "files.read", "args": {"path": "$1"}}]}, "$1 is no call before it"),
+    ],
+)
+def test_an_encoded_row_whose_answer_no_tool_allows_is_left_out_aloud(
+    answer: dict[str, Any], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = folder_row("x", answer)
+    assert len(encode_rows([(0, FOLDER), (0, wrong)], tokenizer(), longest=9000)) == 1
+    assert f"left out, 1 rows: {problem}" in capsys.readouterr().out.replace("files.read: $", "$")
 
 
 def test_a_batch_marks_exactly_the_tokens_of_the_answers(tmp_path: Path) -> None:
