@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +89,14 @@ def run(folder: Path, module: str, *options: str) -> str:
 def losses(said: str) -> list[float]:
     steps = [line for line in said.splitlines() if line.startswith("step ")]
     return [float(line.split("loss ")[1].split(",")[0]) for line in steps]
+
+
+@needs_torch
+def test_both_ways_of_attention_give_the_same_values_and_gradients() -> None:
+    attention: Any = import_module("training.attention")
+    torch: Any = import_module("torch")
+    assert attention.difference("cpu", torch.float32) < 1e-5
+    assert attention.difference("cpu", torch.bfloat16) < 0.05
 
 
 @needs_torch
