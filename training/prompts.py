@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.models.local.answer_prompt import answer_messages
-from plansmith.adapters.models.local.brief import FOLDER, DraftTask, offered
+from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.planner.context.gather import FOLDER
 from plansmith.ports import ContextBlock, Message
 from training.tokenizer import ANSWER_START, chat_text
 
