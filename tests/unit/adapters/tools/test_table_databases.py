@@ -94,6 +94,8 @@ async def test_a_table_of_a_database_is_described_grouped_ordered_and_exported(
 async def test_a_database_alone_is_its_only_table_or_lists_them(folder: Path) -> None:
     database(folder / "one.sqlite", "CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     assert (await use(folder, "describe", table="one.sqlite"))["rows"] == 1
+    for name in ("one.sqlite", "'one.sqlite'", "one", "one.t", "one.sqlite.t"):
+        assert await sql(folder, f"SELECT a FROM {name} WHERE 'one' = 'one'") == [{"a": 1}]
     with pytest.raises(ToolFailed, match=r"3 tables.*shop.db/customers, shop.db/orders"):
         await use(folder, "describe", table="shop.db")
     with pytest.raises(ToolFailed, match=r"no table shop.db/order_lines.*shop.db/orders"):

@@ -34,10 +34,11 @@ def loose(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is: a file, or a table of a SQLite file."""
+    """Where a table is: a file, or a table of a SQLite file, which may be its only one."""
 
     path: str
     table: str = ""
+    alone: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}/{self.table}" if self.table else self.path
@@ -47,12 +48,13 @@ class Place:
         """What it can be called, the surest names first."""
         whole, last = str(self).casefold(), self.path.casefold().rpartition("/")[2]
         stem, table = last.rpartition(".")[0], self.table.casefold()
+        file = {self.path.casefold()}, {last}, {stem}, {loose(stem), loose(last)}
         if not table:
-            exact = {whole}, {last}, {stem}, {loose(stem), loose(last)}
-        else:
-            both = {table, f"{stem}.{table}", f"{stem}/{table}", f"{last}.{table}"}
-            exact = {whole}, {f"{last}/{table}"}, both, {loose(each) for each in both}
-        return tuple(map(frozenset, exact))
+            return tuple(map(frozenset, file))
+        both = {table, f"{stem}.{table}", f"{stem}/{table}", f"{last}.{table}"}
+        inner = {whole}, {f"{last}/{table}"}, both, {loose(each) for each in both}
+        pairs = zip(inner, file, strict=True)
+        return tuple(frozenset(names | (more if self.alone else set())) for names, more in pairs)
 
     @property
     def word(self) -> str:
@@ -84,9 +86,10 @@ class Catalogue:
         found = [Place(path) for path in files]
         for path in databases:
             try:
-                found += [Place(path, table) for table in self._copy(path).tables()]
+                tables = self._copy(path).tables()
             except ToolFailed:
                 continue  # asked for by its name, it says why
+            found += [Place(path, table, alone=len(tables) == 1) for table in tables]
         return found
 
     def find(self, name: str) -> Place | None:
@@ -99,9 +102,10 @@ class Catalogue:
 
     def table(self, name: str, given: Arguments) -> Data:
         """Reads the table of a name; a file of any extension counts if it is named exactly."""
-        place = self.find(name) or self._inside(name)
+        place = self.find(name)
         if place is not None:
             return self.read(place, given)
+        self._refuse_inside(name)
         try:
             return self.read(Place(name), given)
         except ToolFailed as error:
@@ -131,14 +135,12 @@ class Catalogue:
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables here"
         return ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}{more}")
 
-    def _inside(self, name: str) -> Place | None:
-        """Returns the only table of a SQLite file that is named alone, or of its missing table."""
+    def _refuse_inside(self, name: str) -> None:
+        """Refuses a SQLite file named alone and a table that it has not: lists its tables."""
         database = next((each for each in files_of(self._folder)[1] if _begins(name, each)), None)
         if database is None:
-            return None
+            return
         tables = self._copy(database).tables()
-        if len(tables) == 1 and name.casefold() == database.casefold():
-            return Place(database, tables[0])
         listed = ", ".join(f"{database}/{each}" for each in tables[:_MOST_NAMED]) or "no tables"
         if name.casefold() == database.casefold():
             raise ToolFailed(f"{database} has {len(tables)} tables", hint=f"name one: {listed}")
@@ -175,8 +177,10 @@ def fitting_places(name: str, places: Iterable[Place]) -> list[Place]:
     return []
 
 
+# A text comes first, so that what it says is never taken for a part of the query.
 _SOURCE: Final = re.compile(
-    r"""\b(from|join)(\s+)("[^"]+"|'[^']+'|`[^`]+`|\[[^\]]+\]|[\w./-]*\w)""", re.IGNORECASE
+    r"""'(?:[^']|'')*'|\b(from|join)(\s+)("[^"]+"|'[^']+'|`[^`]+`|\[[^\]]+\]|[\w./-]*\w)""",
+    re.IGNORECASE,
 )
 
 
@@ -190,6 +194,8 @@ def named_places(
     found: dict[str, Place] = {}
 
     def put(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
         name = match[3].strip("\"'`[]")
         fitting = [] if name in known else fitting_places(name, places)
         if len(fitting) != 1:

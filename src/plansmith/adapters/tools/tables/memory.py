@@ -151,7 +151,7 @@ def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits
 def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
     if missing.kind == "table":
         tables[missing.name] = load(missing.name)
-        return query
+        return query if missing.name.isidentifier() else _with_quoted(query, missing.name)
     prefix, _, name = missing.name.rpartition(".")
     meant = meant_columns(name, tables.values())
     if prefix and name in meant:
@@ -171,8 +171,17 @@ def _stems(name: str) -> tuple[str, str]:
 
 
 def _with_prefix(query: str, prefix: str, table: str) -> str:
-    dotted = re.compile(rf"""(?<![\w"'.]){re.escape(prefix)}\s*\.(?=\s*["\w])""", re.IGNORECASE)
-    return dotted.sub(lambda _: f"{quoted(table)}.", query)
+    return _replaced(query, rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])", f"{quoted(table)}.")
+
+
+def _with_quoted(query: str, name: str) -> str:
+    return _replaced(query, rf"{re.escape(name)}(?![\w.])", quoted(name))
+
+
+def _replaced(query: str, pattern: str, instead: str) -> str:
+    """Replaces a bare name; one in quotes is left as it is."""
+    found = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
+    return found.sub(lambda match: match[0] if match[0][0] in "'\"" else instead, query)
 
 
 def _renamed(query: str, name: str, column: str) -> str:
