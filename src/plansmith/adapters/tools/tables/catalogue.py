@@ -22,7 +22,8 @@ from plansmith.text import clip
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
 _MOST_FILES: Final = 500
-_MOST_DATABASES: Final = 10
+_MOST_DATABASES: Final = 20
+_MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
 _LOOSE: Final = re.compile(r"[\s_.-]+")
 
@@ -72,6 +73,7 @@ class Catalogue:
         self._job = job
         self._stack = ExitStack()
         self._copies: dict[str, DatabaseCopy] = {}
+        self._skipped: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -81,10 +83,15 @@ class Catalogue:
 
     @cached_property
     def places(self) -> list[Place]:
-        """All tables, files first; a database that cannot be read has none."""
+        """All tables, files first; not those of databases that are broken or too large to try."""
         files, databases = files_of(self._folder)
         found = [Place(path) for path in files]
-        for path in databases:
+        left = _MOST_BYTES
+        for path, size in databases.items():
+            if size > left:
+                self._skipped.append(path)
+                continue
+            left -= size
             try:
                 tables = self._copy(path).tables()
             except ToolFailed:
@@ -102,10 +109,9 @@ class Catalogue:
 
     def table(self, name: str, given: Arguments) -> Data:
         """Reads the table of a name; a file of any extension counts if it is named exactly."""
-        place = self.find(name)
+        place = self.find(name) or self._inside(name)
         if place is not None:
             return self.read(place, given)
-        self._refuse_inside(name)
         try:
             return self.read(Place(name), given)
         except ToolFailed as error:
@@ -132,18 +138,25 @@ class Catalogue:
         """Returns the error for a table that is not there; it lists those that are."""
         places = self.places
         more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+        more += (
+            f"; name tables of {', '.join(self._skipped)} with the file" if self._skipped else ""
+        )
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables here"
         return ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}{more}")
 
-    def _refuse_inside(self, name: str) -> None:
-        """Refuses a SQLite file named alone and a table that it has not: lists its tables."""
-        database = next((each for each in files_of(self._folder)[1] if _begins(name, each)), None)
-        if database is None:
-            return
-        tables = self._copy(database).tables()
-        listed = ", ".join(f"{database}/{each}" for each in tables[:_MOST_NAMED]) or "no tables"
-        if name.casefold() == database.casefold():
-            raise ToolFailed(f"{database} has {len(tables)} tables", hint=f"name one: {listed}")
+    def _inside(self, name: str) -> Place | None:
+        """Returns a table of the SQLite file that a name begins with; refuses one it has not."""
+        path = next((each for each in files_of(self._folder)[1] if _begins(name, each)), None)
+        if path is None:
+            return None
+        tables = self._copy(path).tables()
+        places = [Place(path, table, alone=len(tables) == 1) for table in tables]
+        fitting = fitting_places(name, places)
+        if fitting:
+            return fitting[0]
+        listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
+        if name.casefold() == path.casefold():
+            raise ToolFailed(f"{path} has {len(tables)} tables", hint=f"name one: {listed}")
         raise ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}")
 
     def _copy(self, path: str) -> DatabaseCopy:
@@ -157,12 +170,12 @@ def _begins(name: str, path: str) -> bool:
     return f"{name.removeprefix('./')}/".casefold().startswith(f"{path}/".casefold())
 
 
-def files_of(folder: Folder) -> tuple[list[str], list[str]]:
-    """Returns the paths of files with one table each, and of SQLite files; up to a limit."""
-    paths = [path for path, _ in folder.walk(".")]
-    files = sorted(islice((each for each in paths if each.lower().endswith(FILES)), _MOST_FILES))
-    databases = sorted(each for each in paths if each.lower().endswith(DATABASES))
-    return files, databases[:_MOST_DATABASES]
+def files_of(folder: Folder) -> tuple[list[str], dict[str, int]]:
+    """Returns the paths of files with one table each, and SQLite files with sizes."""
+    sizes = {path: state.st_size for path, state in folder.walk(".")}
+    files = sorted(islice((each for each in sizes if each.lower().endswith(FILES)), _MOST_FILES))
+    databases = sorted(each for each in sizes if each.lower().endswith(DATABASES))
+    return files, {path: sizes[path] for path in databases[:_MOST_DATABASES]}
 
 
 def fitting_places(name: str, places: Iterable[Place]) -> list[Place]:
