@@ -221,6 +221,7 @@ async def test_spoken_dates_are_added_to_and_converted() -> None:
         ("Ouagadougou", "Africa/Ouagadougou", "09:12:00"),
         ("Europe/Oslo", "Europe/Oslo", "10:12:00"),
         ("+02:00", "+02:00", "11:12:00"),
+        ("local", "UTC", "09:12:00"),
     ],
 )
 async def test_the_time_of_a_city_or_country_is_told(place: str, zone: str, clock: str) -> None:

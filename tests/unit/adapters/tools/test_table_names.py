@@ -82,6 +82,17 @@ async def test_a_column_can_be_qualified_by_the_name_of_a_file_that_is_a_path(
     assert (await use(folder, "sql", query=query))["rows"] == [{"n": "Ann"}] * 2
 
 
+async def test_parts_of_dates_and_joined_texts_are_asked_as_in_other_databases(
+    folder: Path,
+) -> None:
+    query = (
+        "SELECT year(day) AS y, month(day) AS m, concat(region, '-', NULL, units) AS c, "
+        "day(region) AS none FROM sales_2026 WHERE month(day) = 1 AND day(day) > 2"
+    )
+    found = await use(folder, "sql", query=query)
+    assert found["rows"] == [{"y": 2026, "m": 1, "c": "South-9", "none": None}]
+
+
 async def test_a_text_that_looks_like_a_column_stays_a_text(folder: Path) -> None:
     query = "SELECT 'order_id' AS a, order_id AS b FROM sales_2026 LIMIT 1"
     assert (await use(folder, "sql", query=query))["rows"] == [{"a": "order_id", "b": 1}]
@@ -120,6 +131,8 @@ async def test_the_top_rows_of_a_column_leave_out_what_has_no_value_and_tell_of_
     found = await use(folder, "top", table="sales 2026", column="units", count=2, lowest=True)
     assert [row["Order ID"] for row in found["rows"]] == [4, 1]
     assert found["notes"] == ["1 more rows have the same units as the last one: 2"]
+    found = await use(folder, "top", table="sales 2026", column="region", count=1)
+    assert found["notes"] == ["region holds texts: they are in the order of the alphabet"]
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Found:
     there = [row for row in data.rows if row[place] is not None]
     missing = len(data.rows) - len(there)
     notes = [f"{missing} rows without {column} are left out"] if missing else []
+    if data.columns[place][1] == "text":
+        notes.append(f"{column} holds texts: they are in the order of the alphabet")
     there.sort(key=lambda row: _key(row[place]), reverse=not lowest)
     if len(there) > count and there[count][place] == there[count - 1][place]:
         value = there[count][place]
