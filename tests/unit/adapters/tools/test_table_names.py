@@ -127,10 +127,10 @@ async def test_the_top_rows_of_a_column_leave_out_what_has_no_value_and_tell_of_
     found = await use(folder, "top", table="sales 2026", column="Unit Price", count=2)
     assert [row["Order ID"] for row in found["rows"]] == [1, 2]
     assert found["rows"][0]["paid"] is True
-    assert found["notes"] == ["1 rows without unit_price are left out"]
+    assert found["notes"] == ["left out: 1 row without unit_price"]
     found = await use(folder, "top", table="sales 2026", column="units", count=2, lowest=True)
     assert [row["Order ID"] for row in found["rows"]] == [4, 1]
-    assert found["notes"] == ["1 more rows have the same units as the last one: 2"]
+    assert found["notes"] == ["left out: 1 row with the same units as the last one, 2"]
     found = await use(folder, "top", table="sales 2026", column="region", count=1)
     assert found["notes"] == ["region holds texts: they are in the order of the alphabet"]
 
@@ -171,6 +171,9 @@ async def test_rows_of_another_step_are_grouped_too(folder: Path) -> None:
     rows: Any = [{"a": "x", "n": 0.1}, {"a": "x", "n": 0.2}]
     found = await use(folder, "group", table=rows, by="a", value="n")
     assert found["rows"] == [{"a": "x", "sum_n": 0.3}]
+    found = await use(folder, "group", table=[{"a": "x"}, {"a": "X"}], by="a")
+    assert found["count"] == 2
+    assert found["notes"] == ["some groups of a differ in letter case alone"]
 
 
 @pytest.mark.parametrize(
