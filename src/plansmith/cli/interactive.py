@@ -320,10 +320,14 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
 
 
 async def _outcome(session: Session, run: Run) -> str:
-    """Returns the answer of a run, after what failed or is missing; the report tells the rest."""
-    if run.status is RunStatus.ANSWERED or not run.report:
+    """Returns the answer of a run, after what failed or is missing; the report tells the rest.
+
+    A run without an answer has only its results to show, and the report of a team is its answer.
+    """
+    if run.status is RunStatus.ANSWERED or not run.report or run.options.team is not None:
         return run.report or in_language(run.reason, session.words["locale"])
-    return answer_markdown(await load_report(session.smith.store, run.id))
+    report = await load_report(session.smith.store, run.id)
+    return answer_markdown(report) if report.answer.text else run.report
 
 
 async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
