@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Team, TeamName
+    from plansmith.planner import rehearsal
+    from plansmith.planner.context import locales
+    from plansmith.planner.instant import rules as instant_rules
     from plansmith.planner.request import Tell
     from plansmith.ports import (
         Agent,
@@ -51,8 +54,11 @@ else:
         document_files="plansmith.adapters.context.documents",
         folder_brief="plansmith.adapters.tools.folder_brief",
         functions="plansmith.adapters.tools.functions",
+        instant_rules="plansmith.planner.instant.rules",
+        locales="plansmith.planner.context.locales",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         registry="plansmith.adapters.agents.a2a.registry",
+        rehearsal="plansmith.planner.rehearsal",
         run_options="plansmith.plan.run_options",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
@@ -220,9 +226,7 @@ def make_tools(
     """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
     sources: list[functions.FunctionTool | ToolSource] = []
     if settings.builtin.enabled:
-        given = {name: each for name, each in settings.builtin if name != "enabled"}
-        zone = settings.planner.timezone
-        sources += builtin.builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
+        sources += _builtin(settings, clock=clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -233,6 +237,29 @@ def make_tools(
         sources.append(toolset.DescribedTools(specs))
     servers = make_servers(settings, secrets=secrets, tell=tell)
     return [*sources, servers] if servers is not None else sources
+
+
+def _builtin(settings: Settings, *, clock: Clock) -> list[ToolSource]:
+    given = {name: each for name, each in settings.builtin if name != "enabled"}
+    zone = settings.planner.timezone
+    return builtin.builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
+
+
+async def rules_plan(request: str, settings: Settings) -> bool:
+    """Tells whether the built-in tools answer a request by rules, so that no model is needed."""
+    if not settings.builtin.enabled or not settings.planner.triage:
+        return False
+    clock = SystemClock()
+    listed = [(each, await each.tools()) for each in _builtin(settings, clock=clock)]
+    found = await instant_rules.instant(
+        request,
+        tools=[spec for _, specs in listed for spec in specs],
+        rehearse=rehearsal.rehearsal_with(
+            {spec.name: source for source, specs in listed for spec in specs}
+        ),
+        locale=locales.locale_of(request),
+    )
+    return found is not None
 
 
 def make_servers(

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Final
 
-from plansmith.adapters.models.local.wording import check_wording, source_text
+from plansmith.adapters.models.local.answer_check import check_wording, source_text
 from plansmith.adapters.models.wrappers import closing
 from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta
 

@@ -268,7 +268,11 @@ def _check_file(entry: _Entry) -> None:
 
 
 def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
-    return entry.state is not None and state is not None and os.path.samestat(entry.state, state)
+    if entry.state is None or state is None or not os.path.samestat(entry.state, state):
+        return False
+    # The number of a file that was removed goes to the next one that is made.
+    kinds = stat.S_IFMT(entry.state.st_mode), stat.S_IFMT(state.st_mode)
+    return kinds[0] == kinds[1] and stamp(entry.state) == stamp(state)
 
 
 def _is_other_spelling(old: _Entry, new: _Entry) -> bool:

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+from plansmith.adapters.models.local.answer_check import check_wording, source_text
+from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
 from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, new_call, plan_of_draft
@@ -22,16 +24,9 @@ from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prompt import chosen_tools, draft_prompt, prompt_prefix
 from plansmith.adapters.models.local.signatures import easiest
-from plansmith.adapters.models.local.wording import (
-    Task,
-    check_wording,
-    lead,
-    phrase_messages,
-    source_text,
-    worded,
-)
+from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
-from plansmith.errors import ModelFailed, ModelRefused, PromptTooLong
+from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import ToolSpec
 from plansmith.planner.model_calls import total
@@ -83,8 +78,8 @@ class DraftingModel:
                 return self._triage(brief)
             case MessageBrief():
                 raise ModelRefused("the embedded model does not judge messages: rules do")
-            case ReplyBrief(style="results") as brief:
-                return self._answer(Task.of(brief))
+            case ReplyBrief(style="results" | "worded", results=results) as brief if results:
+                return answer(Task.of(brief), self._model)
             case _ if prompt.schema is None:
                 return self._checked(prompt)
             case _:
@@ -164,30 +159,6 @@ class DraftingModel:
             in_turn=self._parts.in_turn,
             replies=only != "calls",
         )
-
-    async def _answer(self, task: Task) -> AsyncIterator[Delta]:
-        """Yields the facts, after one sentence of the model if it agrees with them.
-
-        If many things were found, the sentence lists their names: a small model counts badly.
-        """
-        sentence, usage = lead(task), Usage()
-        if sentence is not None or not task.request:
-            yield TextDelta(worded(task, sentence or ""))
-            yield ModelDone(usage, self.name)
-            return
-        sentence = ""
-        try:
-            prompt = Prompt(phrase_messages(task), max_tokens=_SENTENCE)
-            pieces = self._model.constrained(prompt, grammar=_LINE)
-            async with aclosing(pieces):
-                async for delta in pieces:
-                    yield TextDelta("")
-                    sentence += delta.text if isinstance(delta, TextDelta) else ""
-                    usage = delta.usage if isinstance(delta, ModelDone) else usage
-        except ModelFailed:
-            sentence = ""  # a sentence without an end is worth nothing, the facts are
-        yield TextDelta(worded(task, sentence))
-        yield ModelDone(usage, self.name)
 
     async def _checked(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Reads any other text to its end before it yields it: no wrong number may get out."""

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from plansmith.text import clip
 
 _LONGEST_ABOUT: Final = 160
-_SHORT_ABOUT: Final = 100
+_SHORT_ABOUT: Final = 80
 _LONGEST_NOTE: Final = 60
 _MOST_CHOICES: Final = 12
 _MANY: Final = 5  # optional arguments from which a small model loses sight

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from plansmith.adapters.context.files import NEVER_READ, is_text_name
-from plansmith.adapters.tools.documents.text import is_paged, readable_text
+from plansmith.adapters.tools.documents.text import is_paged, kind, readable_text
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.patterns import fits, is_pattern
 from plansmith.errors import ToolFailed
@@ -20,13 +20,14 @@ _TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", "
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    """Limits: files looked at, bytes of one text and of all, bytes of one PDF or DOCX."""
+    """Limits of files and bytes that are read or compared, of time, and of what is shown."""
 
     files: int = 2_000
     bytes_each: int = 2_000_000
     bytes_all: int = 30_000_000
     paged_bytes: int = 30_000_000
-    compared_bytes: int = 4_000_000_000
+    compared_bytes: int = 10_000_000_000
+    seconds: float = 40.0
     shown: int = 100
     letters: int = 24_000
 
@@ -45,7 +46,9 @@ class Selection:
         if self.folder.is_file(path):
             return ["/".join(self.folder.parts(path))]
         every = [name for name, _ in self.walk(".")]
+        inside = f"**/{path.strip('/')}/**"  # a folder further down, or in another letter case
         found = [name for name in every if fits(name, path)]
+        found = found or [name for name in every if fits(name, inside)]
         if not found:
             raise self._missing(path, every)
         return found
@@ -88,10 +91,10 @@ class Selection:
 
 def is_document(name: str) -> bool:
     """Whether a file is text for people, by its name; tables and pictures are not."""
-    path = PurePosixPath(name)
-    if path.suffix.lower() in _TABLES:
+    end = kind(name)
+    if end in _TABLES:
         return False
-    return not path.suffix or is_paged(name) or is_text_name(path)
+    return not end or is_paged(name) or is_text_name(PurePosixPath(name))
 
 
 def _nearest(path: str, names: list[str]) -> str:

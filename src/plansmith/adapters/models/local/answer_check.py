@@ -1,0 +1,130 @@
+"""Checks that the numbers, dates, quoted names and files of a text are in its source."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from plansmith.errors import ModelFailed
+from plansmith.plan.refs import value_text
+from plansmith.ports import Prompt, ReplyBrief
+from plansmith.text import HAN
+
+_NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
+_CITED: Final = re.compile(r"\[step:[^\]]*\]")
+_QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
+_FILE: Final = re.compile(r"\b[\w-]+(?:[/.][\w-]+)*\.[A-Za-z]\w{0,4}\b", re.ASCII)
+_LATIN: Final = re.compile(r"[a-z]{2,}")
+# A word with a capital that is not there because a sentence starts.
+_CAPITAL: Final = re.compile(
+    r"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:January|February|March|April|May|June|July|August|"
+    r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
+    r"Sunday|I)\b)[A-Z][a-z]{2,}\b"
+)
+_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
+# The ways to write a day, or a month of a year; a day's year may be missing.
+_DATES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? (?P<year>\d{{4}}))?\b",
+        rf"\b{_MONTH} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,? (?P<year>\d{{4}}))?\b",
+        r"(?:(?P<year>\d{4}) ?年 ?)?(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1,2}) ?[日号]",
+        r"\b(?P<year>\d{4})[/.](?P<month>\d{1,2})[/.](?P<day>\d{1,2})\b",
+        r"\b(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?=t\d|\b)",
+        rf"\b{_MONTH} (?P<year>\d{{4}})\b",
+        r"(?P<year>\d{4}) ?年 ?(?P<month>\d{1,2}) ?月(?! ?\d)",
+    )
+)
+
+
+def unfounded(text: str, source: str) -> list[str]:
+    """Returns the numbers, dates, quoted names and files of a text that are not in `source`."""
+    claims = _CITED.sub("", _MARKER.sub("", text))
+    plain = _normalized(source)
+    known = {way for each in _NUMBER.findall(plain) for way in _spellings(each)}
+    known |= {way for day in _NUMBER.findall(_with_dates(plain)) for way in _date_parts(day)}
+    numbers = [
+        each
+        for each in _NUMBER.findall(_with_dates(_normalized(claims)))
+        if not _spellings(each) & known
+    ]
+    names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
+    return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
+
+
+def strange_names(sentence: str, source: str) -> list[str]:
+    """Returns the names with capitals in an English sentence that are not in `source`.
+
+    A source in another script may name the same in its own letters: nothing is said then.
+    """
+    plain = _normalized(source)
+    if len(_LATIN.findall(plain)) < len(HAN.findall(plain)):
+        return []
+    return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
+
+
+def source_text(prompt: Prompt) -> str:
+    """Returns the texts from which an answer may take its numbers and names."""
+    brief = prompt.brief
+    if not isinstance(brief, ReplyBrief):
+        return prompt.text
+    return "\n".join([brief.instruction, *map(value_text, brief.results.values())])
+
+
+def check_wording(text: str, source: str) -> None:
+    """Refuses a text with facts that are not in `source`."""
+    wrong = unfounded(text, source)
+    if wrong:
+        shown = ", ".join(dict.fromkeys(wrong[:3]))
+        raise ModelFailed(f"its text has facts that are in no result: {shown}")
+
+
+def _with_dates(text: str) -> str:
+    """Writes every day and month in one form, so that two languages compare equal."""
+    for pattern in _DATES:
+        text = pattern.sub(_iso, text)
+    return text
+
+
+def _iso(found: re.Match[str]) -> str:
+    parts = found.groupdict()
+    year, day = parts.get("year"), parts.get("day")
+    named = [year] if year else []
+    named += [f"{_month_number(parts['month']):02}"]
+    named += [f"{int(day):02}"] if day else []
+    return f" {'-'.join(named)} "
+
+
+def _month_number(month: str) -> int:
+    if month.isdecimal():
+        return int(month)
+    return next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(month[:3]))
+
+
+def _spellings(number: str) -> set[str]:
+    """Returns the ways to write a number: with and without separators and trailing zeros."""
+    plain = number.replace(",", "")
+    ways = {number, plain, number.replace(",", ".")}
+    for each in tuple(ways):
+        try:
+            ways.add(f"{float(each):.10g}")
+        except ValueError:
+            continue
+    return ways
+
+
+def _date_parts(day: str) -> set[str]:
+    """Returns a day with a year, and without it; the year and the month alone."""
+    if not re.fullmatch(r"\d{4}-\d\d(?:-\d\d)?", day):
+        return {day}
+    return {day, day[5:], day[:7], day[:4]}
+
+
+def _normalized(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,171 @@
+"""Writes results as text: rows as tables, lists as bullets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from plansmith.plan.data import Json
+from plansmith.text import clip
+
+_MOST_LINES: Final = 40
+_LONGEST: Final = 300
+_LONGEST_CELL: Final = 80
+_LONGEST_INLINE: Final = 100
+_MOST_COLUMNS: Final = 8
+_LARGEST: Final = 1e15  # where a float still has each whole number
+# What a thing is called comes before what else is known of it.
+_NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", "value")
+
+
+def facts(text: str, cite: str = "") -> str:
+    """Writes a result as text: rows as a table, lists as bullets, text as it is.
+
+    `cite` is appended to each statement.
+    """
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = text
+    if isinstance(value, str):
+        lines = [line for line in value.strip().splitlines() if line.strip()]
+        return "\n".join(f"{line}{cite}" for line in _clipped(lines))
+    return "\n".join(_clipped(list(_block(value, cite))))
+
+
+def _block(value: Json, cite: str) -> Iterator[str]:
+    """Writes a whole result: lists first, then the other fields."""
+    if isinstance(value, list):
+        yield from _many(value, cite, columns=())
+        return
+    if not isinstance(value, dict):
+        yield f"- {_plain(value)}{cite}"
+        return
+    columns = _column_names(value)
+    lists = {key: each for key, each in value.items() if isinstance(each, list) and each}
+    if columns:
+        lists.pop("columns")
+    kept = {key for key in value if key not in lists and not (columns and key == "columns")}
+    rest = {key: each for key, each in value.items() if key in kept}
+    if isinstance(value.get("rows"), int):
+        yield f"rows: {rest.pop('rows')}{cite}"
+        yield ""
+    for key, each in lists.items():
+        if len(lists) > 1:
+            yield f"{key}:{cite}"
+        yield from _many(each, cite, columns=columns if key == "rows" else ())
+        yield ""
+    if rest:
+        yield from _bullet(rest, 0, cite)
+
+
+def _column_names(value: Mapping[str, Json]) -> tuple[str, ...]:
+    """Returns the columns of rows in order, if a result has both."""
+    columns = value.get("columns")
+    if not isinstance(columns, list) or not isinstance(value.get("rows"), list):
+        return ()
+    names = [each["name"] for each in columns if isinstance(each, dict) and "name" in each]
+    return tuple(map(str, names)) if len(names) == len(columns) else ()
+
+
+def _many(values: Sequence[Json], cite: str, *, columns: Sequence[str]) -> Iterator[str]:
+    rows = [
+        each for each in values if isinstance(each, dict) and not any(map(_holds, each.values()))
+    ]
+    names = list(columns or dict.fromkeys(key for row in rows for key in _ordered(row)))
+    if len(rows) == len(values) and 1 < len(names) <= _MOST_COLUMNS and len(rows) > 1:
+        yield from table(rows, names, cite)
+        return
+    for each in values:
+        yield from _bullet(each, 0, cite)
+
+
+def table(
+    rows: Sequence[Mapping[str, Json]], names: Sequence[str], cite: str = ""
+) -> Iterator[str]:
+    """Writes rows as a table in Markdown, with a word where rows are left out."""
+    yield f"| {' | '.join(map(_cell, names))}{cite} |"
+    yield f"|{'---|' * len(names)}"
+    for row in rows[:_MOST_LINES]:
+        yield f"| {' | '.join(_cell(row.get(name)) for name in names)} |"
+    if len(rows) > _MOST_LINES:
+        yield ""
+        yield f"({len(rows) - _MOST_LINES} more rows are not shown){cite}"
+
+
+def _cell(value: Json) -> str:
+    text = "" if value is None else _plain(value)
+    return clip(text, _LONGEST_CELL).replace("|", "\\|")
+
+
+def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
+    """Writes an item on one line and its contents below; only the item is cited."""
+    indent = "  " * depth
+    if isinstance(value, dict):
+        short = {key: _inline(each) or each for key, each in value.items()}
+        plain = [key for key in _ordered(short) if not _holds(short[key])]
+        if plain:
+            yield f"{indent}- {_fields_text(short, plain)}{cite}"
+        for key in (key for key in short if _holds(short[key])):
+            held = value[key]
+            below = depth + bool(plain)
+            if not plain or not isinstance(held, list):
+                yield f"{'  ' * below}- {key}:{cite}"
+                below += 1
+            for each in held if isinstance(held, list) else [held]:
+                yield from _bullet(each, below)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _bullet(each, depth, cite)
+    else:
+        yield f"{indent}- {_plain(value)}{cite}"
+
+
+def _inline(value: Json) -> str:
+    """Writes a short list on the line of its item, unless it holds texts."""
+    if not isinstance(value, list) or not value:
+        return ""
+    if any(isinstance(each, list) or (isinstance(each, dict) and "text" in each) for each in value):
+        return ""
+    text = "; ".join(line[2:] for each in value for line in _bullet(each, 0))
+    return text if len(text) <= _LONGEST_INLINE else ""
+
+
+def _fields_text(value: Mapping[str, Json], keys: Sequence[str]) -> str:
+    """Writes `todo.md (count: 1)` if the first field is a name; else all fields by name."""
+    first, *others = keys
+    rest = ", ".join(f"{key}: {_plain(value[key])}" for key in others)
+    if first not in _NAMES or not isinstance(value[first], str | int):
+        return ", ".join(f"{key}: {_plain(value[key])}" for key in keys)
+    if others == ["text"]:
+        return f"{_plain(value[first])}: {_plain(value['text'])}"
+    return f"{_plain(value[first])} ({rest})" if rest else _plain(value[first])
+
+
+def _ordered(value: Mapping[str, Json]) -> list[str]:
+    return sorted(value, key=lambda key: _NAMES.index(key) if key in _NAMES else len(_NAMES))
+
+
+def _holds(value: Json) -> bool:
+    return isinstance(value, (dict, list)) and bool(value)
+
+
+def number_text(value: Json) -> str:
+    """Writes a value on one line; of a long fraction two digits, or four where it is below one."""
+    if isinstance(value, float) and abs(value) < _LARGEST and value != round(value, 4):
+        value = round(value, 2) if abs(value) >= 1 else float(f"{value:.4g}")
+    if isinstance(value, float) and abs(value) < _LARGEST and value == int(value):
+        value = int(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(text.split())
+
+
+def _plain(value: Json) -> str:
+    text = number_text(value)
+    return clip(text, _LONGEST)
+
+
+def _clipped(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_LINES - 5
+    return [*lines[:_MOST_LINES], f"… ({more + 5} more lines)"] if more > 0 else lines
