@@ -188,7 +188,7 @@ class RowMaker:
         )
 
     def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:
-        """Whether a request has to name its file: often it does, and always where it is not clear."""
+        """Whether a request names its file: often, and always where it would not be clear."""
         if len(used) > 1:
             return False
         if self._rng.random() < 0.35:

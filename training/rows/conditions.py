@@ -11,9 +11,20 @@ from typing import Final
 from training.rows.tables import Column, Table, identifier, literal, written
 from training.rows.voice import Voice
 
-MONTHS: Final = (
-    "January February March April May June July August September October November December".split()
-)
+MONTHS: Final = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 _VALUE_EN: Final = {
     "place": ("in {v}", "from {v}", "in {w} {v}", "where {w} is {v}", "for {v}", "for {w} {v}"),
     "status": (
@@ -46,7 +57,8 @@ _MORE_EN: Final = (
 _MORE_ZH: Final = (
     ("{w}大于{n}的", ">"), ("{w}超过{n}的", ">"), ("{w}高于{n}的", ">"), ("{w}在{n}以上的", ">="),
     ("{w}小于{n}的", "<"), ("{w}低于{n}的", "<"), ("{w}不到{n}的", "<"), ("{w}少于{n}的", "<"),
-    ("{w}不低于{n}的", ">="), ("{w}至少{n}的", ">="), ("{w}不超过{n}的", "<="), ("{w}最多{n}的", "<="),
+    ("{w}不低于{n}的", ">="), ("{w}至少{n}的", ">="), ("{w}不超过{n}的", "<="),
+    ("{w}最多{n}的", "<="),
 )  # fmt: skip
 
 

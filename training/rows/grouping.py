@@ -203,7 +203,7 @@ class GroupAsker(Asker):
         by = self.rng.choice(some(self.table.groups))
         values = self.table.values(by)
         if self.rng.random() < 0.5:
-            count = sorted(values.count(each) for each in set(values))[-1] - 1
+            count = max(values.count(each) for each in set(values)) - 1
             if count < 1:
                 raise Unfit
             text = self.say("having", by=self.word(by), n=str(count), where="")

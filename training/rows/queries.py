@@ -108,7 +108,9 @@ class Asker:
 
     def aggregate(self) -> Ask:
         """Asks for one number: sum, average, extremes or median."""
-        how = self.rng.choice(("sum", "sum", "sum", "sum", "avg", "avg", "avg", "max", "min", "median"))
+        how = self.rng.choice(
+            ("sum", "sum", "sum", "sum", "avg", "avg", "avg", "max", "min", "median")
+        )
         column = self.rng.choice(some(self.table.sums if how == "sum" else self.table.numbers))
         conds = self.conds((0, 1, 1, 1, 2), [column])
         made = {
@@ -222,7 +224,8 @@ class Asker:
         how = (("average", "平均") if average else ("total", "总"))[self.voice.is_zh]
         text = self.say("versus", v=v, u=u, how=how, w=self.word(column))
         made = f"{'AVG' if average else 'SUM'}({column.sql}) AS {'average' if average else 'total'}"
-        test = f"WHERE {group.sql} IN ({literal(values[0])}, {literal(values[1])}) GROUP BY {group.sql}"
+        both = f"({literal(values[0])}, {literal(values[1])})"
+        test = f"WHERE {group.sql} IN {both} GROUP BY {group.sql}"
         return self.one("sql versus", text, self.sql(f"{group.sql}, {made}", rest=test))
 
     def distinct(self) -> Ask:

@@ -16,8 +16,42 @@ from training.rows.texts import texts
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _RESERVED: Final = frozenset(
-    "order group index to from values table check default select where case when then else end "
-    "limit in is as by and or not on join set all distinct having union add primary unique".split()
+    [
+        "order",
+        "group",
+        "index",
+        "to",
+        "from",
+        "values",
+        "table",
+        "check",
+        "default",
+        "select",
+        "where",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "limit",
+        "in",
+        "is",
+        "as",
+        "by",
+        "and",
+        "or",
+        "not",
+        "on",
+        "join",
+        "set",
+        "all",
+        "distinct",
+        "having",
+        "union",
+        "add",
+        "primary",
+        "unique",
+    ]
 )
 _LONGEST_LIST: Final = 80
 LISTED: Final = 6  # a text column with at most so many values is shown with all of them

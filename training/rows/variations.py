@@ -272,7 +272,8 @@ def _also_chart(row: Row, rng: Random) -> tuple[str, tuple[Call, ...]] | None:
 def _also_save(row: Row, rng: Random) -> tuple[str, tuple[Call, ...]] | None:
     if not _gives_rows(row):
         return None
-    path = f"{rng.choice(('result', 'out', 'list', '结果', 'export'))}.{rng.choice(('csv', 'json', 'md'))}"
+    name, ending = rng.choice(("result", "out", "list", "结果")), rng.choice(("csv", "json", "md"))
+    path = f"{name}.{ending}"
     told = _said(
         row,
         rng,

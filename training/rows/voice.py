@@ -17,7 +17,11 @@ _EVERY: Final = 7
 _KEPT: Final = 3
 _ENOUGH: Final = 6  # shorter lists of templates serve both parts
 NUMBER_WORDS: Final = {
-    "en": dict(enumerate("zero one two three four five six seven eight nine ten".split())),
+    "en": dict(
+        enumerate(
+            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+        )
+    ),
     "zh": dict(enumerate("零一两三四五六七八九十")),
 }
 
