@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from training.rows.conditions import MONTHS
+from training.rows.periods import MONTHS
 from training.rows.queries import Ask
 from training.rows.row import Call, call
 from training.rows.voice import Voice

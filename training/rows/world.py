@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, Final
 
 from plansmith.adapters.tools.folder_brief.details import Entry
-from training.rows.conditions import MONTHS
 from training.rows.documents_data import DocumentKind, document_kinds
 from training.rows.domains import Domain, Part, domains, of_part
 from training.rows.folder_lines import table_entry
+from training.rows.periods import MONTHS
 from training.rows.row import Lang
 from training.rows.tables import Table, make_table, name_sources
 from training.rows.texts import texts
@@ -40,7 +40,7 @@ _COUNTS: Final = (
     "downloads/: {n} files", "scans/: {n} files", "node_modules/: {n} files", "归档/: {n} files",
     "旧文件/: {n} files", "2023/: {n} files", "attachments/: {n} files",
 )  # fmt: skip
-_ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "xlsx", "xlsx", "jsonl")
+_ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "jsonl")
 _HOLDERS: Final = ("shop.db", "data.db", "company.sqlite", "records.db", "app.db", "school.db")
 
 
