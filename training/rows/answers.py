@@ -7,52 +7,31 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final, TypedDict
+from typing import Final
 
-from plansmith.adapters.models.local.answer_check import unfounded
-from plansmith.adapters.models.local.answer_prompt import material
-from training.rows.answers_documents import KINDS, VALIDATION, Document, Kind, injected
+from training.rows import answers_data as data
+from training.rows.answers_documents import (
+    KINDS,
+    SCENE_KINDS,
+    VALIDATION,
+    VALIDATION_SCENES,
+    Document,
+    Kind,
+    injected,
+)
 from training.rows.answers_results import looked_up, others, read, read_all, target_document
+from training.rows.answers_rows import Draft, Maker, Row, checked, joined, languages
+from training.rows.answers_scenes import filled
 from training.rows.answers_statements import Statement
 from training.rows.answers_words import Language, Pair
+from training.rows.answers_writing import written
 
-TRAIN: Final = 5000
+TRAIN: Final = 7000
 ASIDE: Final = 300
-
-
-class Row(TypedDict):
-    """One row; `kind` is "write" where the request says what to write."""
-
-    family: str
-    kind: str
-    request: str
-    results: str
-    answer: str
-    lang: str
-
-
-class Draft(TypedDict):
-    """A row before it is checked: what the tools gave, and texts that the model has to see."""
-
-    kind: str
-    lang: Language
-    request: str
-    given: list[str]
-    answer: str
-    needs: list[str]
-
-
-Maker = Callable[[Random, Sequence[Kind]], Draft]
-
-
-def _languages(rng: Random) -> tuple[Language, Language]:
-    """Returns the language of the request and of the documents."""
-    asked: Language = "en" if rng.random() < 0.55 else "zh"
-    other: Language = "zh" if asked == "en" else "en"
-    return asked, other if rng.random() < 0.17 else asked
+_SCENES: Final = 0.45  # the share of documents that are scenes
 
 
 _AROUND: Final = (
@@ -90,9 +69,9 @@ def _asked(rng: Random, question: Pair, language: Language, about: Document) -> 
 
 def _question(rng: Random, kinds: Sequence[Kind]) -> Draft:
     """One fact is asked for; several documents may be near."""
-    language, written = _languages(rng)
+    language, written = languages(rng)
     target = target_document(rng, rng.choice(kinds), written)
-    at = rng.randrange(len(target.statements))
+    at = rng.choice([place for place, each in enumerate(target.statements) if each.questions])
     statement = target.statements[at]
     one = statement.questions[0 if rng.random() < 0.5 else rng.randrange(len(statement.questions))]
     rest = others(rng, target, kinds, statement, rng.choice((0, 0, 1, 2, 3, 4)))
@@ -126,13 +105,15 @@ _UNKNOWN: Final = Pair("The documents here do not say {u}.", "这里的文件没
 
 def _unknown(rng: Random, kinds: Sequence[Kind]) -> Draft:
     """What is asked is in no document, though like things are."""
-    language, written = _languages(rng)
+    language, written = languages(rng)
     target = target_document(rng, rng.choice(kinds), written)
+    while target.kind.scene is not None and len(target.statements) == len(target.kind.scene.lines):
+        target = target_document(rng, rng.choice(kinds), written)
     rest = others(rng, target, kinds, None, rng.choice((0, 0, 1, 2, 3)))
     known = {each.topic for doc in (target, *rest) for each in doc.statements}
     missing: Statement | None = None
     while missing is None:
-        one = rng.choice(target.kind.builders)(rng, target.subject, written)
+        one = _another(rng, target)
         missing = one if one.topic not in known and not _names_somebody(one) else None
     place = rng.randrange(len(target.blocks))
     unknown = missing.unknown.says(language)
@@ -144,6 +125,14 @@ def _unknown(rng: Random, kinds: Sequence[Kind]) -> Draft:
         answer=_UNKNOWN.says(language).format(u=unknown),
         needs=[],
     )
+
+
+def _another(rng: Random, target: Document) -> Statement:
+    """Returns a statement that the document might have held."""
+    if target.kind.scene is None:
+        return rng.choice(target.kind.builders)(rng, target.subject, target.language)
+    made = filled(rng, target.kind.scene, target.language).statements
+    return rng.choice([each for each in made if each.questions])
 
 
 def _names_somebody(statement: Statement) -> bool:
@@ -168,7 +157,7 @@ _POINTS: Final = ("points", "bullets", "list", "要点")
 
 def _summary(rng: Random, kinds: Sequence[Kind]) -> Draft:
     """A document, or two, in two to four sentences or as bullets."""
-    language, written = _languages(rng)
+    language, written = languages(rng)
     target = target_document(rng, rng.choice(kinds), written, least=2, named=False)
     several = rng.random() < 0.2
     rest = others(rng, target, kinds, None, 1) if several else []
@@ -179,7 +168,9 @@ def _summary(rng: Random, kinds: Sequence[Kind]) -> Draft:
     request = form.format(f=target.path, k=target.kind.name.says(language))
     if several:
         names = [each.path for each in (target, *rest)]
-        request = f"Summarise {' and '.join(names)}" if language == "en" else f"总结{'和'.join(names)}"
+        request = (
+            f"Summarise {' and '.join(names)}" if language == "en" else f"总结{'和'.join(names)}"
+        )
     told = [_main(rng, each, language, 2 if several else 4) for each in (target, *rest)]
     points = any(word in request for word in _POINTS)
     sentences = [sentence for each in told for sentence in each]
@@ -187,11 +178,11 @@ def _summary(rng: Random, kinds: Sequence[Kind]) -> Draft:
         answer = "\n".join(f"- {each}" for each in sentences)
     elif several:
         answer = "\n".join(
-            f"{each.path}: {_joined(said, language)}"
+            f"{each.path}: {joined(said, language)}"
             for each, said in zip((target, *rest), told, strict=True)
         )
     else:
-        answer = _joined(sentences, language)
+        answer = joined(sentences, language)
     given = read_all([target, *rest]) if several else read(target)
     return Draft(
         kind="summary", lang=language, request=request, given=[given], answer=answer, needs=[]
@@ -203,43 +194,27 @@ def _main(rng: Random, given: Document, language: Language, most: int) -> list[s
     return [each.told.says(language) for each in given.statements[:most]]
 
 
-def _joined(sentences: Sequence[str], language: Language) -> str:
-    return (" " if language == "en" else "").join(sentences)
-
-
-def checked(draft: Draft) -> Row | None:
-    """Renders a row as the product does; None where it does not show what the answer needs."""
-    results = material(draft["request"], draft["given"])
-    seen = f"{draft['request']}\n{results}"
-    if any(each not in results for each in draft["needs"]) or unfounded(draft["answer"], seen):
-        return None
-    return Row(
-        family="answer",
-        kind=draft["kind"],
-        request=draft["request"],
-        results=results,
-        answer=draft["answer"],
-        lang=draft["lang"],
-    )
-
-
 def rows(seed: int, count: int, *, part: str = "train") -> Iterator[Row]:
     """Yields different rows; those of the part `validation` have kinds of documents of their own."""
     rng = Random(f"{part}-{seed}")
-    kinds = KINDS if part == "train" else VALIDATION
+    kinds = (KINDS, SCENE_KINDS) if part == "train" else (VALIDATION, VALIDATION_SCENES)
     seen: set[tuple[str, str]] = set()
     while len(seen) < count:
         make = rng.choices([each for each, _ in _MAKERS], [share for _, share in _MAKERS])[0]
-        row = checked(make(rng, kinds))
+        row = checked(make(rng, kinds[rng.random() < _SCENES]))
         if row is not None and (row["request"], row["results"]) not in seen:
             seen.add((row["request"], row["results"]))
             yield row
 
 
 _MAKERS: Final[tuple[tuple[Maker, float], ...]] = (
-    (_question, 0.58),
+    (_question, 0.565),
     (_unknown, 0.12),
     (_summary, 0.15),
+    (written, 0.10),
+    (data.table, 0.025),
+    (data.settings, 0.02),
+    (data.log, 0.02),
 )
 
 

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from training.rows import answers_statements as facts
 from training.rows import answers_stories as stories
-from training.rows.answers_statements import Builder, Statement, Subject, person
+from training.rows.answers_scenes import SCENES, Scene, filled, laid_out
+from training.rows.answers_statements import Builder, Statement, Subject, person, upper
 from training.rows.answers_words import CITIES, CODENAMES, COMPANIES, STREETS, Language, Pair
 
 _FILLER: Final = (
@@ -50,6 +51,7 @@ class Kind(NamedTuple):
     titles: Pair
     builders: tuple[Builder, ...]
     layouts: str
+    scene: Scene | None = None
 
 
 class Document(NamedTuple):
@@ -72,9 +74,7 @@ class Document(NamedTuple):
 def _kind(
     english: str, chinese: str, files: str, titles: tuple[str, str], builders: str, layouts: str
 ) -> Kind:
-    found: dict[str, Builder] = {
-        each.__name__: each for each in (*facts.SIMPLE, *stories.STORIES)
-    }
+    found: dict[str, Builder] = {each.__name__: each for each in (*facts.SIMPLE, *stories.STORIES)}
     chosen = tuple(found[name] for name in builders.split())
     return Kind(Pair(english, chinese), tuple(files.split()), Pair(*titles), chosen, layouts)
 
@@ -158,7 +158,33 @@ VALIDATION: Final = (
 )  # fmt: skip
 
 
-def subject_of(rng: Random, kind: Kind, language: Language) -> Subject:
+_HELD_BACK: Final = ("insurance letter", "course outline", "club minutes", "recipe")
+SCENE_KINDS: Final = tuple(
+    Kind(each.name, each.files, each.name, (), "", each)
+    for each in SCENES
+    if each.name.en not in _HELD_BACK
+)
+VALIDATION_SCENES: Final = tuple(
+    Kind(each.name, each.files, each.name, (), "", each)
+    for each in SCENES
+    if each.name.en in _HELD_BACK
+)
+
+
+def from_scene(rng: Random, kind: Kind, scene: Scene, language: Language, *, most: int) -> Document:
+    """Makes a document of some lines of a scene, in their order."""
+    made = filled(rng, scene, language)
+    count = min(most, len(made.statements))
+    kept = sorted(rng.sample(range(len(made.statements)), count))
+    statements = tuple(made.statements[place] for place in kept)
+    title = upper(kind.name.says(language))
+    lines = [each.say.says(language) for each in statements]
+    blocks, places = laid_out(rng, title, lines, language)
+    subject = Subject(kind.name, is_named=False)
+    return Document(made.path, kind, subject, language, tuple(blocks), statements, tuple(places))
+
+
+def subject_of(rng: Random, _kind: Kind, _language: Language) -> Subject:
     """Returns what a document is about."""
     code, company = rng.choice(CODENAMES), rng.choice(COMPANIES)
     street, house = rng.choice(STREETS), rng.randrange(1, 120)
@@ -229,8 +255,9 @@ def _said(line: Line, language: Language) -> str:
 Made = tuple[list[str], list[int]]
 
 
-def _blocks(rng: Random, head: list[str], groups: list[list[Line]], show: Callable[[list[Line]], str]
-            ) -> Made:
+def _blocks(
+    rng: Random, head: list[str], groups: list[list[Line]], show: Callable[[list[Line]], str]
+) -> Made:
     blocks, places = list(head), []
     for group in groups:
         places += [len(blocks)] * sum(not isinstance(each, str) for each in group)
@@ -318,9 +345,7 @@ def _table(rng: Random, title: str, lines: list[Line], language: Language) -> Ma
     groups: list[list[Line]] = [[*rows], *([[*rest]] if rest else [])]
     # Places follow the order of the statements, which a table changes.
     blocks, _ = _blocks(rng, [title], groups if rows else groups[1:], show)
-    places = [
-        1 if each in rows or not rows else 2 for each in lines if not isinstance(each, str)
-    ]
+    places = [1 if each in rows or not rows else 2 for each in lines if not isinstance(each, str)]
     return blocks, places
 
 
@@ -337,8 +362,10 @@ def _sections(rng: Random, title: str, lines: list[Line], language: Language) ->
         rng,
         [f"# {title}"],
         _groups(rng, lines, 4),
-        lambda group: f"## {next(names)}\n"
-        + between.join(_sentence(_said(each, language), language) for each in group),
+        lambda group: (
+            f"## {next(names)}\n"
+            + between.join(_sentence(_said(each, language), language) for each in group)
+        ),
     )
 
 

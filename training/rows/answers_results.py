@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from training.rows.answers_documents import Document, Kind, document, subject_of
+from training.rows.answers_documents import Document, Kind, document, from_scene, subject_of
 from training.rows.answers_statements import Statement, Subject
 from training.rows.answers_words import Language
 
@@ -19,6 +19,8 @@ def target_document(
 ) -> Document:
     """Makes a document of any length, from one statement to a page."""
     count = max(least, rng.choice((1, 2, 3, 4, 5, 6, 8, 10)))
+    if kind.scene is not None:
+        return from_scene(rng, kind, kind.scene, language, most=max(count, 2))
     subject = subject_of(rng, kind, language)
     if named is not None:
         subject = Subject(subject.name, is_named=named)
@@ -34,9 +36,14 @@ def others(
     Where the request names its subject, one may say the same of another subject.
     """
     made: list[Document] = []
+    # Two bills would both answer what the total is.
+    alike = {"invoice", "receipt"} if target.kind.name.en in ("invoice", "receipt") else set[str]()
+    apt = [each for each in kinds if each.name.en not in alike]
+    if target.kind.scene is not None:
+        apt = [each for each in apt if each.scene is not None and each is not target.kind]
     while len(made) < count:
         twin = target.subject.is_named and asked is not None and rng.random() < 0.6
-        kind = target.kind if twin else rng.choice(kinds)
+        kind = target.kind if twin else rng.choice(apt)
         other = target_document(rng, kind, target.language, named=True)
         if twin and asked is not None:
             other = _with_topic(rng, other, asked)

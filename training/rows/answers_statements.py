@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable
 from datetime import date, timedelta
 from random import Random
@@ -11,9 +12,7 @@ from training.rows import answers_phrases as phrases
 from training.rows import answers_words as words
 from training.rows.answers_words import Language, Pair
 
-_MONTHS: Final = (
-    "January February March April May June July August September October November December"
-).split()
+_MONTHS: Final = tuple(calendar.month_name)[1:]
 
 
 class Question(NamedTuple):
@@ -31,11 +30,12 @@ class Statement(NamedTuple):
     questions: tuple[Question, ...]
     unknown: Pair
     field: tuple[Pair, Pair] | None = None
+    plainly: Pair | None = None
 
     @property
     def told(self) -> Pair:
         """The fact as a whole sentence."""
-        return self.questions[0].answer
+        return self.plainly or self.questions[0].answer
 
 
 class Subject(NamedTuple):
@@ -124,7 +124,13 @@ def span(rng: Random) -> Pair:
     """Returns a length of time."""
     count = rng.randrange(2, 37)
     unit = rng.choice(
-        (("days", "天"), ("weeks", "周"), ("months", "个月"), ("hours", "小时"), ("minutes", "分钟"))
+        (
+            ("days", "天"),
+            ("weeks", "周"),
+            ("months", "个月"),
+            ("hours", "小时"),
+            ("minutes", "分钟"),
+        )
     )
     return Pair(f"{count} {unit[0]}", f"{count}{unit[1]}")
 
@@ -179,24 +185,28 @@ def _noun(
     )
 
 
-def amount(rng: Random, subject: Subject, language: Language) -> Statement:
+def amount(rng: Random, subject: Subject, _language: Language) -> Statement:
     """An amount of money."""
-    return _noun(rng, subject, rng.choice(words.MONEY), (money(rng), money(rng)), _ASK_AMOUNT, "how much")
+    return _noun(
+        rng, subject, rng.choice(words.MONEY), (money(rng), money(rng)), _ASK_AMOUNT, "how much"
+    )
 
 
-def share(rng: Random, subject: Subject, language: Language) -> Statement:
+def share(rng: Random, subject: Subject, _language: Language) -> Statement:
     """A percentage."""
     rates = [f"{each}{rng.choice(('', '', '.5'))}%" for each in rng.sample(range(1, 60), 2)]
     values = (Pair(rates[0], rates[0]), Pair(rates[1], rates[1]))
     return _noun(rng, subject, rng.choice(words.PERCENT), values, _ASK_AMOUNT, "how high")
 
 
-def length(rng: Random, subject: Subject, language: Language) -> Statement:
+def length(rng: Random, subject: Subject, _language: Language) -> Statement:
     """A length of time."""
-    return _noun(rng, subject, rng.choice(words.DURATION), (span(rng), span(rng)), _ASK_LENGTH, "how long")
+    return _noun(
+        rng, subject, rng.choice(words.DURATION), (span(rng), span(rng)), _ASK_LENGTH, "how long"
+    )
 
 
-def identifier(rng: Random, subject: Subject, language: Language) -> Statement:
+def identifier(rng: Random, subject: Subject, _language: Language) -> Statement:
     """A number or code that something is known by."""
     english, chinese, start = rng.choice(words.IDS)
     codes = [f"{start}{rng.randrange(100, 99999)}" for _ in range(2)]
@@ -241,7 +251,7 @@ def role(rng: Random, subject: Subject, language: Language) -> Statement:
     )
 
 
-def event(rng: Random, subject: Subject, language: Language) -> Statement:
+def event(rng: Random, subject: Subject, _language: Language) -> Statement:
     """What happens on a day."""
     who, does, base, chinese, verb = rng.choice(phrases.EVENTS)
     plural = who.endswith("goods")
@@ -257,7 +267,9 @@ def event(rng: Random, subject: Subject, language: Language) -> Statement:
         rng.choice(
             (asked, asked, f"on what date {asked[5:]}", f"tell me when {who}{owner} {does}")
         ),
-        rng.choice((f"{owned}什么时候{verb}？", f"{owned}哪天{verb}？", f"{owned}的{verb}日期是？")),
+        rng.choice(
+            (f"{owned}什么时候{verb}？", f"{owned}哪天{verb}？", f"{owned}的{verb}日期是？")
+        ),
     )
     answer = Pair(f"{upper(who)}{owner} {does} on {value.en}.", f"{owned}于{value.zh}{verb}。")
     say = Pair(
@@ -287,7 +299,7 @@ def upper_pair(text: Pair) -> Pair:
     return Pair(upper(text.en), text.zh)
 
 
-def gathering(rng: Random, subject: Subject, language: Language) -> Statement:
+def gathering(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """Where and at what time people meet."""
     what, at = rng.choice(phrases.GATHERINGS), clock(rng)
     digits = str(rng.randrange(1, 9))
@@ -326,7 +338,7 @@ def gathering(rng: Random, subject: Subject, language: Language) -> Statement:
     return Statement(what.en, say, questions, unknown)
 
 
-def count(rng: Random, subject: Subject, language: Language) -> Statement:
+def count(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """How many there are of something."""
     english, measured, chinese = rng.choice(phrases.THINGS)
     value = number(rng)

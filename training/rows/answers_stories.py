@@ -42,7 +42,7 @@ def _lists(items: list[Pair]) -> Pair:
     )
 
 
-def reason(rng: Random, subject: Subject, language: Language) -> Statement:
+def reason(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """Why something happened."""
     happened, asked, chinese = rng.choice(phrases.HAPPENINGS)
     why = rng.choice(phrases.REASONS)
@@ -76,7 +76,7 @@ def reason(rng: Random, subject: Subject, language: Language) -> Statement:
     )
 
 
-def rule(rng: Random, subject: Subject, language: Language) -> Statement:
+def rule(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """Whether something is allowed."""
     be, what, how, chinese = rng.choice(phrases.RULES)
     allowed = rng.random() < 0.5
@@ -95,16 +95,15 @@ def rule(rng: Random, subject: Subject, language: Language) -> Statement:
     yes, shi = ("Yes", "可以") if allowed else ("No", "不可以")
     answer = Pair(f"{yes}, {what} {be} {neither}{how}.", f"{shi}，{may}{chinese}。")
     ask = Pair(
-        rng.choice(
-            (f"{upper(be)} {what} {how}?", f"Does it say whether {what} {be} {how}?")
-        ),
+        rng.choice((f"{upper(be)} {what} {how}?", f"Does it say whether {what} {be} {how}?")),
         rng.choice((f"可以{chinese}吗？", f"能不能{chinese}？", f"是否允许{chinese}？")),
     )
     unknown = Pair(f"whether {what} {be} {how}", f"是否可以{chinese}")
-    return Statement(f"{what} {how}", say, (Question(ask, answer),), unknown)
+    plainly = Pair(f"{upper(what)} {be} {neither}{how}.", f"{may}{chinese}。")
+    return Statement(f"{what} {how}", say, (Question(ask, answer),), unknown, plainly=plainly)
 
 
-def task(rng: Random, subject: Subject, language: Language) -> Statement:
+def task(rng: Random, _subject: Subject, language: Language) -> Statement:
     """Who does what until when."""
     who, deed, at = person(rng, language), rng.choice(phrases.DEEDS), day(rng)
     say = Pair(
@@ -154,7 +153,7 @@ def task(rng: Random, subject: Subject, language: Language) -> Statement:
     )
 
 
-def decision(rng: Random, subject: Subject, language: Language) -> Statement:
+def decision(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """What was decided."""
     topic, done, about, chinese = rng.choice(phrases.DECISIONS)
     say = Pair(
@@ -187,7 +186,7 @@ def decision(rng: Random, subject: Subject, language: Language) -> Statement:
     return Statement(topic, say, (Question(ask, answer),), unknown)
 
 
-def choice(rng: Random, subject: Subject, language: Language) -> Statement:
+def choice(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """Which of two was taken, and why."""
     taken, other = rng.sample(words.COMPANIES, 2)
     better = rng.choice((("cheaper", "更便宜"), ("faster", "更快"), ("closer", "更近")))
@@ -214,7 +213,9 @@ def choice(rng: Random, subject: Subject, language: Language) -> Statement:
             told,
         ),
         Question(
-            Pair(f"Which is {better[0]}, {taken} or {other}?", f"{taken}和{other}哪家{better[1]}？"),
+            Pair(
+                f"Which is {better[0]}, {taken} or {other}?", f"{taken}和{other}哪家{better[1]}？"
+            ),
             Pair(f"{taken} is {better[0]} than {other}.", f"{taken}比{other}{better[1]}。"),
         ),
     )
@@ -223,7 +224,7 @@ def choice(rng: Random, subject: Subject, language: Language) -> Statement:
     )
 
 
-def change(rng: Random, subject: Subject, language: Language) -> Statement:
+def change(rng: Random, subject: Subject, _language: Language) -> Statement:
     """An amount that rose or fell."""
     noun = subject.owns(rng.choice(words.MONEY))
     before, after = money(rng), money(rng)
@@ -261,7 +262,7 @@ def change(rng: Random, subject: Subject, language: Language) -> Statement:
     )
 
 
-def state(rng: Random, subject: Subject, language: Language) -> Statement:
+def state(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """How far something is."""
     what, how = rng.choice(phrases.OBJECTS), rng.choice(phrases.STATES)
     say = Pair(
@@ -283,7 +284,7 @@ def state(rng: Random, subject: Subject, language: Language) -> Statement:
     return Statement(what.en, say, (Question(ask, answer),), unknown)
 
 
-def manual(rng: Random, subject: Subject, language: Language) -> Statement:
+def manual(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """How something is done."""
     deed, how, chinese, way = rng.choice(phrases.MANUAL)
     digits = number(rng).en
@@ -297,12 +298,10 @@ def manual(rng: Random, subject: Subject, language: Language) -> Statement:
         rng.choice((f"怎么{chinese}？", f"如何{chinese}？", f"{chinese}要怎么做？")),
     )
     answer = Pair(f"To {deed}, {how}.", f"要{chinese}，请{way}。")
-    return Statement(
-        deed, say, (Question(ask, answer),), Pair(f"how to {deed}", f"如何{chinese}")
-    )
+    return Statement(deed, say, (Question(ask, answer),), Pair(f"how to {deed}", f"如何{chinese}"))
 
 
-def attendance(rng: Random, subject: Subject, language: Language) -> Statement:
+def attendance(rng: Random, _subject: Subject, language: Language) -> Statement:
     """Who was there and who was not."""
     names = list(dict.fromkeys(person(rng, language) for _ in range(rng.randrange(4, 8))))
     away, there = names[0], names[1:]
@@ -360,7 +359,7 @@ def attendance(rng: Random, subject: Subject, language: Language) -> Statement:
     return Statement("attendance", say, questions, Pair("who attended", "谁参加了会议"))
 
 
-def packing(rng: Random, subject: Subject, language: Language) -> Statement:
+def packing(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """What has to be brought."""
     items = rng.sample(phrases.ITEMS, rng.randrange(2, 6))
     all_of = _lists(items)
@@ -375,12 +374,10 @@ def packing(rng: Random, subject: Subject, language: Language) -> Statement:
         rng.choice(("需要带什么？", "要携带哪些东西？", "带什么去？")),
     )
     answer = Pair(f"You have to bring {all_of.en}.", f"需要带{all_of.zh}。")
-    return Statement(
-        "packing", say, (Question(ask, answer),), Pair("what to bring", "需要带什么")
-    )
+    return Statement("packing", say, (Question(ask, answer),), Pair("what to bring", "需要带什么"))
 
 
-def agenda(rng: Random, subject: Subject, language: Language) -> Statement:
+def agenda(rng: Random, _subject: Subject, _language: Language) -> Statement:
     """What was talked about."""
     topics = rng.sample(phrases.TOPICS, rng.randrange(2, 5))
     all_of = _lists(topics)
@@ -398,7 +395,7 @@ def agenda(rng: Random, subject: Subject, language: Language) -> Statement:
     return Statement("agenda", say, (Question(ask, answer),), Pair("what the topics were", "议题"))
 
 
-def contact(rng: Random, subject: Subject, language: Language) -> Statement:
+def contact(rng: Random, _subject: Subject, language: Language) -> Statement:
     """How to reach somebody."""
     who = person(rng, language)
     handle = rng.choice(("info", "office", "team", "help", "sales", "contact"))
@@ -437,14 +434,10 @@ def contact(rng: Random, subject: Subject, language: Language) -> Statement:
             Pair(f"{who}'s email address is {mail}.", f"{who}的邮箱是{mail}。"),
         ),
     )
-    return Statement(
-        "contact", say, questions, Pair("how to reach the office", "联系方式")
-    )
+    return Statement("contact", say, questions, Pair("how to reach the office", "联系方式"))
 
 
 STORIES: Final[tuple[Builder, ...]] = (
     reason, rule, task, decision, choice, change, state, manual, attendance, packing, agenda,
     contact,
 )  # fmt: skip
-
-

@@ -24,6 +24,10 @@ def pairs(text: str) -> tuple[Pair, ...]:
     return tuple(Pair(en.strip(), zh.strip()) for en, zh in lines)
 
 
+def _split(text: str, mark: str | None = None) -> tuple[str, ...]:
+    return tuple(text.split(mark))
+
+
 def columns(text: str) -> tuple[tuple[str, ...], ...]:
     """Reads lines of several columns, separated by `|`."""
     return tuple(
@@ -31,23 +35,23 @@ def columns(text: str) -> tuple[tuple[str, ...], ...]:
     )
 
 
-FIRST: Final = (
+FIRST: Final = _split(
     "Ada Amir Anna Ben Bruno Carla Chen Clara Daniel Diego Elena Emma Erik Fatima Felix Grace "
     "Hannah Hugo Ines Ivan Jack Jana Jonas Julia Karim Kate Laura Leo Lina Lukas Maria Marta Max "
     "Mei Mira Nadia Nina Noah Olga Omar Oscar Paul Petra Priya Rafael Rosa Sam Sara Simon Sofia "
-    "Tariq Tess Tom Uma Vera Victor Wanda Yusuf Zoe Aisha Bjorn Chloe Dmitri Esther Farid Gita"
-).split()
-LAST: Final = (
+    "Tariq Tess Tom Uma Vera Victor Wanda Yusuf Zoe Aisha Bjorn Chloe Dmitri Esther Farid Gita",
+)
+LAST: Final = _split(
     "Adler Baker Berg Bianchi Brook Castro Clark Costa Dahl Diaz Dubois Eriksen Evans Fischer "
     "Ford Garcia Gray Haas Hall Hansen Ito Jansen Jones Kaur Keller Khan Kim Klein Kowalski Lang "
     "Lee Lopez Marsh Martin Meyer Moreau Nagy Novak Okafor Olsen Park Patel Perez Quinn Reed Rossi "
-    "Sato Schmidt Silva Singh Stone Tanaka Torres Ueda Vance Vogel Walsh Weber West Wood Young Zhou"
-).split()
+    "Sato Schmidt Silva Singh Stone Tanaka Torres Ueda Vance Vogel Walsh Weber West Wood Young Zhou",
+)
 SURNAMES: Final = "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾彭吕"
-GIVEN: Final = (
+GIVEN: Final = _split(
     "伟 芳 娜 敏 静 丽 强 磊 军 洋 勇 艳 杰 娟 涛 明 超 秀英 霞 平 刚 桂英 文博 雨桐 子轩 思远 佳怡 "
-    "浩然 梦琪 嘉豪 晓东 建国 海燕 志强 雪梅 天宇 若曦 俊杰 欣怡 一鸣 晨曦 立新 春华 小兰 国栋 丹丹"
-).split()
+    "浩然 梦琪 嘉豪 晓东 海燕 志强 雪梅 天宇 若曦 俊杰 欣怡 一鸣 晨曦 立新 春华 小兰 国栋 丹丹",
+)
 CITIES: Final = pairs("""
 Leeds | 利兹
 Oslo | 奥斯陆
@@ -70,23 +74,26 @@ Toronto | 多伦多
 Geneva | 日内瓦
 Prague | 布拉格
 """)
-COMPANIES: Final = (
+COMPANIES: Final = _split(
     "Alder Ltd;Brightwater GmbH;Corvid Systems;Delta Print;Eastgate Foods;Fenwick & Sons;"
     "Greenline Energy;Harbour Logistics;Iris Optics;Juniper Labs;Kestrel Media;Lumen Works;"
     "Marlow Paper;Northfield Dairy;Orchard Health;Pinewood Furniture;Quarry Stone Co;Redwood Bank;"
     "Silverlake Hotel;Tidewater Boats;Umber Design;Vantage Travel;Willow Clinic;Yarrow Textiles;"
     "Zephyr Air;华茂科技;远景物流;蓝天印刷;东方食品;金桥置业;海纳咨询;星河传媒;青松家具;瑞丰贸易;"
-    "长江电子;晨光文具;万合物业;北辰旅行社;新苗幼儿园;康宁医院"
-).split(";")
-STREETS: Final = (
+    "长江电子;晨光文具;万合物业;北辰旅行社;新苗幼儿园;康宁医院",
+    ";",
+)
+STREETS: Final = _split(
     "Mill Lane;Harbour Road;Station Street;Park Avenue;Church Hill;Queen Street;River Walk;"
-    "Oak Drive;Market Square;Castle Road;中山路;人民路;解放大道;建设街;和平里;长安街;文昌巷;滨江路"
-).split(";")
-CODENAMES: Final = (
+    "Oak Drive;Market Square;Castle Road;中山路;人民路;解放大道;建设街;和平里;长安街;文昌巷;滨江路",
+    ";",
+)
+CODENAMES: Final = _split(
     "Heron;Kestrel;Aurora;Basalt;Cobalt;Dune;Ember;Falcon;Granite;Horizon;Indigo;Jasper;Lotus;"
     "Meridian;Nimbus;Onyx;Pelican;Quartz;Raven;Sierra;Tundra;Umbra;Vesper;Zenith;苍鹭;晨星;启明;"
-    "飞鱼;青鸟;磐石;远航;彩虹;北斗;银杏;星火;云帆"
-).split(";")
+    "飞鱼;青鸟;磐石;远航;彩虹;北斗;银杏;星火;云帆",
+    ";",
+)
 # Nouns with an amount of money: home, work, trade, event, device or club.
 MONEY: Final = pairs("""
 monthly rent | 月租

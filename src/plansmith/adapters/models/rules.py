@@ -13,7 +13,7 @@ from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.calls_to_plan import no_plan, plan_of_calls
 from plansmith.adapters.models.local.grounding import ASK, DEEDS, asks_for_change
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.adapters.models.local.wording import Task, language_of, lead, worded
+from plansmith.adapters.models.local.wording import Task, language_of, worded
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.planner.shortlist.pick import shortlist
@@ -332,8 +332,7 @@ def _answer_text(prompt: Prompt) -> str:
             reason = "rules plan whatever they are asked"
             return json.dumps({"decision": "plan", "reason": reason, "query": "", "answer": ""})
         case ReplyBrief(style="results") as brief:
-            task = Task.of(brief)
-            return worded(task, lead(task) or "")
+            return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
             raise ModelRefused("this needs a language model, and none is set up", hint=_HINT)
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
@@ -15,7 +15,6 @@ from plansmith.adapters.models.local.call_language import calls_grammar, is_rows
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls
 from plansmith.adapters.models.local.drafted import draft_flaw
 from plansmith.adapters.models.local.grounding import asks_for_change, grounded
-from plansmith.adapters.models.local.result_text import facts
 from plansmith.adapters.models.local.signatures import (
     Offered,
     easiest,
@@ -24,7 +23,6 @@ from plansmith.adapters.models.local.signatures import (
     unknown_names,
     without_condition,
 )
-from plansmith.adapters.models.local.wording import Task, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
 from plansmith.adapters.tools.tables.specs import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
@@ -35,7 +33,7 @@ from plansmith.plan.plan import Plan
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.model_calls import read_answer
 from plansmith.planner.parse.reply import parse
-from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt, ReplyBrief
+from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt
 from plansmith.testing import ScriptedModel
 
 TEXT = {"type": "string"}
@@ -365,70 +363,6 @@ def test_a_change_nobody_spoke_of_goes_if_it_would_have_to_be_asked_about() -> N
     assert grounded(made[1:], TOOLS, "What is in a.md?")[0]["args"]["path"] == "?"
     assert asks_for_change("把它保存下来")
     assert not asks_for_change("里面有什么")
-
-
-FOUND = {"files": [{"path": "a.md", "count": 2}, {"path": "b.md", "count": 1}], "searched": 9}
-
-
-@pytest.mark.parametrize(
-    ("request_text", "result", "said"),
-    [
-        ("Which files?", FOUND, "2 files: a.md, b.md."),
-        ("哪些文件？", FOUND, "2 个文件：a.md、b.md。"),
-        ("Which files?", {"files": [], "searched": 9}, "Nothing was found."),
-        ("哪些文件？", [], "没有找到。"),
-        ("Which?", ["x", "y"], "2 found: x, y."),
-        (
-            "Rows?",
-            {"rows": 5, "columns": [{"name": "a"}, {"name": "b"}]},
-            "5 rows; 2 columns: a, b.",
-        ),
-        ("Rows?", {"rows": [{"a": 1}, {"a": 2}], "columns": [{"name": "a"}]}, ""),
-        ("How many?", {"rows": [{"n": 4}], "columns": [{"name": "n"}]}, None),
-        ("What?", {"value": 3}, None),
-        ("What?", "plain text", None),
-    ],
-)
-def test_what_many_are_called_is_said_without_a_model(
-    request_text: str, result: Json, said: str | None
-) -> None:
-    text = result if isinstance(result, str) else json.dumps(result)
-    language: Literal["en", "zh"] = "en" if request_text.isascii() else "zh"
-    assert lead(Task(request_text, {"s": text}, language)) == said
-
-
-def test_an_answer_never_denies_what_was_found() -> None:
-    task = Task("Which files mention it?", {"search": json.dumps(FOUND)})
-    assert worded(task, "No files mention it.").startswith("| path")
-    assert worded(task, "Both do.").startswith("Both do. [step:search]")
-    asked = Task("Which files do not mention it?", {"search": json.dumps(FOUND)})
-    assert worded(asked, "These do not.").startswith("These do not.")
-
-
-def test_rows_are_a_table_and_lists_are_bullets() -> None:
-    table = {
-        "columns": [{"name": "region"}, {"name": "total"}],
-        "rows": [{"total": 1.5, "region": "N|S"}, {"total": None, "region": "West"}],
-        "more": False,
-    }
-    assert facts(json.dumps(table), " [step:q]").splitlines() == [
-        "| region | total [step:q] |",
-        "|---|---|",
-        "| N\\|S | 1.5 |",
-        "| West |  |",
-        "",
-        "- more: false [step:q]",
-    ]
-    found = {"files": [{"path": "a", "count": 1, "lines": [{"line": 3, "text": "x"}]}]}
-    assert facts(json.dumps(found)).splitlines() == ["- a (count: 1)", "  - 3: x"]
-    assert facts('{"path": "a.md", "text": "one\\ntwo"}') == "- a.md: one two"
-    assert facts('{"a": {"b": 1}}') == "- a:\n  - b: 1"
-    assert facts("3") == "- 3"
-
-
-def test_a_quotation_is_the_facts_alone() -> None:
-    task = Task.of(ReplyBrief("{{search}}", {"{{search}}": ["a", "b"]}, "results"))
-    assert worded(task, "") == "- a\n- b"
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,10 @@ async def asked(folder: Path, request: str) -> Run:
 @pytest.mark.parametrize(
     ("request_text", "tool", "said"),
     [
-        ("Which files here mention invoices?", "files.search", "2 files: may.txt, todo.md."),
-        ("哪些文件提到“invoice”？", "files.search", "2 个文件：may.txt、todo.md。"),
+        ("Which files here mention invoices?", "files.search", "2 files mention"),
+        ("哪些文件提到“invoice”？", "files.search", "2 个文件提到“invoice”：may.txt、todo.md。"),
         ("Find all csv files here", "files.find", "sales.csv"),
-        ("How many rows does sales.csv have?", "tables.describe", "2 rows; 2 columns"),
+        ("How many rows does sales.csv have?", "tables.describe", "2 rows, 2 columns"),
         ("Read todo.md", "files.read", "call Bob about the invoice"),
         ("What is 17% of 2,340?", "calculator.compute", "397.8"),
     ],

@@ -9,12 +9,20 @@ from typing import Final
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
 from plansmith.ports import Prompt, ReplyBrief
+from plansmith.text import HAN
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
 _FILE: Final = re.compile(r"\b[\w-]+(?:[/.][\w-]+)*\.[A-Za-z]\w{0,4}\b", re.ASCII)
+_LATIN: Final = re.compile(r"[a-z]{2,}")
+# A word with a capital that is not there because a sentence starts.
+_CAPITAL: Final = re.compile(
+    r"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:January|February|March|April|May|June|July|August|"
+    r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
+    r"Sunday|I)\b)[A-Z][a-z]{2,}\b"
+)
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
@@ -48,6 +56,17 @@ def unfounded(text: str, source: str) -> list[str]:
     ]
     names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
     return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
+
+
+def strange_names(sentence: str, source: str) -> list[str]:
+    """Returns the names with capitals in an English sentence that are not in `source`.
+
+    A source in another script may name the same in its own letters: nothing is said then.
+    """
+    plain = _normalized(source)
+    if len(_LATIN.findall(plain)) < len(HAN.findall(plain)):
+        return []
+    return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
 
 
 def source_text(prompt: Prompt) -> str:

@@ -94,7 +94,7 @@ def _texts(result: str) -> Iterator[_Text]:
     except ValueError:
         yield _Text("", result.strip())
         return
-    found = list(_file_texts(value))
+    found = list(file_texts(value))
     if not found:
         yield _Text("", facts(result))
         return
@@ -104,8 +104,10 @@ def _texts(result: str) -> Iterator[_Text]:
     yield from (_Text(path, _BREAK.join(each)) for path, each in texts.items())
 
 
-def _file_texts(value: Any) -> Iterator[tuple[str, str]]:
+def file_texts(value: Any) -> Iterator[tuple[str, str]]:
     """Yields the path and text of a file that was read, of several, or of passages."""
+    if isinstance(value, list):
+        yield from (each for item in value for each in file_texts(item))
     if not isinstance(value, dict):
         return
     fields = cast("Mapping[str, Any]", value)

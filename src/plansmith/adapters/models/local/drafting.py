@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from plansmith.adapters.models.local.answer_check import check_wording, source_text
-from plansmith.adapters.models.local.answer_prompt import answer_messages, material
+from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
-from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, plan_of_draft
+from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, new_call, plan_of_draft
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.follow_up import (
     completed,
@@ -22,11 +22,11 @@ from plansmith.adapters.models.local.follow_up import (
 )
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
+from plansmith.adapters.models.local.prompt import chosen_tools, draft_prompt, prompt_prefix
 from plansmith.adapters.models.local.signatures import easiest
-from plansmith.adapters.models.local.wording import Task, lead, worded
+from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
-from plansmith.errors import ModelFailed, ModelRefused, PromptTooLong
+from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
 from plansmith.planner.model_calls import total
 from plansmith.ports import (
@@ -43,7 +43,8 @@ from plansmith.ports import (
 
 _WORDING_TOKENS: Final = 3000
 _DRAFTS: Final = 2
-_SENTENCE: Final = 80  # tokens
+_DRAFT: Final = 640  # tokens
+_SENTENCE: Final = 80
 _LINE: Final = "root ::= [^\\n]{1,240}\n"
 
 
@@ -76,8 +77,8 @@ class DraftingModel:
                 return self._triage(brief)
             case MessageBrief():
                 raise ModelRefused("the embedded model does not judge messages: rules do")
-            case ReplyBrief(style="results") as brief:
-                return self._answer(Task.of(brief))
+            case ReplyBrief(style="results" | "worded", results=results) as brief if results:
+                return answer(Task.of(brief), self._model)
             case _ if prompt.schema is None:
                 return self._checked(prompt)
             case _:
@@ -103,9 +104,11 @@ class DraftingModel:
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
         parts, style = self._parts, self._parts.style
-        task = replace(task, tools=(offered_tools if parts.tuned else easiest)(task.tools))
-        await self._model.prime(prompt_prefix(task.tools, style))
-        yield TextDelta("")
+        tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
+        task = replace(task, tools=tools)
+        async with aclosing(self._model.prime(prompt_prefix(task.tools, style))) as primed:
+            async for progress in primed:
+                yield progress
         messages, text, spent = draft_prompt(task, style), "", Usage()
         only = "" if task.tools else "reply"
         if parts.gate and task.tools:
@@ -113,12 +116,14 @@ class DraftingModel:
             yield TextDelta("")
         for _ in range(_DRAFTS):
             text, grammar = "", self._grammar(task, only)
-            drafted = self._model.constrained(Prompt(messages), grammar=grammar)
+            prompt = Prompt(messages, max_tokens=_DRAFT)
+            drafted = self._model.constrained(prompt, grammar=grammar)
             async with aclosing(drafted) as pieces:
                 async for delta in pieces:
-                    text += delta.text if isinstance(delta, TextDelta) else ""
                     spent = total(spent, delta.usage) if isinstance(delta, ModelDone) else spent
-                    yield TextDelta("")
+                    if isinstance(delta, TextDelta):
+                        before, text = text, text + delta.text
+                        yield TextDelta("", delta.progress or new_call(before, text))
             flaw = draft_flaw(text, task, parts)
             if not flaw:
                 break
@@ -145,31 +150,6 @@ class DraftingModel:
             in_turn=self._parts.in_turn,
             replies=only != "calls",
         )
-
-    async def _answer(self, task: Task) -> AsyncIterator[Delta]:
-        """Yields the facts, after one sentence of the model if it agrees with them.
-
-        If many things were found, the sentence lists their names: a small model counts badly.
-        """
-        sentence, usage = lead(task), Usage()
-        if sentence is not None or not task.request:
-            yield TextDelta(worded(task, sentence or ""))
-            yield ModelDone(usage, self.name)
-            return
-        sentence = ""
-        try:
-            told = material(task.request, list(task.results.values()))
-            prompt = Prompt(answer_messages(task.request, told), max_tokens=_SENTENCE)
-            pieces = self._model.constrained(prompt, grammar=_LINE)
-            async with aclosing(pieces):
-                async for delta in pieces:
-                    yield TextDelta("")
-                    sentence += delta.text if isinstance(delta, TextDelta) else ""
-                    usage = delta.usage if isinstance(delta, ModelDone) else usage
-        except ModelFailed:
-            sentence = ""  # a sentence without an end is worth nothing, the facts are
-        yield TextDelta(worded(task, sentence))
-        yield ModelDone(usage, self.name)
 
     async def _checked(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Reads any other text to its end before it yields it: no wrong number may get out."""

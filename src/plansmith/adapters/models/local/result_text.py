@@ -14,6 +14,7 @@ _LONGEST: Final = 300
 _LONGEST_CELL: Final = 80
 _LONGEST_INLINE: Final = 100
 _MOST_COLUMNS: Final = 8
+_LARGEST: Final = 1e15  # where a float still has each whole number
 # What a thing is called comes before what else is known of it.
 _NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", "value")
 
@@ -74,13 +75,16 @@ def _many(values: Sequence[Json], cite: str, *, columns: Sequence[str]) -> Itera
     ]
     names = list(columns or dict.fromkeys(key for row in rows for key in _ordered(row)))
     if len(rows) == len(values) and 1 < len(names) <= _MOST_COLUMNS and len(rows) > 1:
-        yield from _table(rows, names, cite)
+        yield from table(rows, names, cite)
         return
     for each in values:
         yield from _bullet(each, 0, cite)
 
 
-def _table(rows: Sequence[Mapping[str, Json]], names: Sequence[str], cite: str) -> Iterator[str]:
+def table(
+    rows: Sequence[Mapping[str, Json]], names: Sequence[str], cite: str = ""
+) -> Iterator[str]:
+    """Writes rows as a table in Markdown, with a word where rows are left out."""
     yield f"| {' | '.join(map(_cell, names))}{cite} |"
     yield f"|{'---|' * len(names)}"
     for row in rows[:_MOST_LINES]:
@@ -147,9 +151,19 @@ def _holds(value: Json) -> bool:
     return isinstance(value, (dict, list)) and bool(value)
 
 
-def _plain(value: Json) -> str:
+def number_text(value: Json) -> str:
+    """Writes a value on one line; of a long fraction two digits, or four where it is below one."""
+    if isinstance(value, float) and abs(value) < _LARGEST and value != round(value, 4):
+        value = round(value, 2) if abs(value) >= 1 else float(f"{value:.4g}")
+    if isinstance(value, float) and abs(value) < _LARGEST and value == int(value):
+        value = int(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return clip(" ".join(text.split()), _LONGEST)
+    return " ".join(text.split())
+
+
+def _plain(value: Json) -> str:
+    text = number_text(value)
+    return clip(text, _LONGEST)
 
 
 def _clipped(lines: list[str]) -> list[str]:

@@ -1,26 +1,37 @@
-"""Words the answer to a request: by rules, or by a model whose sentence is checked."""
+"""Words the answer to a request: by rules where they can, else by a sentence that is checked."""
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from plansmith.adapters.models.local.answer_check import unfounded
+from plansmith.adapters.models.local.answer_check import strange_names, unfounded
+from plansmith.adapters.models.local.answer_prompt import best_blocks, file_texts, is_summary
+from plansmith.adapters.models.local.answer_rules import notes_of, told
+from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Language, Told
 from plansmith.adapters.models.local.result_text import facts
 from plansmith.plan.refs import Ref, pieces, value_text
+from plansmith.planner.shortlist.words import terms
 from plansmith.ports import ReplyBrief
+from plansmith.text import clip
 
 _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
     re.IGNORECASE,
 )
-# A list with something in it.
-_FOUND: Final = re.compile(r":\s*\[\s*[^\s\]]")
-_MOST_NAMES: Final = 12
+# A person who asks for a text itself, not for what it says about something.
+_SHOW: Final = re.compile(
+    r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
+    r"(?!.*\b(?:who|whom|when|how|why|which|where|what|whether)\b)"
+    r"|(?:请|帮我)?(?:显示|读取|打开|查看|展示|读一下|看一下)[^？?谁几哪何]*(?:内容|文件|原文|全文|\.\w+)",
+    re.IGNORECASE,
+)
 _KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders": "文件夹"}
+_QUOTED: Final = 400  # letters of a passage that is shown
+_MOST_QUOTED: Final = 3
+_SHOWN_TEXT: Final = 600  # letters of a text beside the file that it was written to
 
 
 def language_of(locale: str) -> Literal["en", "zh"]:
@@ -29,72 +40,164 @@ def language_of(locale: str) -> Literal["en", "zh"]:
 
 
 class Task(NamedTuple):
-    """A request to be answered, and the results by step; without a request they are quoted."""
+    """A request to be answered, and the results by step; without a request they are quoted.
+
+    `writes` if the request says what text to write: that text alone is wanted.
+    """
 
     request: str
     results: Mapping[str, str]
-    language: Literal["en", "zh"] = "en"
+    language: Language = "en"
+    writes: bool = False
 
     @classmethod
     def of(cls, brief: ReplyBrief) -> Task:
         """Makes the task of an instruction and the results that it refers to."""
-        parts = pieces(brief.instruction)
-        words = " ".join("".join(each for each in parts if isinstance(each, str)).split())
+        writes = brief.style == "worded"
+        words: list[str] = []
         texts: dict[str, str] = {}
-        for ref in dict.fromkeys(each for each in parts if isinstance(each, Ref)):
-            text = value_text(brief.results.get(str(ref)))
-            texts[ref.step] = f"{texts[ref.step]}\n{text}" if ref.step in texts else text
-        return cls(words, texts, language_of(brief.locale))
+        for each in pieces(brief.instruction):
+            if isinstance(each, str):
+                words.append(each)
+                continue
+            value = brief.results.get(str(each))
+            text = value_text(value)
+            # A number keeps its place; a text might read as an order there.
+            if writes and isinstance(value, int | float):
+                words.append(text)
+            _add(texts, each, text)
+        request = " ".join("".join(words).split())
+        return cls(request, texts, language_of(brief.locale), writes)
+
+    @property
+    def source(self) -> str:
+        """What an answer may take its numbers and names from."""
+        return "\n".join([self.request, *self.results.values()])
 
 
-def lead(task: Task) -> str | None:
-    """Returns a sentence with number and names of the found items, without a model.
+def _add(texts: dict[str, str], ref: Ref, text: str) -> None:
+    before = texts.get(ref.step)
+    if before is None:
+        texts[ref.step] = text
+    elif text not in before.split("\n"):
+        texts[ref.step] = f"{before}\n{text}"
 
-    Empty where a table needs no sentence; None where a single thing needs a model to describe it.
-    """
-    found = [each for each in map(_list, task.results.values()) if each is not None]
-    if not found or len(found[-1].items) == 1:
+
+class _Part(NamedTuple):
+    """A result: its step, what rules make of it, and the texts of files in it."""
+
+    step: str
+    result: str
+    told: Told | None
+    texts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a model has to say what it means."""
+        return self.told is None
+
+
+def without_model(task: Task) -> str | None:
+    """Returns the answer if rules can give it; None where a model has to read something."""
+    if not task.request:
+        return _quoted(task)
+    if task.writes:
         return None
-    chinese = task.language == "zh"
-    kind, items, rows = found[-1]
-    names = [_name(each) for each in items]
-    if not names:
-        return "没有找到。" if chinese else "Nothing was found."
-    if None in names or len(names) > _MOST_NAMES:
-        return ""
-    called = ("、" if chinese else ", ").join(filter(None, names))
-    if chinese:
-        before = f"{rows} 行；" if rows is not None else ""
-        return f"{before}{len(names)} 个{_KINDS.get(kind, '结果')}：{called}。"
-    before = f"{rows} rows; " if rows is not None else ""
-    return f"{before}{len(names)} {kind or 'found'}: {called}."
+    parts = _parts(task)
+    if any(each.is_open for each in parts) and not _effects(parts):
+        return None
+    return _assembled(task, parts, "")
 
 
-class _Items(NamedTuple):
-    """The list in a result: its name, and the number of rows that the result states."""
+def worded(task: Task, sentence: str) -> str:
+    """Returns the answer: what rules tell, and a model's sentence if it agrees with the facts.
 
-    kind: str
-    items: list[Any]
-    rows: int | None = None
+    A text that was to be written comes alone; what is not in its source is left out of it.
+    """
+    if not task.request:
+        return _quoted(task)
+    if task.writes:
+        return _founded(sentence, task.source) or _quoted(task)
+    return _assembled(task, _parts(task), sentence)
 
 
-def _list(text: str) -> _Items | None:
-    """Returns the one list of a result that answers it: a table's rows, not its columns."""
+def _quoted(task: Task) -> str:
+    return "\n\n".join(filter(None, map(facts, task.results.values())))
+
+
+def _founded(text: str, source: str) -> str:
+    """Returns a text without the lines that hold facts of no source; empty if too few are left."""
+    lines = text.strip().splitlines()
+    kept = [line for line in lines if not unfounded(line, source)]
+    said = [line for line in kept if line.strip()]
+    wanted = [line for line in lines if line.strip()]
+    return "\n".join(kept) if said and 2 * len(said) > len(wanted) else ""
+
+
+def _parts(task: Task) -> list[_Part]:
+    return [_part(step, text, task) for step, text in task.results.items()]
+
+
+def _part(step: str, text: str, task: Task) -> _Part:
     try:
         value: Any = json.loads(text)
     except ValueError:
+        # A text that was written or found for the request is its answer.
+        short = len(text) <= _SHOWN_TEXT
+        return _Part(step, text, Told(text.strip()) if short and text.strip() else None)
+    texts = tuple(file_texts(value))
+    if texts:
+        shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
+        return _Part(step, text, Told(facts(texts[0][1])) if shown else None, texts)
+    if isinstance(value, dict) and value.get("passages") == []:
+        return _Part(step, text, Told(_NOT_SAID[task.language]))
+    return _Part(step, text, told(value, task.request, task.language) or _listed(value, text, task))
+
+
+_NOT_SAID: Final = {
+    "en": "The documents here do not say anything about it.",
+    "zh": "这里的文件没有提到相关内容。",
+}
+
+
+def _listed(value: Any, text: str, task: Task) -> Told | None:
+    """Tells the number and names of the items of a list, then the items themselves."""
+    found = _list(value)
+    if found is None or len(found.items) == 1:
         return None
+    chinese = task.language == "zh"
+    kind, items = found
+    names = [_name(each) for each in items]
+    if not names:
+        return Told("没有找到。" if chinese else "Nothing was found.")
+    below = facts(text)
+    if None in names or len(names) > MOST_NAMES:
+        return Told(below)
+    called = ("、" if chinese else ", ").join(filter(None, names))
+    said = f"{len(names)} 个{_KINDS.get(kind, '结果')}：{called}。"
+    if not chinese:
+        said = f"{len(names)} {kind or 'found'}: {called}."
+    plain = all(isinstance(each, str) for each in items)
+    return Told(said if plain else f"{said}\n\n{below}")
+
+
+class _Items(NamedTuple):
+    """The list in a result, and its name."""
+
+    kind: str
+    items: list[Any]
+
+
+def _list(value: Any) -> _Items | None:
+    """Returns the one list of a result that answers it."""
     if isinstance(value, list):
         return _Items("", value)
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    rows: Any = fields.get("rows")
-    if isinstance(rows, list):
-        return _Items("rows", rows)
     lists: dict[str, list[Any]] = {
         key: each for key, each in fields.items() if isinstance(each, list)
     }
     for key in sorted(lists, key=lambda key: (not lists[key], key not in _KINDS)):
-        return _Items(key, lists[key], rows if isinstance(rows, int) else None)
+        return _Items(key, lists[key])
     return None
 
 
@@ -104,28 +207,103 @@ def _name(value: Any) -> str | None:
     return value if isinstance(value, str) else next(iter(names), None)
 
 
-def worded(task: Task, sentence: str) -> str:
-    """Returns the answer: a sentence if it agrees with the facts, then the facts.
+def _effects(parts: Sequence[_Part]) -> list[_Part]:
+    return [each for each in parts if each.told is not None and each.told.effect]
 
-    Without a request it is the facts alone, for a file or a message.
-    """
-    if not task.request:
-        return "\n\n".join(filter(None, map(facts, task.results.values())))
-    source = "\n".join([task.request, *task.results.values()])
-    idle = not sentence.strip() or _normalized(sentence).strip(".。 ") in _normalized(task.request)
-    cited = "".join(f" [step:{step}]" for step in task.results)
-    ours = sentence == lead(task)
-    wrong = idle or (not ours and (unfounded(sentence, source) or _denies(sentence, task)))
-    parts = [] if wrong else [f"{sentence.strip()}{cited}"]
-    parts += [facts(text, f" [step:{step}]") for step, text in task.results.items()]
-    return "\n\n".join(filter(None, parts))
+
+def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
+    """Puts an answer together: what was done, what rules tell, what the model read."""
+    effects = _effects(parts)
+    others = [each for each in parts if each.told is not None and each not in effects]
+    # What was worked out last from rows is what was asked for; the rows come below it.
+    if len(others) > 1 and "|" not in (others[-1].told or Told("")).text:
+        others = [others[-1], *others[:-1]] if "|---" in _text_of(others[0]) else others
+    said = [cited(_text_of(each), each.step) for each in (*effects, *others)]
+    still_open = [each for each in parts if each.is_open]
+    if still_open and not effects:
+        # What rules tell beside a sentence is mostly how its text was found.
+        said = ["\n".join(_read(task, still_open, sentence)), *said]
+    return "\n\n".join(filter(None, said))
+
+
+def _text_of(part: _Part) -> str:
+    return part.told.text if part.told is not None else ""
+
+
+def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
+    """Yields what a model says of texts, with their files; the texts themselves if it is wrong."""
+    steps = [each.step for each in parts]
+    texts = [text for each in parts for text in each.texts]
+    right = is_right(task, sentence)
+    if right:
+        yield cited(sentence.strip(), *steps)
+        named = _sources(sentence, texts)
+        if named and not _denies(sentence, task):
+            word = "来源：" if task.language == "zh" else "From: "
+            yield cited(f"{word}{('、' if task.language == 'zh' else ', ').join(named)}", *steps)
+    if texts and (not right or _denies(sentence, task)):
+        yield cited(
+            "最相关的段落：" if task.language == "zh" else "These passages fit best:", *steps
+        )
+        for path, text in texts[:_MOST_QUOTED]:
+            best = " ".join(best_blocks(task.request, text, _QUOTED).split())
+            yield cited(f"- {path}: {clip(best, _QUOTED)}", *steps)
+    for each in parts:
+        if each.texts:
+            notes = notes_of(_value(each.result), task.language)
+            yield from (cited(note, each.step) for note in notes)
+        else:
+            yield from ("", facts(each.result, f" [step:{each.step}]"))
+
+
+def is_right(task: Task, sentence: str) -> bool:
+    """Whether a sentence says something that agrees with the results."""
+    said = " ".join(sentence.split())
+    if not said or said.casefold().strip(".。 ?？") in task.request.casefold():
+        return False
+    if _denies(said, task) and not any(each.texts for each in _parts(task)):
+        return False
+    return not unfounded(said, task.source) and not strange_names(said, task.source)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _denies(sentence: str, task: Task) -> bool:
-    """Whether a sentence says that nothing was found although something was."""
-    found = any(_FOUND.search(text) for text in task.results.values())
-    return found and bool(_NOTHING.search(sentence)) and not _NOTHING.search(task.request)
+    """Whether a sentence says that nothing was found, which the request does not speak of."""
+    return bool(_NOTHING.search(sentence)) and not _NOTHING.search(task.request)
 
 
-def _normalized(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+def _sources(sentence: str, texts: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns the files that share most words with a sentence, the best first."""
+    said = {term for _, term in terms(sentence)}
+    shared = {path: 0.0 for path, _ in texts}
+    for path, text in texts:
+        held = {term for _, term in terms(text)}
+        shared[path] = max(shared[path], len(said & held))
+    most = max(shared.values(), default=0.0)
+    best = [path for path, count in shared.items() if count == most]
+    return best[:_MOST_QUOTED]
+
+
+def cited(text: str, *steps: str) -> str:
+    """Puts the steps that a text rests on behind each of its statements.
+
+    A table is one statement, and so is a bullet with what is below it.
+    """
+    mark = "".join(f" [step:{step}]" for step in steps)
+    lines: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        if not line.strip() or line.startswith(" ") or (line[0] == "|" and before[:1] == "|"):
+            lines.append(line)
+        elif line.startswith("|"):
+            lines.append(f"{line.removesuffix('|').rstrip()}{mark} |")
+        else:
+            lines.append(f"{line}{mark}")
+        before = line
+    return "\n".join(lines)

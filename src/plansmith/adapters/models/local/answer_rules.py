@@ -1,0 +1,220 @@
+"""Answers by rules where the shape of a result tells all: rows, numbers, dates, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from plansmith.adapters.models.local.answer_shape import (
+    MOST_NAMES,
+    MOST_ROWS,
+    Asked,
+    Fields,
+    Language,
+    Rule,
+    Told,
+)
+from plansmith.adapters.models.local.file_answers import FILE_RULES
+from plansmith.adapters.models.local.result_text import number_text, table
+
+_COLUMNS: Final = re.compile(
+    r"\b(?:describe|types?|structure|schema|overview|about|missing|distinct|min|max|mean|average|"
+    r"statistics|stats|range|contains?)\b|描述|类型|结构|概况|概览|缺失|统计|范围|平均",
+    re.IGNORECASE,
+)
+_AGGREGATE: Final = re.compile(r"(count|sum|avg|total|max|min)\s*\(\s*(.*?)\s*\)", re.IGNORECASE)
+_AGGREGATES: Final = {
+    "count": ("Count", "数量"),
+    "sum": ("Total", "合计"),
+    "total": ("Total", "合计"),
+    "avg": ("Average", "平均"),
+    "max": ("Maximum", "最大"),
+    "min": ("Minimum", "最小"),
+}
+# Numbers that name something are not grouped: a year, an id, a telephone number.
+_NAMING: Final = re.compile(r"id$|year|code|phone|number$|no$|zip|年|号|编码|电话", re.IGNORECASE)
+_WEEKDAYS: Final = {
+    "Monday": "星期一", "Tuesday": "星期二", "Wednesday": "星期三", "Thursday": "星期四",
+    "Friday": "星期五", "Saturday": "星期六", "Sunday": "星期日",
+}  # fmt: skip
+
+
+def told(value: Any, request: str, language: Language) -> Told | None:
+    """Returns what a result says; None where its text must be read, or its shape is not known."""
+    if not isinstance(value, dict):
+        return None
+    fields: Fields = value
+    asked = Asked(request, language)
+    for names, rule in _RULES:
+        if names <= fields.keys():
+            found = rule(fields, asked)
+            if found is not None:
+                notes = notes_of(value, language)
+                # A line below a table would be a row of it.
+                space = [""] if notes and found.text.split("\n")[-1].startswith("|") else []
+                return found._replace(text="\n".join([found.text, *space, *notes]))
+    return None
+
+
+def notes_of(value: Any, language: Language) -> list[str]:
+    """Returns what a tool says was left out or else has to be known, a line each."""
+    if not isinstance(value, dict):
+        return []
+    asked = Asked("", language)
+    notes, left_out = value.get("notes"), value.get("left_out")
+    said = [str(each) for each in notes] if isinstance(notes, list) else []
+    if isinstance(left_out, int) and left_out:
+        said.append(asked.say(f"{left_out} more were left out.", f"另有 {left_out} 个未列出。"))
+    return [asked.say(f"Note: {each}", f"注意：{each}") for each in said]
+
+
+def _rows(fields: Fields, asked: Asked) -> Told | None:
+    rows, columns = fields["rows"], fields["columns"]
+    if not isinstance(rows, list) or not isinstance(columns, list):
+        return None
+    names = [str(each["name"] if isinstance(each, dict) else each) for each in columns]
+    values = [[row.get(name) for name in names] for row in rows if isinstance(row, dict)]
+    if not values or all(cell is None for row in values for cell in row):
+        return Told(asked.say("Nothing was found: no row matches.", "没有找到符合条件的记录。"))
+    if len(values) == 1:
+        return Told(_one_row(names, values[0], asked))
+    if len(names) == 1 and len(values) <= MOST_NAMES and not fields.get("more"):
+        cells = [number_text(row[0]) for row in values]
+        count = asked.say(f" ({len(cells)})", f"（{len(cells)} 个）")
+        return Told(f"{_label(names[0], asked)}{count}{asked.say(': ', '：')}{asked.joined(cells)}")
+    shown = [dict(zip(names, row, strict=True)) for row in values[:MOST_ROWS]]
+    lines = list(table(shown, names))
+    left = len(values) - len(shown)
+    if fields.get("more"):
+        lines += [
+            "",
+            asked.say(f"(the first {len(shown)} of many)", f"（前 {len(shown)} 行，还有更多）"),
+        ]
+    elif left:
+        lines += ["", asked.say(f"(+ {left} more)", f"（还有 {left} 行）")]
+    return Told("\n".join(lines))
+
+
+def _one_row(names: Sequence[str], row: Sequence[Any], asked: Asked) -> str:
+    colon = asked.say(": ", "：")
+    cells = [_grouped(name, cell) for name, cell in zip(names, row, strict=True)]
+    if len(cells) == 1:
+        return f"{_label(names[0], asked)}{colon}{cells[0]}"
+    labelled = [
+        f"{_label(name, asked)}{colon}{cell}" for name, cell in zip(names, cells, strict=True)
+    ]
+    if isinstance(row[0], str) and len(cells) <= 4:
+        rest = asked.say(", ", "，").join(labelled[1:])
+        return asked.say(f"{cells[0]} ({rest})", f"{cells[0]}（{rest}）")
+    return asked.say(", ", "，").join(labelled)
+
+
+def _grouped(name: str, cell: Any) -> str:
+    """Writes a number for reading: thousands are grouped unless it names something."""
+    text = "—" if cell is None else number_text(cell)
+    if isinstance(cell, bool) or not isinstance(cell, int | float) or _NAMING.search(name):
+        return text
+    whole, dot, rest = text.partition(".")
+    return (
+        f"{int(whole):,}{dot}{rest}"
+        if abs(cell) >= 10_000 and whole.lstrip("-").isdecimal()
+        else text
+    )
+
+
+def _label(name: str, asked: Asked) -> str:
+    """Returns a column's name as people write it: `total_sales` is Total sales."""
+    found = _AGGREGATE.fullmatch(name.strip())
+    if found:
+        english, chinese = _AGGREGATES[found[1].lower()]
+        of = "" if found[2] in ("*", "1", "") else found[2].strip("\"'`")
+        return asked.say(f"{english} {of}".strip(), f"{of}{chinese}")
+    plain = " ".join(name.replace("_", " ").split())
+    return plain[:1].upper() + plain[1:]
+
+
+def _many(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _described(fields: Fields, asked: Asked) -> Told | None:
+    rows, columns = fields["rows"], fields["columns"]
+    if not isinstance(rows, int) or not isinstance(columns, list):
+        return None
+    names = asked.joined([str(each.get("name")) for each in columns])
+    said = asked.say(
+        f"{rows:,} {_many('row', rows)}, {len(columns)} {_many('column', len(columns))}: {names}.",
+        f"{rows} 行，{len(columns)} 列：{names}。",
+    )
+    if not _COLUMNS.search(asked.request):
+        return Told(said)
+    known = ("name", "type", "min", "max", "mean", "missing", "distinct")
+    shown = [key for key in known if any(each.get(key) is not None for each in columns)]
+    return Told("\n".join([said, "", *table(columns, shown)]))
+
+
+def _computed(fields: Fields, asked: Asked) -> Told:
+    unit = f" {fields['unit']}" if fields.get("unit") else ""
+    exact = bool(fields["exact"])
+    about = "" if exact else asked.say("about ", "约 ")
+    number = str(fields["text"]) if exact else f"{fields['value']:.10g}"
+    return Told(
+        asked.say(f"The result is {about}{number}{unit}.", f"结果是 {about}{number}{unit}。")
+    )
+
+
+def _until(fields: Fields, asked: Asked) -> Told | None:
+    days = fields["days"]
+    if not isinstance(days, int):
+        return None
+    day = _day(fields, asked)
+    plural = "" if abs(days) == 1 else "s"
+    if days == 0:
+        return Told(asked.say(f"That is today, {day}.", f"就是今天，{day}。"))
+    if days < 0:
+        return Told(asked.say(f"{-days} day{plural} ago, on {day}.", f"{-days} 天前，{day}。"))
+    return Told(asked.say(f"{days} day{plural} until {day}.", f"还有 {days} 天，{day}。"))
+
+
+def _day(fields: Fields, asked: Asked) -> str:
+    spoken = fields.get("spoken")
+    if isinstance(spoken, dict) and asked.language in spoken:
+        return str(spoken[asked.language])
+    weekday = str(fields["weekday"])
+    return asked.say(
+        f"{weekday}, {fields['date']}", f"{fields['date']} {_WEEKDAYS.get(weekday, weekday)}"
+    )
+
+
+def _moment(fields: Fields, asked: Asked) -> Told:
+    day = _day(fields, asked)
+    more = [
+        asked.say(f"week {fields['week']}", f"第 {fields['week']} 周")
+        for wanted in (re.search(r"\bweek\b|第几周", asked.request, re.IGNORECASE),)
+        if wanted and "week" in fields
+    ]
+    noted = asked.say(f" ({', '.join(more)})", f"（{'，'.join(more)}）") if more else ""
+    if "T" not in str(fields["iso"]):
+        return Told(asked.say(f"{day}{noted}.", f"{day}{noted}。"))
+    clock = str(fields.get("clock") or str(fields["time"])[:5])
+    zone = fields["zone"]
+    return Told(
+        asked.say(f"{clock} on {day} ({zone}){noted}.", f"{day} {clock}（{zone}）{noted}。")
+    )
+
+
+def _difference_of_times(fields: Fields, asked: Asked) -> Told:
+    days = number_text(fields["days"])
+    return Told(asked.say(f"{fields['text']} ({days} days).", f"{days} 天（{fields['text']}）。"))
+
+
+_RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
+    (frozenset({"rows", "columns"}), _rows),
+    (frozenset({"rows", "columns"}), _described),
+    *FILE_RULES,
+    (frozenset({"value", "text", "exact"}), _computed),
+    (frozenset({"days", "parts", "text"}), _difference_of_times),
+    (frozenset({"date", "weekday", "days"}), _until),
+    (frozenset({"iso", "date", "weekday", "zone"}), _moment),
+)

@@ -1,0 +1,36 @@
+"""A result as the rules of answers see it, and what they make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+Language = Literal["en", "zh"]
+Fields = Mapping[str, Any]
+MOST_NAMES: Final = 12
+MOST_ROWS: Final = 20
+
+
+class Told(NamedTuple):
+    """What a result says, by rules; `effect` if something was written, moved or deleted."""
+
+    text: str
+    effect: bool = False
+
+
+class Asked(NamedTuple):
+    """A request and the language of its answer."""
+
+    request: str
+    language: Language
+
+    def say(self, english: str, chinese: str) -> str:
+        """Returns the words in the language of the answer."""
+        return chinese if self.language == "zh" else english
+
+    def joined(self, names: Sequence[str]) -> str:
+        """Returns names as a list within a sentence."""
+        return self.say(", ", "、").join(names)
+
+
+Rule = Callable[[Fields, Asked], Told | None]
