@@ -25,9 +25,9 @@ from training.rows.world import World, WorldMaker
 
 # How often each family of requests comes, in a hundred.
 FAMILIES: Final = {
-    "tables": 41,
+    "tables": 47,
     "joins": 5,
-    "documents": 22,
+    "documents": 20,
     "files": 7,
     "changes": 5,
     "outputs": 9,

@@ -133,7 +133,8 @@ def _with_foreign(row: Row, rng: Random, part: Part) -> Row:
         made = foreign_behind(wanted, voice, row.request, 1)
         calls = row.calls
     elif rng.random() < 0.5 or row.kind == "impossible":
-        made, used = foreign_ask(wanted, voice), set()
+        made = foreign_ask(wanted, voice)
+        used = used if made is None else set()
     if made is not None:
         request = voice.slips(made[0])
         calls, kind, reply = (*calls, made[1]), "foreign", ""
