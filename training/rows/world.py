@@ -114,8 +114,9 @@ class WorldMaker:
         holder = rng.choice(_HOLDERS)
         for table in made:
             self._place(table, rng.choice(_ENDINGS), holder)
-        name_sources(made)
-        return made
+        kept = _unlike(made)
+        name_sources(kept)
+        return kept
 
     def _place(self, table: Table, ending: str, holder: str) -> None:
         bare = re.sub(r"\W+", "_", table.path.rpartition("/")[2])
@@ -127,7 +128,7 @@ class WorldMaker:
         holder = self._rng.choice(_HOLDERS)
         for table in tables:
             self._place(table, ending, holder)
-        world.tables += tables
+        world.tables = _unlike([*tables, *world.tables])
         name_sources(world.tables)
         self._list(world)
 
@@ -188,3 +189,11 @@ def _filled(text: str, slots: dict[str, Any]) -> str:
     for name, value in slots.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
+
+
+def _unlike(tables: Sequence[Table]) -> list[Table]:
+    """Returns the tables without those whose path is taken."""
+    found: dict[str, Table] = {}
+    for table in tables:
+        found.setdefault(table.path.casefold(), table)
+    return list(found.values())
