@@ -226,7 +226,7 @@ def chosen_model(args: argparse.Namespace) -> ChatModel:
 def raw_model(name: str) -> LocalModel:
     """An embedded model that is asked for whole plans, bound by their schema."""
     shelf = ModelFolder()
-    path, _ = weights_path(name, shelf)
+    path = weights_path(name, shelf).path
     return LocalModel(lambda: shared_engine(path, CONTEXT), name=f"local:{path.stem} (raw)")
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.drafting import draft_prompt, has_evidence, is_reply
+from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
+from plansmith.adapters.models.local.prompt import draft_prompt
 from plansmith.plan.capability import ToolSpec
 from plansmith.ports import PlanBrief
 

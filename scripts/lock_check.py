@@ -46,7 +46,8 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     table = project["project"]
     extras: dict[str, list[str]] = table["optional-dependencies"]
     build = project["dependency-groups"]["build"]
-    used = [line for name in ("models", "mcp", "a2a", "local", "server") for line in extras[name]]
+    always = ("models", "mcp", "a2a", "local", "documents", "server")
+    used = [line for name in always for line in extras[name]]
     core = [*table["dependencies"], *used, *build]
     more = ("dev", "postgres", "duckdb", "charts", "telemetry")
     dev = [*core, *(line for name in more for line in extras[name])]

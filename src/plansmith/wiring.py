@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
     from plansmith.adapters.agents.a2a import registry
     from plansmith.adapters.context import documents as document_files
-    from plansmith.adapters.tools import builtin, functions, toolset
+    from plansmith.adapters.tools import builtin, folder_brief, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
     from plansmith.dialects import tools as tool_lists
     from plansmith.plan import run_options
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Team, TeamName
+    from plansmith.planner import rehearsal
+    from plansmith.planner.context import locales
+    from plansmith.planner.instant import rules as instant_rules
     from plansmith.planner.request import Tell
     from plansmith.ports import (
         Agent,
@@ -49,9 +52,13 @@ else:
         agent_book="plansmith.adapters.agents.a2a.book",
         builtin="plansmith.adapters.tools.builtin",
         document_files="plansmith.adapters.context.documents",
+        folder_brief="plansmith.adapters.tools.folder_brief",
         functions="plansmith.adapters.tools.functions",
+        instant_rules="plansmith.planner.instant.rules",
+        locales="plansmith.planner.context.locales",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         registry="plansmith.adapters.agents.a2a.registry",
+        rehearsal="plansmith.planner.rehearsal",
         run_options="plansmith.plan.run_options",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
@@ -95,10 +102,11 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     if "store" not in parts:
         parts["store"] = make_store_url(settings)
     if "context" not in parts:
-        # Some tools are context sources too: tables tell a planner what is in them.
+        # Some tools are context sources too: databases tell a planner what is in them.
         telling = [each for each in parts["tools"] if hasattr(each, "gather")]
         documents = make_sources(settings.documents, tell=tell)
-        parts["context"] = [*documents, *cast("list[ContextSource]", telling)]
+        folder = [folder_brief.FolderBrief(Path.cwd())] if settings.builtin.enabled else []
+        parts["context"] = [*documents, *cast("list[ContextSource]", telling), *folder]
 
     def say(text: str) -> None:
         smith.runs.planner.tell(text)  # by name: it changes while a run is shown
@@ -218,9 +226,7 @@ def make_tools(
     """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
     sources: list[functions.FunctionTool | ToolSource] = []
     if settings.builtin.enabled:
-        given = {name: each for name, each in settings.builtin if name != "enabled"}
-        zone = settings.planner.timezone
-        sources += builtin.builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
+        sources += _builtin(settings, clock=clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -231,6 +237,29 @@ def make_tools(
         sources.append(toolset.DescribedTools(specs))
     servers = make_servers(settings, secrets=secrets, tell=tell)
     return [*sources, servers] if servers is not None else sources
+
+
+def _builtin(settings: Settings, *, clock: Clock) -> list[ToolSource]:
+    given = {name: each for name, each in settings.builtin if name != "enabled"}
+    zone = settings.planner.timezone
+    return builtin.builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
+
+
+async def rules_plan(request: str, settings: Settings) -> bool:
+    """Tells whether the built-in tools answer a request by rules, so that no model is needed."""
+    if not settings.builtin.enabled or not settings.planner.triage:
+        return False
+    clock = SystemClock()
+    listed = [(each, await each.tools()) for each in _builtin(settings, clock=clock)]
+    found = await instant_rules.instant(
+        request,
+        tools=[spec for _, specs in listed for spec in specs],
+        rehearse=rehearsal.rehearsal_with(
+            {spec.name: source for source, specs in listed for spec in specs}
+        ),
+        locale=locales.locale_of(request),
+    )
+    return found is not None
 
 
 def make_servers(

@@ -100,13 +100,16 @@ def test_a_conversation_is_left_and_taken_up_again(traveller: Traveller) -> None
         terminal.type("\x1b[A\x1b[A")  # the line before, which is from the first time
         terminal.until(f"{YOU} Plan a trip")
         terminal.type("\x15Rome\n")
-        terminal.until("You could take AZ 123.", f"written by the model\n{YOU}")
+        shown = terminal.until("You could take AZ 123.", f"From: `find`\n{YOU}")
+        assert "Everything was done." not in shown
+        terminal.type("/report\n")
+        terminal.until("Everything was done.", f"written by the model\n{YOU}")
         terminal.ctrl_c()
         terminal.until("Ctrl-C again or Ctrl-D leaves")
         terminal.ctrl_c()
         assert terminal.ended() == 130
     history = traveller.folder / ".local" / "state" / "plansmith" / "chat_history"
-    assert history.read_text().splitlines() == ["Plan a trip", "/runs", "Rome"]
+    assert history.read_text().splitlines() == ["Plan a trip", "/runs", "Rome", "/report"]
     assert history.stat().st_mode & 0o777 == 0o600
 
 

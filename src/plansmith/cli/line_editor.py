@@ -73,13 +73,18 @@ class LineEditor:
         if self._edits:
             self._prepare()
 
-    def read(self, prompt: str, *, drops: bool = False) -> str | None:
-        """Reads a line; None at the end; Ctrl-C raises. `drops` what was typed before."""
+    def read(self, prompt: str, *, notice: str = "", drops: bool = False) -> str | None:
+        """Reads a line; None at the end; Ctrl-C raises, from when the notice is shown.
+
+        `drops` what was typed before.
+        """
         if not self.asks:
             return _readable(sys.stdin.readline)
         if drops:
             drop_typed()
         with interruptible():
+            sys.stderr.write(notice)
+            sys.stderr.flush()
             if not self._edits:
                 sys.stderr.write(prompt)
                 sys.stderr.flush()

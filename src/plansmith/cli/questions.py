@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
+import threading
 import unicodedata
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.cli.session import Session
@@ -28,6 +31,7 @@ _YES: Final = frozenset({"y", "yes", "是", "好"})
 _NO: Final = frozenset({"n", "no", "否", "不"})
 _EDIT: Final = frozenset({"e", "edit", "编辑"})
 _CHANGES: Final = frozenset({"c", "changes"})
+_SOON_S: Final = 0.05
 
 
 class Choice(NamedTuple):
@@ -98,11 +102,51 @@ def drop_typed() -> None:
 @contextmanager
 def interruptible() -> Generator[None]:
     """Makes Ctrl-C raise at once: the event loop's handler would wait for the line."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handled = threading.Event()
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        if not handled.is_set():
+            handled.set()
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with _repeated(handled):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _repeated(handled: threading.Event) -> Generator[None]:
+    """Sends Ctrl-C again until it is handled.
+
+    A signal that comes after the prompt is shown, but before the read begins to wait, does not
+    end the wait.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    args = (reading, handled, threading.get_ident())
+    repeater = threading.Thread(target=_repeat, args=args, daemon=True)
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    repeater.start()
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        handled.set()
+        signal.set_wakeup_fd(wakeup)
+        os.close(writing)
+        repeater.join()
+        os.close(reading)
+
+
+def _repeat(signals: int, handled: threading.Event, thread: int) -> None:
+    while number := os.read(signals, 1):
+        while number[0] == signal.SIGINT and not handled.wait(_SOON_S):
+            signal.pthread_kill(thread, signal.SIGINT)
 
 
 ALL: Final = frozenset({"all", "全部"})

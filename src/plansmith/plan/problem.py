@@ -60,6 +60,7 @@ CODES: Final[dict[str, Code]] = {
     "PS207": Code("asked", _N, "A missing argument became a question to the person."),
     "PS208": Code("reference-type", _E, "The value of a reference does not fit its place."),
     "PS209": Code("tool-schema", _W, "The schema of a tool is itself not valid."),
+    "PS210": Code("would-fail", _W, "A call that only reads would fail: its tool says so."),
     "PS301": Code("cycle", _E, "Steps wait for each other in a cycle."),
     "PS302": Code("dangling-reference", _E, "A step refers to something that does not exist."),
     "PS303": Code(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
 
 from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
-from plansmith.plan.data import Json
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
@@ -33,103 +29,15 @@ from plansmith.planner.context.gather import Context, time_text
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
 from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
-from plansmith.planner.model_calls import ModelAnswer, read_answer, render, total
+from plansmith.planner.model_calls import ModelAnswer, total
 from plansmith.planner.parse.normalize import assigned
 from plansmith.planner.parse.reply import Parsed, parse
+from plansmith.planner.rehearsal import rehearsal_problems, to_repair, to_show
+from plansmith.planner.repair import repair
 from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Watch
 from plansmith.planner.triage import Decision
-from plansmith.ports import Brief, ChatModel, Message, PlanBrief, Prompt, Usage
+from plansmith.ports import PlanBrief, Prompt, Usage
 from plansmith.text import visible
-
-_MOST_PROBLEMS: Final = 20
-_WHOLE: Final = "Write the whole plan again."
-
-
-class Repaired(NamedTuple):
-    """The repaired plan, the model's text, and what the call cost."""
-
-    parsed: Parsed
-    text: str
-    usage: Usage
-
-
-async def repair(  # noqa: PLR0913 - the options are keyword-only
-    prompt: Prompt,
-    text: str,
-    plan: Plan | None,
-    problems: Sequence[Problem],
-    *,
-    model: ChatModel,
-    goal: str,
-    locale: str,
-    prompts: Path | None = None,
-    shape: str = "",
-) -> Repaired:
-    """Sends the problems of a plan to the model, and reads its answer.
-
-    If only some steps are broken, the model rewrites only these. A plan in another system's shape
-    is always rewritten whole, since its steps have no ids.
-    """
-    errors = [each for each in problems if each.severity is Severity.ERROR]
-    broken = _broken_steps(plan, errors) if not shape else []
-    what = _what(broken) if broken else _WHOLE
-    instruction = render("repair", folder=prompts, problems=_problem_lines(errors), what=what)
-    messages = [*prompt.messages, Message("assistant", text), Message("user", instruction)]
-    answer = await read_answer(model.stream(Prompt(messages, brief=_brief(prompt.brief, errors))))
-    parsed = parse(answer.text, goal=goal, locale=locale, shape=shape)
-    if broken and plan is not None and parsed.plan is not None:
-        parsed = Parsed(_spliced(plan, parsed.plan, broken), parsed.problems)
-    return Repaired(parsed, answer.text, answer.usage)
-
-
-def _brief(brief: Brief | None, errors: Sequence[Problem]) -> Brief | None:
-    if not isinstance(brief, PlanBrief):
-        return brief
-    return replace(brief, problems=tuple(each.message for each in errors[:_MOST_PROBLEMS]))
-
-
-def _broken_steps(plan: Plan | None, errors: Sequence[Problem]) -> list[str]:
-    """Returns the steps to ask for again; empty when the whole plan is needed."""
-    if plan is None or not errors:
-        return []
-    names = {each.step for each in errors}
-    inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
-    named = {inner.get(name or "", name) for name in names}
-    if not all(name in plan.by_id for name in named) or len(named) * 2 > len(plan.steps):
-        return []
-    return [step.id for step in plan.steps if step.id in named]
-
-
-def _what(broken: Sequence[str]) -> str:
-    names = json.dumps(broken, ensure_ascii=False)
-    return f'Write only these steps again, under their ids: {names}, as {{"steps": […]}}.'
-
-
-def _problem_lines(problems: Sequence[Problem]) -> str:
-    lines: list[str] = []
-    for each in problems[:_MOST_PROBLEMS]:
-        line: dict[str, Json] = {
-            "code": each.code,
-            "step": each.step,
-            "field": ".".join(map(str, each.path)),
-            "problem": each.message,
-            "hint": each.hint,
-        }
-        lines.append(json.dumps(line, ensure_ascii=False))
-    if len(problems) > _MOST_PROBLEMS:
-        lines.append(json.dumps({"problem": f"and {len(problems) - _MOST_PROBLEMS} more"}))
-    return "\n".join(lines)
-
-
-def _spliced(plan: Plan, answer: Plan, broken: Sequence[str]) -> Plan:
-    """Returns the plan with the broken steps replaced; an answer with a whole plan replaces it."""
-    if len(answer.steps) >= len(plan.steps):
-        return answer
-    fresh = dict(answer.by_id)
-    steps = [fresh.pop(step.id, step) if step.id in broken else step for step in plan.steps]
-    new = [step for name, step in fresh.items() if name not in plan.by_id]
-    return plan.replace(steps=(*new, *steps))
-
 
 _DRAFTS = 3
 
@@ -189,7 +97,12 @@ class DraftLoop:
             self.parsed_at_once = parsed.plan is not None
             await self._check(parsed)
             while not self._usable and self.repairs < self.deps.settings.repairs:
+                before = self.plan, self.problems, self.text
                 await self._repair()
+                # A plan whose calls may fail is better than none.
+                if not has_errors([*to_show(before[1])]) and has_errors([*to_show(self.problems)]):
+                    self.plan, self.problems, self.text = before
+                    break
         except ModelFailed as failure:
             self.problems = (*self.problems, _model_failed(failure))
         return self._outcome()
@@ -237,6 +150,14 @@ class DraftLoop:
             )
             made_up = made_up_values(self.plan, self.deps.tools, self.given)
             self.problems = (*parsed.problems, *found, *made_up, *self._not_offered(self.plan))
+            self.problems += await self._rehearsed(self.plan)
+
+    async def _rehearsed(self, plan: Plan) -> tuple[Problem, ...]:
+        """Returns what the tools say about the calls of a plan that is right in itself."""
+        if has_errors(list(self.problems)):
+            return ()
+        tools = {spec.name: spec for spec in self.deps.tools}
+        return to_repair(await rehearsal_problems(plan, tools, self.deps.rehearse))
 
     def _not_offered(self, plan: Plan) -> Iterator[Problem]:
         """Yields the calls of what exists but was not offered, where the shortlist is strict."""
@@ -274,6 +195,7 @@ class DraftLoop:
         await self._check(fixed.parsed)
 
     def _outcome(self) -> Planned:
+        self.problems = to_show(self.problems)
         usable = self._usable
         substitute = None if usable else self._substitute()
         final = substitute or self.plan

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from plansmith.dialects.dialect import dialect
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
@@ -24,6 +24,7 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import clipped
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
+from plansmith.planner.instant import rules as instant
 from plansmith.planner.model_calls import total
 from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Tell, Watch
 from plansmith.planner.shortlist.pick import Pick, shortlist
@@ -47,7 +48,9 @@ async def make_plan(
     language = request.profile.language if request.profile else ""
     locale = locale_of(request.text, request.locale or language)
     with watch("triage", f"in {locale}"):
-        decided = await _triage(request, deps, locale)
+        decided = await _by_rules(request, deps, locale, tell) or await _triage(
+            request, deps, locale
+        )
     if decided.decision is not Decision.PLAN:
         return _without_plan(decided, locale, watch)
     if decided.plan is not None:
@@ -81,6 +84,29 @@ def _with_schedule(planned: Planned, decided: Triage, request: PlanRequest) -> P
     if decided.schedule is not None and not plan.schedules:
         return replace(planned, plan=plan.replace(schedule=decided.schedule))
     return planned
+
+
+async def _by_rules(
+    request: PlanRequest, deps: PlannerDeps, locale: str, tell: Tell
+) -> Triage | None:
+    """Decides a new request that needs no model; None for any other."""
+    profile = request.profile
+    # What changes a plan, or has rules or a form of its own, is for a model.
+    other = (request.target, request.previous, request.feedback, request.dialect, request.findings)
+    ruled = profile is not None and bool(profile.hard_constraints or profile.soft_constraints)
+    if not deps.settings.triage or any(other) or ruled:
+        return None
+    found = await instant.instant(
+        request.text,
+        tools=deps.tools,
+        rehearse=deps.rehearse,
+        locale=locale,
+    )
+    if found is None:
+        return None
+    tell(in_language(found.reason, locale))
+    decision = Decision.PLAN if found.plan is not None else Decision.ANSWER
+    return Triage(decision, found.reason, request.text, found.answer, found.plan)
 
 
 async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triage:

@@ -24,6 +24,7 @@ from plansmith.plan.run_options import (
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.context.token_budget import Count, rough_count
 from plansmith.planner.fallback import Fallback
+from plansmith.planner.rehearsal import Rehearse, no_rehearsal
 from plansmith.ports import ChatModel, Clock, ContextBlock, ContextSource, Message, Usage
 
 if TYPE_CHECKING:
@@ -246,6 +247,7 @@ class PlannerDeps:
     price_per_million: Decimal | None = None
     count: Count = rough_count
     earlier: UsableResults | None = None
+    rehearse: Rehearse = no_rehearsal
 
 
 @dataclass(frozen=True, slots=True)

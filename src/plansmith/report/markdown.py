@@ -34,6 +34,11 @@ def to_markdown(report: Report) -> str:
     return "\n".join(_lines(report)).strip() + "\n"
 
 
+def answer_markdown(report: Report) -> str:
+    """Returns the answer of a report with its sources and notes, as Markdown."""
+    return "\n".join(_answer(report)).strip() + "\n"
+
+
 def plain(text: str) -> str:
     """Escapes a text for Markdown: no markup, no HTML, no links."""
     if text.isascii() and text.isalnum():
@@ -71,14 +76,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
-    answer = _Prose()
-    for token in prose.read_prose(report.answer.text):
-        answer.take(token)
-    yield from (part for block in answer.blocks for part in (block, ""))
-    if report.answer.sources:
-        named = ", ".join(coded(name) for name in report.answer.sources)
-        yield from (f"{words['sources']}: {named}", "")
-    yield from (f"> {line(note)}" for note in report.notes)
+    yield from _answer(report)
     if report.evidence:
         yield from ("", f"## {words['evidence']}")
         for each in report.evidence:
@@ -96,6 +94,17 @@ def _lines(report: Report) -> Iterator[str]:
     made = f" · {words[f'made_{report.made_by}']}" if report.made_by else ""
     yield ""
     yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
+
+
+def _answer(report: Report) -> Iterator[str]:
+    answer = _Prose()
+    for token in prose.read_prose(report.answer.text):
+        answer.take(token)
+    yield from (part for block in answer.blocks for part in (block, ""))
+    if report.answer.sources:
+        named = ", ".join(coded(name) for name in report.answer.sources)
+        yield from (f"{report.words['sources']}: {named}", "")
+    yield from (f"> {line(note)}" for note in report.notes)
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:

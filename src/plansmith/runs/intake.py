@@ -46,9 +46,14 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
+    from plansmith.planner import rehearsal
     from plansmith.planner.context import background
 else:
-    lazy_modules(globals(), background="plansmith.planner.context.background")
+    lazy_modules(
+        globals(),
+        background="plansmith.planner.context.background",
+        rehearsal="plansmith.planner.rehearsal",
+    )
 
 
 class TakenIn(NamedTuple):
@@ -106,6 +111,7 @@ class PlanIntake:
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
         self._plans = PlansKnown()
+        self._rehearses = any(hasattr(each, "rehearse") for each in self.sources)
 
     async def take_in(
         self,
@@ -151,7 +157,11 @@ class PlanIntake:
         of_templates = template_problems(plan, known) if facts.runs_templates else ()
         # Which secrets are set may change at any time.
         of_secrets = secret_problems(facts.once(secret_uses, plan), self._secrets)
-        return [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
+        problems = [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
+        if self._rehearses and not has_errors(problems):
+            rehearse = rehearsal.rehearsal_with(callees.tools)
+            problems += await rehearsal.rehearsal_problems(plan, callees.specs, rehearse)
+        return problems
 
     async def usable_results(
         self, options: RunOptions, pins: Mapping[str, str] | None = None

@@ -22,6 +22,7 @@ from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.model_calls import Transcript
+from plansmith.planner.rehearsal import rehearsal_with
 from plansmith.planner.request import (
     Planned,
     PlannerDeps,
@@ -321,6 +322,7 @@ class RunPlanner:
             earlier=await self._intake.usable_results(
                 RunOptions(thread=request.thread, message=request.message), request.pins
             ),
+            rehearse=rehearsal_with(callees.tools),
         )
         made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         exchanges = tuple(transcript.exchanges)

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.open_files import is_held
@@ -24,7 +24,7 @@ _TEXT_FILES: Final = """
 _SUFFIXES: Final = frozenset(_TEXT_FILES.split())
 _NAMES: Final = frozenset({"readme", "license", "changelog", "makefile", "dockerfile", "notice"})
 _PAGES: Final = frozenset({".html", ".htm"})
-_NEVER: Final = frozenset({"node_modules", "__pycache__", "venv"})
+NEVER_READ: Final = frozenset({"node_modules", "__pycache__", "venv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def find_files(
             most = f"{limits.files:,} files or {limits.bytes_all:,} bytes"
             note(f"documents left out, more than {most}: {name} and what follows")
             break
-        if not _is_text_name(path):
+        if not is_text_name(path):
             note(f"document left out, not a kind of text: {name}")
         elif state.st_size > limits.bytes_each:
             note(f"document left out, larger than {limits.bytes_each:,} bytes: {name}")
@@ -95,7 +95,7 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
         for each in links:
             note(f"folder left out, it is a link: {_name(root, Path(folder) / each)}")
         folders[:] = sorted(
-            each for each in folders if each[0] != "." and each not in {*links, *_NEVER}
+            each for each in folders if each[0] != "." and each not in {*links, *NEVER_READ}
         )
         for each in sorted(files):
             path = Path(folder) / each
@@ -120,7 +120,8 @@ def _name(root: Path, path: Path) -> str:
     return (Path(root.name) / path.relative_to(root)).as_posix()
 
 
-def _is_text_name(path: Path) -> bool:
+def is_text_name(path: PurePath) -> bool:
+    """Whether a file is a text by its name."""
     return path.suffix.lower() in _SUFFIXES or path.stem.lower() in _NAMES
 
 

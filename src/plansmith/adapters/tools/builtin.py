@@ -10,7 +10,9 @@ from typing import Any, Final
 from plansmith.adapters.tools.calculator import CalculatorTools
 from plansmith.adapters.tools.calendar import CalendarTools
 from plansmith.adapters.tools.charts import ChartTools
+from plansmith.adapters.tools.documents import DocumentTools
 from plansmith.adapters.tools.files import FileTools
+from plansmith.adapters.tools.moving import MovingTools
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.toolset import (
     TEXT,
@@ -80,6 +82,7 @@ def builtin_sources(
     """
     sources: list[ToolSource] = [
         FileTools(folder),
+        DocumentTools(folder),
         WorkspaceTools(folder, write=write),
         TableTools(folder, write=write),
         CalculatorTools(),
@@ -87,7 +90,7 @@ def builtin_sources(
         NoteTools(),
     ]
     if write:
-        sources.append(ChartTools(folder))
+        sources += [MovingTools(folder), ChartTools(folder)]
     if databases:
         sources.append(_load("sql").SqlTools(databases, writable=writable))
     if hosts or private:

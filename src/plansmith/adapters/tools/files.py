@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.stores.open_files import is_held
+from plansmith.adapters.tools.documents.text import file_text, is_paged
+from plansmith.adapters.tools.patterns import search_forms
+from plansmith.adapters.tools.toolset import NOTES, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -54,11 +56,12 @@ FILE_TOOLS: Final = (
     ),
     ToolSpec(
         name="files.read",
-        description="Read the text of one file, whole (读取一个文件的内容).",
+        description="Read or show the text of one file, whole: text, PDF, Word "
+        "(读取、查看一个文件的内容).",
         input_schema=_object(
             ("path",), path={"type": "string", "description": "Path of the file."}
         ),
-        output_schema=_object(("path", "text"), path=_TEXT, text=_TEXT),
+        output_schema=_object(("path", "text"), path=_TEXT, text=_TEXT, notes=NOTES),
         effect=Effect.READ,
         open_world=False,
     ),
@@ -99,6 +102,7 @@ class FileToolLimits:
 
     files: int = 200
     bytes_each: int = 1_000_000
+    paged_bytes: int = 30_000_000
     searched: int = 5_000
     lines_each: int = 5
     letters_each: int = 200
@@ -176,16 +180,19 @@ class FileTools:
 
     def _read(self, name: str) -> dict[str, Json]:
         path = self._inside(name)
+        most = self._limits.paged_bytes if is_paged(path.name) else self._limits.bytes_each
         try:
-            data = _bytes(path, self._limits.bytes_each + 1)
+            data = _bytes(path, most + 1)
         except OSError as error:
             raise _failed(name, error) from None
         if data is None:
             raise ToolFailed(f"{name} is not a file")
-        if len(data) > self._limits.bytes_each:
-            most = f"{self._limits.bytes_each:,} bytes"
-            raise ToolFailed(f"{name} is larger than {most}", hint="read a smaller file")
-        return {"path": path.relative_to(self._root).as_posix(), "text": _decoded(name, data)}
+        if len(data) > most:
+            message = f"{name} is larger than {most:,} bytes"
+            raise ToolFailed(message, hint="read a smaller file")
+        shown = path.relative_to(self._root).as_posix()
+        text, notes = file_text(shown, data)
+        return noted({"path": shown, "text": text}, notes)
 
     def _search(self, text: str, name: str) -> Json:
         """Returns the files that contain the text, with the first matching lines."""
@@ -194,7 +201,7 @@ class FileTools:
         folder = self._inside(name)
         if not folder.is_dir():
             raise ToolFailed(f"{name} is not a folder")
-        needles = _forms(text)
+        needles = search_forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0
         for path in self._below(folder):
@@ -264,13 +271,6 @@ class FileTools:
         return not any(part.startswith(".") for part in path.relative_to(self._root).parts)
 
 
-def _forms(text: str) -> tuple[str, ...]:
-    """Returns the search texts: lower case, and for an English plural also the singular."""
-    plain = text.casefold()
-    plural = re.fullmatch(r"[a-z]{3,}[a-rt-z]s", plain)
-    return (plain, plain[:-1]) if plural else (plain,)
-
-
 def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None) -> str:
     value = arguments.get(name, otherwise)
     if not isinstance(value, str):
@@ -291,15 +291,6 @@ def _bytes(path: Path, most: int) -> bytes | None:
             return file.read(most)
     finally:
         os.close(handle)
-
-
-def _decoded(name: str, data: bytes) -> str:
-    if b"\0" in data:
-        raise ToolFailed(f"{name} is not a text file")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ToolFailed(f"{name} is not a text file in UTF-8") from None
 
 
 def _failed(name: str, error: OSError) -> ToolFailed:

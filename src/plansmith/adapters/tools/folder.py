@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from plansmith.adapters.stores.open_files import is_held
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
@@ -21,7 +21,7 @@ _LONGEST_NAME: Final = 200
 # Not blocking, so that a pipe in the place of a file cannot hold a thread.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,43 @@ class Folder:
 
     def read(self, name: str, *, most: int) -> bytes:
         """Returns the bytes of a regular file; refuses more than `most`."""
-        with self._parent(name) as (place, last):
+        with self.parent(name) as (place, last):
             data = _content(place, last, name, most)
         if data is None:
             raise ToolFailed(f"there is no file {name}")
         return data
 
+    @contextmanager
+    def opened(self, name: str) -> Generator[BinaryIO]:
+        """Opens a regular file to read it piece by piece."""
+        with self.parent(name) as (place, last):
+            file = _open(place, last, name)
+        if file is None:
+            raise ToolFailed(f"there is no file {name}")
+        with file:
+            yield file
+
+    def is_folder(self, name: str) -> bool:
+        """Whether there is a folder of this name that can be entered."""
+        try:
+            with self._folder(self.parts(name), name, make=False):
+                return True
+        except ToolFailed:
+            return False
+
+    def is_file(self, name: str) -> bool:
+        """Whether there is a regular file of this name."""
+        try:
+            with self.parent(name) as (place, last):
+                return regular(place, last, name) is not None
+        except ToolFailed:
+            return False
+
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
         """Writes a file atomically; the same content again changes nothing."""
         _fits(name, data, most)
-        with self._parent(name, make=True) as (place, last):
-            known = _regular(place, last, name)
+        with self.parent(name, make=True) as (place, last):
+            known = regular(place, last, name)
             if known is not None:
                 same = known.st_size == len(data) and _content(place, last, name, most) == data
                 if same:
@@ -82,11 +108,11 @@ class Folder:
         self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
     ) -> bytes:
         """Replaces a file by the result of `change`, which gets None for a missing file."""
-        with self._parent(name, make=make) as (place, last):
-            known = _regular(place, last, name)
+        with self.parent(name, make=make) as (place, last):
+            known = regular(place, last, name)
             data = change(None if known is None else _content(place, last, name, most))
             _fits(name, data, most)
-            if _stamp(known) != _stamp(_regular(place, last, name)):
+            if stamp(known) != stamp(regular(place, last, name)):
                 raise ToolFailed(f"{name} changed meanwhile", hint="try it again")
             _put(place, last, data, name=name, old=known)
             return data
@@ -106,7 +132,8 @@ class Folder:
                             yield below, state
 
     @contextmanager
-    def _parent(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
+    def parent(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
+        """Opens the folder of a file; gives its handle and the last part of the path."""
         parts = self.parts(name)
         if not parts or name.endswith("/"):
             raise _refused(name, "is not the name of a file", "give the path of a file")
@@ -156,7 +183,7 @@ def _enter(place: int, part: str, name: str, *, make: bool) -> int:
         raise failed(name, error) from None
 
 
-def _regular(place: int, last: str, name: str) -> os.stat_result | None:
+def regular(place: int, last: str, name: str) -> os.stat_result | None:
     """Returns the state of a regular file; None if there is none; refuses anything else."""
     try:
         state = os.stat(last, dir_fd=place, follow_symlinks=False)
@@ -169,11 +196,23 @@ def _regular(place: int, last: str, name: str) -> os.stat_result | None:
     return state
 
 
-def _stamp(state: os.stat_result | None) -> tuple[int, ...]:
+def stamp(state: os.stat_result | None) -> tuple[int, ...]:
+    """Returns what changes when a file is written or replaced."""
     return () if state is None else (state.st_ino, state.st_mtime_ns, state.st_size)
 
 
 def _content(place: int, last: str, name: str, most: int) -> bytes | None:
+    file = _open(place, last, name)
+    if file is None:
+        return None
+    with file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ToolFailed(f"{name} is larger than {most:,} bytes", hint="use a smaller file")
+    return data
+
+
+def _open(place: int, last: str, name: str) -> BinaryIO | None:
     try:
         if is_held(os.stat(last, dir_fd=place, follow_symlinks=False)):
             hint = "it is a database that is in use: ask for its data by SQL"
@@ -186,21 +225,17 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
             hint = "links, folders and devices are refused"
             raise ToolFailed(f"{name} is not a file", hint=hint) from None
         raise failed(name, error) from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            hint = "links, folders and devices are refused"
-            raise ToolFailed(f"{name} is not a file", hint=hint)
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ToolFailed(f"{name} is larger than {most:,} bytes", hint="use a smaller file")
-    return data
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ToolFailed(f"{name} is not a file", hint="links, folders and devices are refused")
+    return os.fdopen(handle, "rb")
 
 
 def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result | None) -> None:
     """Writes a temporary file and renames it, so that no one sees an incomplete file."""
     beside = f".{secrets.token_hex(8)}.part"
     try:
-        handle = os.open(beside, _MAKE, 0o666, dir_fd=place)
+        handle = os.open(beside, MAKE, 0o666, dir_fd=place)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -213,7 +248,7 @@ def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result |
                 os.link(beside, last, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
             else:
                 os.rename(beside, last, src_dir_fd=place, dst_dir_fd=place)
-            _flush(place, name)
+            flush(place, name)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(beside, dir_fd=place)
@@ -223,7 +258,7 @@ def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result |
         raise failed(name, error) from None
 
 
-def _flush(place: int, name: str) -> None:
+def flush(place: int, name: str) -> None:
     """Makes the new name durable; ignores failure, since the file is already there."""
     try:
         os.fsync(place)

@@ -116,6 +116,18 @@ class ToolSet:
             raise ToolFailed(f"{tool}: {place + ': ' if place else ''}{clip(error.message)}")
 
 
+class PureTools(ToolSet):
+    """Tools that only compute, so that a rehearsal can make the call itself."""
+
+    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
+        """Returns why a call would fail, and what to do; empty if it would not."""
+        try:
+            await self.call(tool, inputs, Call(key="rehearsal"))
+        except ToolFailed as failure:
+            return str(failure)
+        return ""
+
+
 def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
     try:
         return validator(spec.input_schema, mask="this")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.patterns import fits
 from plansmith.adapters.tools.toolset import (
     TEXT,
     Arguments,
@@ -139,7 +139,7 @@ class WorkspaceTools(ToolSet):
             if job.given_up or searched >= self._limits.searched:
                 break
             searched += 1
-            if not _fits(path, given["pattern"]):
+            if not fits(path, given["pattern"]):
                 continue
             if len(files) >= self._limits.found:
                 left_out += 1
@@ -210,33 +210,3 @@ def _decoded(name: str, data: bytes | None) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise ToolFailed(f"{name} is not a text file in UTF-8") from None
-
-
-def _fits(path: str, pattern: str) -> bool:
-    """Whether a path matches a pattern; a pattern without a folder matches in every folder."""
-    wanted = pattern.removeprefix("./") if "/" in pattern else f"**/{pattern}"
-    return _wild(path.split("/"), wanted.split("/"), "**", _fits_part)
-
-
-def _fits_part(name: str, pattern: str) -> bool:
-    return _wild(name, pattern, "*", lambda letter, wanted: wanted in ("?", letter))
-
-
-def _wild(
-    found: Sequence[str], wanted: Sequence[str], star: str, fits: Callable[[str, str], bool]
-) -> bool:
-    """Matches a sequence against one with stars; never backtracks behind the last star."""
-    at = place = back = 0
-    mark = -1
-    while at < len(found):
-        if place < len(wanted) and wanted[place] == star:
-            mark, back = place, at
-            place += 1
-        elif place < len(wanted) and fits(found[at], wanted[place]):
-            at, place = at + 1, place + 1
-        elif mark >= 0:
-            back += 1
-            at, place = back, mark + 1
-        else:
-            return False
-    return all(each == star for each in wanted[place:])

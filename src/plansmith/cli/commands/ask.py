@@ -31,6 +31,7 @@ from plansmith.plan.sentence import in_language
 from plansmith.planner.context.profile import read_profile
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
+from plansmith.wiring import rules_plan
 
 
 def add_planning(parser: argparse.ArgumentParser) -> None:
@@ -113,10 +114,12 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """Offers to download a model before planning, if there is none."""
+    """Offers to download a model before planning, if there is none and one is needed."""
     if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)
+        if args.request is not None and asyncio.run(rules_plan(args.request, settings)):
+            return
         offer_model(args, settings, words_for(args.lang or own_locale()))
 
 

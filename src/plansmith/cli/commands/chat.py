@@ -56,20 +56,22 @@ async def _talk(chat: Chat, first: str | None) -> int:
 async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int | None:
     """Takes lines until the person leaves; returns the exit code, None for that of the last."""
     hit = False  # whether Ctrl-C was pressed, and nothing else since
+    words, notice = chat.session.words, ""
     while True:
         try:
             if line:
                 if not await _take(chat, line):
                     break
                 hit = chat.code == Exit.INTERRUPTED
-            you = chat.session.words["you"]
-            line = chat.prompts.take() or editor.read(you, drops=bool(chat.open))
+            shown, notice = notice, ""
+            line = chat.prompts.take()
+            line = line or editor.read(words["you"], notice=shown, drops=bool(chat.open))
             hit = False
         except KeyboardInterrupt:
             if hit or not editor.asks:
                 return Exit.INTERRUPTED
             hit, line = True, ""
-            chat.session.say("", chat.session.words["chat_leaves"])
+            notice = f"\n{words['chat_leaves']}\n"
         if line is None:
             if editor.asks:
                 chat.session.say("")

@@ -12,6 +12,8 @@ from plansmith.cli.ui.output import print_line_json, print_lines
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.sentence import did_you_mean
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.text import clip, safe
 
 if TYPE_CHECKING:
@@ -102,6 +104,15 @@ async def _plan(chat: Chat, _: str) -> None:
         raise Refused("there is no plan yet", hint="say what should be done")
 
 
+async def _report(chat: Chat, rest: str) -> None:
+    """Shows the whole report of a run that is over, the newest if none is named."""
+    found = [run for run in await _newest(chat) if run.status.over and run.id.startswith(rest)]
+    if not found:
+        raise Refused("nothing is over yet" if not rest else f"no run {rest} is over here")
+    whole = await load_report(chat.session.smith.store, found[0].id)
+    _show(chat, "/report", to_markdown(whole).rstrip().split("\n"))
+
+
 async def _resume(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
     runs = [run for run in await _newest(chat) if not run.status.over]
@@ -161,6 +172,7 @@ COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
     "/undo": _undo,
     "/why": _why,
     "/plan": _plan,
+    "/report": _report,
     "/resume": _resume,
     "/runs": _runs,
     "/thread": _thread,

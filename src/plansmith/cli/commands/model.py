@@ -170,6 +170,7 @@ def _list(args: argparse.Namespace, models: ModelFolder) -> int:
     print_lines(
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
         f"{'here' if row['here'] else '-':<5} {row['about']}"
+        f"{'; with our adapter ' + str(row['adapter']) if row['adapter'] else ''}"
         for row in rows
     )
     return Exit.OK
@@ -184,6 +185,7 @@ def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
         "licence": model.licence,
         "context": model.context,
         "style": model.style.value,
+        "adapter": model.adapter.file if model.adapter else None,
         "here": models.has(model),
         "path": str(models.path(model)),
     }
@@ -243,20 +245,25 @@ def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
 
 
 def _check(args: argparse.Namespace, models: ModelFolder) -> int:
-    path, known = weights_path(args.name, models)
+    path, known, adapter = weights_path(args.name, models)
     whole = models.is_right(known, anew=True) if known else None
     found = (
-        asyncio.run(try_model(path)) if whole is not False else Trial(flaw="the file is damaged")
+        asyncio.run(try_model(path, adapter))
+        if whole is not False
+        else Trial(flaw="the file is damaged")
     )
     flaw = found.flaw
     if args.json:
-        print_json({"path": str(path), "hash_right": whole, "ok": not flaw, **asdict(found)})
+        over = str(adapter) if adapter else None
+        about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not flaw}
+        print_json({**about, **asdict(found)})
     elif flaw:
         print_lines([f"error: {safe(str(path))}: {safe(flaw)}"])
     else:
         hashed = "its hash is right" if whole else "its hash is not known here"
         took = f"loaded in {found.load_s:.1f} s, answered in {found.answer_s:.1f} s"
-        print_lines([f"{safe(str(path))}: {hashed}; {took}"])
+        over = f" with {safe(adapter.name)}" if adapter else ""
+        print_lines([f"{safe(str(path))}{over}: {hashed}; {took}"])
     return Exit.FAILED if flaw else Exit.OK
 
 

@@ -13,6 +13,7 @@ from plansmith.adapters.context.documents import DocumentSource
 from plansmith.adapters.context.files import first_bytes
 from plansmith.adapters.context.knowledge import read_terms
 from plansmith.adapters.tools.files import FileTools
+from plansmith.adapters.tools.folder_brief import FolderBrief
 from plansmith.adapters.tools.sql import SqlTools
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
@@ -64,7 +65,8 @@ async def test_a_pipe_in_a_folder_of_tables_and_files_is_refused(pipe: Path) -> 
             await in_time(call)
     found = await in_time(files.call("files.search", {"text": "x"}, Call(key="k")))
     assert found["files"] == []
-    assert await in_time(tables.gather("what is in sales.csv", token_limit=500)) == []
+    brief = FolderBrief(pipe.parent)
+    assert await in_time(brief.gather("what is in sales.csv", token_limit=500)) == []
 
 
 async def test_a_pipe_in_the_place_of_a_database_is_refused_in_time(pipe: Path) -> None:
@@ -96,3 +98,7 @@ async def test_a_hostile_table_is_refused_within_its_limits(tmp_path: Path, name
     (tmp_path / "good.csv").write_text("a\n1\n")
     good = await tools.call("tables.describe", {"table": "good.csv"}, Call(key="k"))
     assert good["rows"] == 1  # type: ignore[index,call-overload]
+    (block,) = await in_time(FolderBrief(tmp_path).gather(f"what is in {name}", token_limit=500))
+    assert "good.csv: 1 rows: a (1)" in block.text.splitlines()
+    assert name in block.text
+    assert len(block.text) < 2_000

@@ -19,7 +19,7 @@ from plansmith.adapters.models.local.call_language import (
     reply_grammar,
 )
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
-from plansmith.adapters.models.local.drafting import has_evidence, is_reply
+from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.signatures import Offered, signature
 from plansmith.plan.capability import AgentSpec, ToolSpec

@@ -13,7 +13,7 @@ from plansmith.adapters.models.fact_checked import FactCheckedModel, is_small
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import calls_grammar, is_rows
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls
-from plansmith.adapters.models.local.drafting import draft_flaw
+from plansmith.adapters.models.local.drafted import draft_flaw
 from plansmith.adapters.models.local.grounding import asks_for_change, grounded
 from plansmith.adapters.models.local.signatures import (
     Offered,
@@ -24,7 +24,7 @@ from plansmith.adapters.models.local.signatures import (
     without_condition,
 )
 from plansmith.adapters.tools.files import FILE_TOOLS
-from plansmith.adapters.tools.tables import DESCRIBE, SQL
+from plansmith.adapters.tools.tables.specs import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec

@@ -347,9 +347,9 @@ def test_removing_frees_what_the_model_took(shelf: ModelFolder, tmp_path: Path) 
 def test_local_is_a_path_a_name_or_the_chosen_one(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "any.gguf"
     file.write_bytes(b"GGUF")
-    assert weights_path(str(file), shelf) == (file, None)
+    assert weights_path(str(file), shelf) == (file, None, None)
     shelf.choose(str(file))
-    assert weights_path("", shelf) == (file, None)
+    assert weights_path("", shelf) == (file, None, None)
     with pytest.raises(Misconfigured, match="there is no file"):
         weights_path("/no/such.gguf", shelf)
     with pytest.raises(Misconfigured, match="plansmith model pull smollm2-135m"):

@@ -58,7 +58,7 @@ async def test_iso_forms_are_read(text: str, iso: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("tomorrow", "2026", "2026-02-30", "2025-366", "2026-01-01T23:59:60", "01/02/2026"),
+        *("someday", "2026", "2026-02-30", "2025-366", "2026-01-01T23:59:60", "01/02/2026"),
         *("", "9" * 500, "2026-06-01T12:00+05:00[Europe/Oslo]", "9999-12-31T23:59-12:00"),
         *("0001-01-01", "2026-06-01T12:00[Nowhere/Land]", "2026-06-01T25:00"),
     ],
@@ -104,8 +104,9 @@ async def test_times_are_converted_between_zones() -> None:
 @pytest.mark.parametrize(
     ("zone", "hint"),
     [
-        ("oslo", "Europe/Oslo"),
-        ("New York", "America/New_York"),
+        ("Europe/Olso", "Europe/Oslo"),
+        ("USA", "several time zones.*New York, Chicago"),
+        ("澳大利亚", "several time zones.*Sydney"),
         ("Mars/Base", "IANA"),
         ("../../etc/passwd", "IANA"),
         ("\0", "IANA"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from plansmith.adapters.tools.charts import SPEC, ChartTools
 from plansmith.adapters.tools.charts.draw import Chart, Series, draw, number, scale
+from plansmith.adapters.tools.tables import TableTools
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 
@@ -191,3 +192,40 @@ def test_every_drawing_is_well_formed_and_within_the_page(
 def test_numbers_are_written_as_people_read_them() -> None:
     shown = [number(each) for each in (0, 1234567, 0.5, -12.25, 1e20, 0.00001, 100.0)]
     assert shown == ["0", "1,234,567", "0.5", "-12.25", "1e+20", "1e-05", "100"]
+
+
+async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "chart.svg").write_text("mine", encoding="utf-8")
+    source = ChartTools(tmp_path)
+    first: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
+    assert (first["path"], first["created"]) == ("chart-2.svg", True)
+    again: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
+    assert (again["path"], again["created"], again["changed"]) == ("chart-2.svg", False, False)
+    other: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 2}]}, Call(key="l"))
+    assert other["path"] == "chart-3.svg"
+    assert (tmp_path / "chart.svg").read_text(encoding="utf-8") == "mine"
+
+
+async def test_a_pie_of_a_group_is_drawn_from_its_rows_alone(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("year,region,n\n2025,North,1\n2026,South,3\n", "utf-8")
+    for by in ("region", "year"):
+        words: Any = {"table": "sales", "by": by, "value": "n"}
+        group: Any = await TableTools(tmp_path).call("tables.group", words, Call(key="k"))
+        drawn: Any = await ChartTools(tmp_path).call(
+            "charts.draw", {"rows": group["rows"], "kind": "pie"}, Call(key="k")
+        )
+        assert f"sum_n by {by}" in drawn["description"]
+        assert "notes" not in drawn
+
+
+async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_path: Path) -> None:
+    rows: Any = [{"order_id": 7, "name": "x", "Unit Price": 2.5, "units": 1}]
+    source = ChartTools(tmp_path)
+    bars: Any = await source.call("charts.draw", {"rows": rows}, Call(key="k"))
+    assert "of Unit Price, units by name" in bars["description"]
+    pie: Any = await source.call("charts.draw", {"rows": rows, "kind": "pie"}, Call(key="k"))
+    assert "of units by name" in pie["description"]
+    assert "last column of numbers" in pie["notes"][0]
+    named: Any = {"rows": rows, "x": "NAME", "y": ["unit_price"]}
+    drawn: Any = await source.call("charts.draw", named, Call(key="k"))
+    assert "of Unit Price by name" in drawn["description"]

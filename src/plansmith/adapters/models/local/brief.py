@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.plan.capability import Effect
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, Ref, pieces, ref_of
@@ -27,6 +27,8 @@ _TASK: Final[Mapping[str, Any]] = {
 }
 _LONGEST_BLOCK: Final = 1500
 _CONVERSATION: Final = frozenset({TITLE, EARLIER})
+FOLDER: Final = "folder"
+_HEADINGS: Final = re.compile(r"(?:tools|folder|known|now|request)\b[^/]*:", re.IGNORECASE)
 _TABLES: Final = re.compile("column|table|schema")
 
 
@@ -56,32 +58,61 @@ class DraftTask:
         return f"{self.request}\n{self.changes}" if self.changes else self.request
 
     @property
-    def context(self) -> str:
-        """Returns what is known besides the request, one item per line."""
+    def folder(self) -> str:
+        """Returns the lines about the files of the working folder."""
         return "\n".join(
-            f"Known ({label(block.title)}): {_line(block.text)}" for block in self.known
+            # A file may be called like a line of the prompt.
+            f"./{line}" if _HEADINGS.match(line) else line
+            for each in self.known
+            if each.title == FOLDER
+            for line in _lines(each.text)
         )
+
+    @property
+    def others(self) -> str:
+        """Returns what is known besides the request and the folder, one item per line."""
+        return "\n".join(
+            f"Known ({label(block.title)}): {_line(block.text)}"
+            for block in self.known
+            if block.title != FOLDER
+        )
+
+    @property
+    def context(self) -> str:
+        """Returns all that is known besides the request, one item per line."""
+        folder = f"Known ({FOLDER}):\n{self.folder}" if self.folder else ""
+        return "\n".join(filter(None, (folder, self.others)))
 
     @property
     def tables(self) -> str:
         """Returns what is known about tables and their columns."""
         found = (block.text for block in self.known if _TABLES.search(block.title))
-        return "\n".join(map(_line, found))
+        return "\n".join(filter(None, (self.folder, *map(_line, found))))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Returns the lines of a text, without empty ones."""
+    return filter(None, (" ".join(visible(line).split()) for line in text.split("\n")))
 
 
 def _line(text: str) -> str:
     return " ".join(visible(text).split())[:_LONGEST_BLOCK]
 
 
+def offered(tool: ToolSpec) -> Offered:
+    """Returns a tool as a small model sees it."""
+    return Offered(
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        tool.output_schema,
+        only_reads=tool.effect is Effect.READ,
+        is_safe=tool.effect is Effect.READ and not tool.open_world,
+    )
+
+
 def _offered(brief: PlanBrief) -> Iterator[Offered]:
-    for tool in brief.tools:
-        yield Offered(
-            tool.name,
-            tool.description,
-            tool.input_schema,
-            tool.output_schema,
-            only_reads=tool.effect is Effect.READ,
-        )
+    yield from map(offered, brief.tools)
     for agent in brief.agents:
         yield Offered(agent.name, agent.description, _TASK, is_agent=True)
 

@@ -154,13 +154,24 @@ def calls_messages(
 def reply_grammar() -> str:
     """Returns a grammar for drafts that call no tool."""
     book = GrammarBook()
-    return book.text(f'{literal(REPLY_START)} {book.use("string")} "}}"')
+    return book.text(_reply(book))
 
 
-def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
-    """Returns a grammar for drafts that call these tools with valid arguments."""
+def calls_grammar(
+    request: str,
+    tools: Sequence[Offered],
+    *,
+    known: str = "",
+    in_turn: bool = True,
+    replies: bool = False,
+) -> str:
+    """Returns a grammar for drafts that call these tools with valid arguments.
+
+    With `in_turn`, words that announce a second action force a second call; with `replies`, a
+    draft may also be a reply.
+    """
     # A small model translates what it should copy: it does not get the letters to do so.
-    book = GrammarBook(without="" if HAN.search(request) else "\\u3400-\\u9fff")
+    book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
     ws = book.use("ws")
     # Where a call can give rows, they are taken from it and not asked for.
     starts = [tool for tool in tools if not _needs_rows(tool)]
@@ -171,8 +182,14 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
     )
     rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
     more = f'("," {ws} {second} {rest})'
-    calls = f"{first} {more}" if _IN_TURN.search(request) else f"{first} {more}?"
-    return book.text(f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"')
+    must = in_turn and _IN_TURN.search(request)
+    calls = f"{first} {more}" if must else f"{first} {more}?"
+    whole = f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"'
+    return book.text(f"{_reply(book)} | {whole}" if replies else whole)
+
+
+def _reply(book: GrammarBook) -> str:
+    return f'{literal(REPLY_START)} {book.use("string")} "}}"'
 
 
 def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.adapters.models.local.grounding import ASK
-from plansmith.adapters.models.local.signatures import Offered
+from plansmith.adapters.models.local.signatures import WORDS, Offered
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.steps import ReplyStyle
@@ -51,24 +51,39 @@ def plan_of_calls(
     Arguments with the value `"?"` are left out of the inputs: the planner asks for them.
     """
     ids = _ids([str(call["tool"]) for call in calls])
+    # A new text that is written into nothing is itself the answer.
+    last = calls[-1]["tool"] if calls else ""
+    made = last == WORDS.name and all(tools[call["tool"]].only_reads for call in calls)
+    ids = [*ids[:-1], "answer"] if made else ids
     filler = _Filler(ids, [tools[str(call["tool"])] for call in calls])
     steps: list[Json] = []
     for name, call in zip(ids, calls, strict=True):
-        tool = tools[str(call["tool"])]
-        each = filler.each_of(call["args"], tool)
-        quoted = filler.quoted_in(call["args"], tool)
-        steps += [_reply(f"{source}_text", f"{{{{{source}}}}}", "results") for source in quoted]
-        inputs: dict[str, Json] = {
-            key: {FROM: ITEM, PATH: [key]}
-            if each is not None and key == each.name
-            else filler.value(value, key, tool.fields.get(key))
-            for key, value in call["args"].items()
-            if value != ASK and (each or not filler.is_lost(value, key, tool.fields.get(key)))
-        }
-        steps.append(_step(name, tool, inputs, each))
+        steps += _steps_of(name, call["args"], tools[str(call["tool"])], filler)
+    if made:
+        return {"goal": request, "steps": steps}
     asked = escape_text(" ".join(request.split()))
     instruction = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
     return {"goal": request, "steps": [*steps, _reply("answer", instruction, "results")]}
+
+
+def _steps_of(
+    name: str, args: Mapping[str, Json], tool: Offered, filler: _Filler
+) -> Iterator[dict[str, Json]]:
+    """Makes the step of a call, after those that make text of results it needs as text."""
+    if tool.name == WORDS.name:
+        yield _reply(name, filler.instruction(args), "worded")
+        return
+    each = filler.each_of(args, tool)
+    for source in filler.quoted_in(args, tool):
+        yield _reply(f"{source}_text", f"{{{{{source}}}}}", "results")
+    inputs: dict[str, Json] = {
+        key: {FROM: ITEM, PATH: [key]}
+        if each is not None and key == each.name
+        else filler.value(value, key, tool.fields.get(key))
+        for key, value in args.items()
+        if value != ASK and (each or not filler.is_lost(value, key, tool.fields.get(key)))
+    }
+    yield _step(name, tool, inputs, each)
 
 
 def _reply(name: str, instruction: str, style: ReplyStyle) -> dict[str, Json]:
@@ -132,6 +147,11 @@ class _Filler:
             # Whatever comes out goes in as text.
             return f"{{{{{self._ids[place]}}}}}"
         return {FROM: self._ids[place], PATH: path} if path else {FROM: self._ids[place]}
+
+    def instruction(self, args: Mapping[str, Json]) -> str:
+        """Returns what a text is to be, and what it is made from."""
+        parts = (str(args[name]) for name in ("instruction", "from") if name in args)
+        return "\n".join(self._text(each) for each in parts if each != ASK)
 
     def quoted_in(self, args: Mapping[str, Json], tool: Offered) -> list[str]:
         """Returns the steps whose results must be made text for a text argument, each once."""

@@ -1,4 +1,4 @@
-"""Finds the embedded model by name: `local`, `local:NAME` or `local:FILE.gguf`."""
+"""Finds the embedded model by name: `local`, `local:NAME`, `local:FILE.gguf`, with an adapter."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from plansmith.adapters.models.local.files import (
     DraftStyle,
     ModelFolder,
     weights_path,
+    with_adapter,
 )
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.ports import ChatModel
@@ -29,15 +30,19 @@ def embedded_model(
     wished = name or models.chosen or DEFAULT
 
     def engine() -> Engine:
-        path, known = weights_path(wished, models)
-        tokens = min(context, known.context) if known else context
-        return shared_engine(path, tokens, models.states)
+        weights = weights_path(wished, models)
+        tokens = min(context, weights.model.context) if weights.model else context
+        return shared_engine(weights.path, tokens, models.states, adapter=weights.adapter)
 
     model = LocalModel(engine, name=f"local:{wished}")
-    return DraftingModel(model) if _style(wished) is DraftStyle.CALLS else model
+    style = _style(wished)
+    return model if style is DraftStyle.PLAN else DraftingModel(model, style=style)
 
 
 def _style(name: str) -> DraftStyle:
+    name, adapter = with_adapter(name)
+    if adapter:
+        return DraftStyle.TUNED
     known = KNOWN.get(name)
     if known is not None:
         return known.style

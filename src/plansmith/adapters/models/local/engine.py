@@ -28,10 +28,11 @@ class PromptCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def name(self, weights: Path, runtime: str, body: Mapping[str, Any]) -> str:
-        """Returns the name of a state: a hash of prompt, weights and runtime version."""
+    def name(self, weights: Path, adapter: str, runtime: str, body: Mapping[str, Any]) -> str:
+        """Returns the name of a state: a hash of prompt, weights, adapter's hash and runtime."""
         status = weights.stat()
         facts = [str(weights), status.st_size, status.st_mtime_ns, runtime, body["messages"]]
+        facts += [adapter] if adapter else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def restore(self, name: str, slot: Slot) -> bool:
@@ -118,9 +119,16 @@ class Engine:
     """Loads the model file at the first call; runs one call after another."""
 
     def __init__(
-        self, path: Path, *, context: int, threads: int, cache: PromptCache | None = None
+        self,
+        path: Path,
+        *,
+        context: int,
+        threads: int,
+        cache: PromptCache | None = None,
+        adapter: Path | None = None,
     ) -> None:
         self.path = path
+        self.adapter = adapter
         self.context = context
         self._threads = threads
         self._cache = cache
@@ -150,12 +158,16 @@ class Engine:
         if self._cache is None:
             return
         self._ensure_loaded()
-        name = self._cache.name(self.path, _library().__version__, body)
+        name = self._cache.name(self.path, self._adapter_hash, _library().__version__, body)
         slot = Slot(str(self._server.listening_address), self._key)
         if name not in self._primed and not self._cache.restore(name, slot):
             self._server.handle_chat_completions({**body, "max_tokens": 1, "stream": False})
             self._cache.keep(name, slot)
         self._primed.add(name)
+
+    @functools.cached_property
+    def _adapter_hash(self) -> str:
+        return digest_of(self.adapter) if self.adapter else ""
 
     def _ensure_loaded(self) -> None:
         if self._server is None:
@@ -185,6 +197,8 @@ class Engine:
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
             cores.n_threads = self._threads
+        if self.adapter is not None:
+            params.lora_adapters = [library.CommonAdapterLoraInfo(str(self.adapter), 1.0)]
         _protect_port(params, self._key)
         if self._cache is not None:
             self._cache.folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +207,8 @@ class Engine:
             return library.Server(params)
         except RuntimeError:
             hint = "`plansmith model check` tells whether the file is damaged"
-            raise ModelFailed(f"{self.path} cannot be loaded as a model", hint=hint) from None
+            over = f" with the adapter {self.adapter}" if self.adapter else ""
+            raise ModelFailed(f"{self.path}{over} cannot be loaded as a model", hint=hint) from None
 
 
 class _PieceHandler:
@@ -237,14 +252,16 @@ def _library() -> Any:
 _SHARING: Final = threading.Lock()
 
 
-def shared_engine(path: Path, context: int, states: Path | None = None) -> Engine:
-    """Returns the one engine of a file in this process, shared by all models."""
+def shared_engine(
+    path: Path, context: int, states: Path | None = None, *, adapter: Path | None = None
+) -> Engine:
+    """Returns the one engine of a file and its adapter in this process, shared by all models."""
     with _SHARING:
-        return _engine(path.resolve(), context, states)
+        return _engine(path.resolve(), context, states, adapter.resolve() if adapter else None)
 
 
 @functools.cache
-def _engine(path: Path, context: int, states: Path | None) -> Engine:
+def _engine(path: Path, context: int, states: Path | None, adapter: Path | None) -> Engine:
     cache = PromptCache(states) if states else None
     threads = fitting_threads(usable_cores())
-    return Engine(path, context=context, threads=threads, cache=cache)
+    return Engine(path, context=context, threads=threads, cache=cache, adapter=adapter)

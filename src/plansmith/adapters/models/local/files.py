@@ -9,14 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import Misconfigured
 
+_ADAPTERS: Final = Path(__file__).parent / "adapters"
+
 
 class DraftStyle(StrEnum):
-    """What a model is asked to write: a list of calls (small models) or a whole plan."""
+    """What a model is asked to write: a list of calls (small models) or a whole plan.
 
+    A model with an adapter is tuned to write calls: its prompt has no examples.
+    """
+
+    TUNED = "tuned"
     CALLS = "calls"
     PLAN = "plan"
 
@@ -28,6 +34,27 @@ class Pieces:
     packages: tuple[str, ...]
     member: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Trained changes to the weights of one model, in a file of this package."""
+
+    file: str
+    size: int
+    sha256: str
+
+    def find(self) -> Path:
+        """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
+        path = _ADAPTERS / self.file
+        hint = "install plansmith again"
+        if not path.is_file():
+            raise Misconfigured(f"the adapter {path} is missing", hint=hint)
+        if digest_of(path) != self.sha256:
+            raise Misconfigured(
+                f"{path} is damaged: its hash is not that of the adapter", hint=hint
+            )
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +70,7 @@ class KnownModel:
     style: DraftStyle
     pieces: Pieces
     url: str = ""
+    adapter: Adapter | None = None
 
     @property
     def file(self) -> str:
@@ -242,13 +270,34 @@ def _stamp(path: Path) -> dict[str, int]:
     return {"size": status.st_size, "changed": status.st_mtime_ns}
 
 
-def weights_path(name: str, folder: ModelFolder) -> tuple[Path, KnownModel | None]:
-    """Returns the file of `local:NAME`: a path, a known model, or the chosen one."""
-    name = name or folder.chosen
-    if name.endswith(".gguf") or "/" in name:
-        path = Path(name).expanduser()
-        if not path.is_file():
-            raise Misconfigured(f"there is no file {path}", hint="check the path")
-        return path, None
-    model = known_model(name)
-    return folder.find(model), model
+class Weights(NamedTuple):
+    """The files of a model: its weights, what is known of them, and an adapter over them."""
+
+    path: Path
+    model: KnownModel | None = None
+    adapter: Path | None = None
+
+
+def with_adapter(name: str) -> tuple[str, str]:
+    """Splits `NAME+FILE.gguf`, a model with an adapter file over it; the second may be empty."""
+    base, plus, adapter = name.partition("+")
+    split = bool(plus) and adapter.endswith(".gguf") and not Path(name).expanduser().exists()
+    return (base, adapter) if split else (name, "")
+
+
+def weights_path(name: str, folder: ModelFolder) -> Weights:
+    """Returns the files of `local:NAME`: a path, a known model, or the chosen one."""
+    base, adapter = with_adapter(name or folder.chosen)
+    over = _existing(adapter) if adapter else None
+    if base.endswith(".gguf") or "/" in base:
+        return Weights(_existing(base), None, over)
+    model = known_model(base)
+    path = folder.find(model)
+    return Weights(path, model, over or (model.adapter.find() if model.adapter else None))
+
+
+def _existing(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise Misconfigured(f"there is no file {path}", hint="check the path")
+    return path

@@ -104,16 +104,23 @@ def grounded(
     tools: Mapping[str, Offered],
     request: str,
     context: str = "",
+    *,
+    tuned: bool = False,
 ) -> list[dict[str, Any]]:
     """Returns the calls without invented values: each is asked for or left out.
 
     A required value becomes `"?"`; an optional one is dropped. A reference to a call that does
     not come before counts as invented. An unused number of the request fills a single gap.
+
+    A tuned model has learned what to look up here, and such calls do no harm: their values stay.
     """
-    known, asked = _Source(f"{request}\n{context}"), _Source(request)
+    known, asked = _Source(f"{request}\n{context}", tuned=tuned), _Source(request, tuned=tuned)
     kept: list[dict[str, Any]] = []
     for place, call in enumerate(calls):
         tool = tools[str(call["tool"])]
+        if tuned and tool.is_safe:
+            kept.append({"tool": tool.name, "args": _without_later(call["args"], tool, place)})
+            continue
         args: dict[str, Json] = {}
         for name, value in cast("Mapping[str, Json]", call["args"]).items():
             schema = _schema(tool, name)
@@ -131,6 +138,27 @@ def grounded(
         kept.append({"tool": tool.name, "args": args})
     _fill_single_gap(calls, kept, tools, request)
     return _without_unasked(_without_repeats(kept), tools, request)
+
+
+def without_later(
+    calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered]
+) -> list[dict[str, Any]]:
+    """Returns the calls without references to calls that do not come before."""
+    return [
+        {"tool": call["tool"], "args": _without_later(call["args"], tools[call["tool"]], place)}
+        for place, call in enumerate(calls)
+    ]
+
+
+def _without_later(args: Mapping[str, Json], tool: Offered, place: int) -> dict[str, Json]:
+    later = [name for name, value in args.items() if _has_later(value, place)]
+    kept = {name: ASK if name in later else value for name, value in args.items()}
+    return {name: v for name, v in kept.items() if v != ASK or name in tool.required}
+
+
+def _has_later(value: Json, place: int) -> bool:
+    texts = [each for each in leaves(value) if isinstance(each, str)]
+    return any(int(found[1:]) > place for text in texts for found in _INSIDE.findall(text))
 
 
 def _without_unasked(
@@ -203,8 +231,9 @@ def _without_repeats(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class _Source:
     """The request and its context, in which values are looked up."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, tuned: bool = False) -> None:
         self._text = text
+        self._tuned = tuned
         self._plain = _plain(text)
         self._words = set(_words(text))
         self._numbers = set(_numbers(text))
@@ -257,7 +286,7 @@ class _Source:
             earlier = [int(each[1:]) for each in _INSIDE.findall(value)]
             return value if max(earlier) <= place else None
         if schema.get("enum") or schema.get("const") is not None:
-            return value if self._has_choice(value) else None
+            return value if self._tuned or self._has_choice(value) else None
         if schema.get("format") in _MOMENTS:
             return value if self._has_moment(value) else None
         if schema.get("format") == "sql":
@@ -273,7 +302,7 @@ class _Source:
             return bool(plain)
         if _MOMENT.match(value):
             return bool(_RELATIVE.search(self._text))
-        if value in EXAMPLE_VALUES:
+        if not self._tuned and value in EXAMPLE_VALUES:
             return False
         words = list(_words(value))
         if self._is_foreign(value) or _CODE.fullmatch(value):

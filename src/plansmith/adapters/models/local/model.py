@@ -188,9 +188,10 @@ class Trial:
     flaw: str = ""
 
 
-async def try_model(path: Path) -> Trial:
+async def try_model(path: Path, adapter: Path | None = None) -> Trial:
     """Loads the weights in an engine of their own and asks one question under a grammar."""
-    engine = Engine(path, context=512, threads=fitting_threads(usable_cores()))
+    threads = fitting_threads(usable_cores())
+    engine = Engine(path, context=512, threads=threads, adapter=adapter)
     model = LocalModel(lambda: engine, name=path.name)
     asked = [Message("user", _ASKED)]
     start = time.monotonic()

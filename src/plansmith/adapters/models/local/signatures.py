@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from plansmith.text import clip
 
 _LONGEST_ABOUT: Final = 160
+_SHORT_ABOUT: Final = 80
 _LONGEST_NOTE: Final = 60
 _MOST_CHOICES: Final = 12
 _MANY: Final = 5  # optional arguments from which a small model loses sight
@@ -29,7 +30,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool that a draft may call."""
+    """A tool that a draft may call; `is_safe` if it only reads, and nothing outside."""
 
     name: str
     about: str
@@ -37,6 +38,7 @@ class Offered:
     gives: Mapping[str, Any] | None = None
     is_agent: bool = False
     only_reads: bool = False
+    is_safe: bool = False
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -48,6 +50,21 @@ class Offered:
     def required(self) -> list[str]:
         """Returns the names of required arguments."""
         return [str(each) for each in self.inputs.get("required") or ()]
+
+
+# A tool of the call language alone: it becomes a reply step, whose text later calls can use.
+WORDS: Final = Offered(
+    "words.make",
+    "Write new text from a result: a summary, a list, a letter, a translation (写总结、信件、翻译)",
+    {
+        "type": "object",
+        "properties": {"instruction": {"type": "string"}, "from": {"type": "string"}},
+        "required": ["instruction"],
+    },
+    {"type": "string"},
+    only_reads=True,
+    is_safe=True,
+)
 
 
 def slim(tool: Offered) -> Offered:
@@ -104,14 +121,18 @@ def _is_detail(schema: Any, *, many: bool) -> bool:
     return many and known.get("type") == "boolean" and "default" in known
 
 
-def signature(tool: Offered) -> str:
-    """Returns the tool on one line: name, arguments (`?` marks optional ones), description."""
+def signature(tool: Offered, *, short: bool = False) -> str:
+    """Returns the tool on one line: name, arguments (`?` marks optional ones), description.
+
+    A short one has no notes on arguments: for prompts with many tools.
+    """
     required = tool.required
     parts = [
-        f"{name}{'' if name in required else '?'}: {_kind(each)}{_note(each)}"
+        f"{name}{'' if name in required else '?'}: {_kind(each)}{'' if short else _note(each)}"
         for name, each in tool.fields.items()
     ]
-    return f"{tool.name}({', '.join(parts)}) - {_clip(tool.about, _LONGEST_ABOUT)}"
+    about = _clip(tool.about, _SHORT_ABOUT if short else _LONGEST_ABOUT)
+    return f"{tool.name}({', '.join(parts)}) - {about}"
 
 
 def _kind(schema: Any) -> str:

@@ -16,7 +16,7 @@ from plansmith.adapters.tools.toolset import (
     Arguments,
     BuiltIn,
     Job,
-    ToolSet,
+    PureTools,
     fields,
     items,
     string,
@@ -92,7 +92,7 @@ CONVERT: Final = ToolSpec(
 )
 
 
-class CalculatorTools(ToolSet):
+class CalculatorTools(PureTools):
     """Both tools; they have no state."""
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
-"""Built-in tools for dates and times with zones: now, convert, add, difference, describe."""
+"""Built-in tools for dates and times with zones, as ISO texts or as people say them."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from plansmith.adapters.clock import SystemClock
@@ -14,34 +15,40 @@ from plansmith.adapters.tools.calendar.moments import (
     in_zone,
     moment,
     parts_between,
+    placed,
     plus,
     weekdays_between,
     zone_of,
 )
+from plansmith.adapters.tools.calendar.places import zone_name
+from plansmith.adapters.tools.calendar.spoken import spoken
 from plansmith.adapters.tools.toolset import (
     NOTES,
     TEXT,
     Arguments,
     BuiltIn,
     Job,
-    ToolSet,
+    PureTools,
     fields,
     noted,
     string,
     whole,
 )
 from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Clock
 
 _WHOLE: Final = {"type": "integer"}
-_TIME: Final = "ISO 8601, such as 2026-03-29, 2026-03-29T14:30 or 2026-03-29T14:30:00+02:00."
-_ZONE: Final = string("IANA name such as Europe/Oslo, UTC, or +02:00.", minLength=1, maxLength=80)
-_LOCAL: Final = string(
-    "Zone of times that have none of their own, as an IANA name such as Europe/Oslo.",
+_TIME: Final = "Such as 2026-03-29, 2026-03-29T14:30, 24 December, tomorrow at 15:00, 下周五."
+_ZONE: Final = string(
+    "A city such as Tokyo or 东京, an IANA name such as Europe/Oslo, UTC, or +02:00.",
     minLength=1,
     maxLength=80,
+)
+_LOCAL: Final = string(
+    "City or zone of times that have none of their own.", minLength=1, maxLength=80
 )
 _MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
 _MOMENT: Final = fields(
@@ -49,6 +56,8 @@ _MOMENT: Final = fields(
         "iso": string("The time with its offset; only the date if only that was given."),
         "date": TEXT,
         "time": string("Hours, minutes and seconds on the clocks of the zone."),
+        "clock": string("Hours and minutes."),
+        "spoken": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
         "zone": TEXT,
         "offset": string("Distance from UTC, such as +02:00."),
         "utc": TEXT,
@@ -61,7 +70,8 @@ _MOMENT: Final = fields(
         "summer_time": {"type": "boolean"},
         "notes": NOTES,
     },
-    *("iso", "date", "time", "zone", "offset", "utc", "epoch", "weekday", "week"),
+    *("iso", "date", "time", "clock", "spoken", "zone", "offset", "utc", "epoch"),
+    *("weekday", "week"),
     *("day_of_year", "quarter", "leap_year", "summer_time"),
 )
 _PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
@@ -77,15 +87,39 @@ _DIFFERENCE: Final = fields(
     },
     *("seconds", "days", "parts", "weekdays", "text", "negative"),
 )
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
+_NOW: Final = ("now", "right now", "现在", "此刻")
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _spec(name: str, description: str, takes: dict[str, Any], *needs: str) -> ToolSpec:
+_UNTIL: Final = fields(
+    {
+        "date": TEXT,
+        "weekday": TEXT,
+        "days": {"type": "integer", "description": "From today; negative for the past."},
+        "text": TEXT,
+        "notes": NOTES,
+    },
+    *("date", "weekday", "days", "text"),
+)
+
+
+def _spec(
+    name: str,
+    description: str,
+    takes: dict[str, Any],
+    *needs: str,
+    gives: dict[str, Any] = _MOMENT,
+) -> ToolSpec:
     return ToolSpec(
         name=name,
         description=description,
         input_schema=fields(takes, *needs),
-        output_schema=_DIFFERENCE if name == "time.difference" else _MOMENT,
+        output_schema=gives,
         effect=Effect.READ,
         open_world=False,
         idempotent=True,
@@ -95,25 +129,35 @@ def _spec(name: str, description: str, takes: dict[str, Any], *needs: str) -> To
 
 NOW: Final = _spec(
     "time.now",
-    "The current date, time and weekday in a time zone.",
+    "The current date, time and weekday, here or in a city or time zone "
+    "(现在几点、今天星期几、某地时间).",
     {"zone": _ZONE},
+)
+UNTIL: Final = _spec(
+    "time.until",
+    "How many days from today until a date or holiday, and its weekday "
+    "(距离某天还有多少天、倒计时).",
+    {"date": string("Such as 24 December, Christmas, next Friday, 2027-03-01, 春节.")},
+    "date",
+    gives=_UNTIL,
 )
 DESCRIBE: Final = _spec(
     "time.describe",
-    "What a date or time is: weekday, ISO week, quarter, day of the year, offset, summer time.",
+    "What day a date is: weekday, ISO week, quarter, day of the year, leap year "
+    "(某天是星期几、第几周).",
     {"time": string(_TIME), "zone": _LOCAL},
     "time",
 )
 CONVERT: Final = _spec(
     "time.convert",
-    "Convert a date and time from one time zone to another.",
+    "Convert a time from one city or time zone to another (时区换算).",
     {"time": string(_TIME), "zone": _LOCAL, "to": _ZONE},
     *("time", "to"),
 )
 ADD: Final = _spec(
     "time.add",
-    "Add years, months, weeks, days, weekdays, hours, minutes and seconds to a date or time; "
-    "negative numbers go back. Calendar units keep the wall clock over clock changes.",
+    "Add years, months, weeks, days, weekdays, hours or minutes to a date; negative goes back "
+    "(某天之后或之前的日期).",
     {
         "time": string(_TIME),
         "zone": _LOCAL,
@@ -127,15 +171,16 @@ ADD: Final = _spec(
 )
 DIFFERENCE: Final = _spec(
     "time.difference",
-    "How long it is from one date or time to another: in all seconds and days, and in years, "
-    "months, days, hours, minutes and seconds; also the weekdays between.",
+    "How long it is from one date or time to another, in days, weekdays and parts "
+    "(两个日期相差多少天).",
     {"from": string(_TIME), "to": string(_TIME), "zone": _LOCAL},
     *("from", "to"),
+    gives=_DIFFERENCE,
 )
 
 
-class CalendarTools(ToolSet):
-    """The five tools; `zone` is used for times without a zone."""
+class CalendarTools(PureTools):
+    """The tools for dates; `zone` is used for times without a zone."""
 
     def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
         try:
@@ -147,6 +192,7 @@ class CalendarTools(ToolSet):
         super().__init__(
             [
                 BuiltIn(NOW, self._now),
+                BuiltIn(UNTIL, self._until),
                 BuiltIn(DESCRIBE, self._describe),
                 BuiltIn(CONVERT, self._convert),
                 BuiltIn(ADD, self._add),
@@ -156,10 +202,45 @@ class CalendarTools(ToolSet):
 
     def _now(self, given: Arguments, job: Job) -> Json:
         del job
-        return _result(in_zone(self._clock.now(), given.get("zone", self._zone)))
+        return _result(in_zone(self._clock.now(), self._place(given)))
 
-    def _read(self, given: Arguments, name: str = "time") -> Moment:
-        return moment(given[name], given.get("zone", self._zone))
+    def _place(self, given: Arguments, name: str = "zone") -> str:
+        return zone_name(given[name]) if name in given else self._zone
+
+    def _today(self, zone: str) -> date:
+        return in_zone(self._clock.now(), zone).at.date()
+
+    def _read(self, given: Arguments) -> Moment:
+        return self._moment(given["time"], self._place(given))
+
+    def _moment(self, text: str, zone: str, *, after: date | None = None) -> Moment:
+        """Reads a time as ISO text, or as people say it; a day without year is that `after`."""
+        if text.strip().casefold() in _NOW:
+            return in_zone(self._clock.now(), zone)
+        found = None if _ISO.match(text.strip()) else spoken(text, self._today(zone), after=after)
+        if found is None:
+            return moment(text, zone)
+        at = datetime.combine(found.day, found.clock or time())
+        read = placed(at, zone, is_day=found.clock is None)
+        return replace(read, notes=(*read.notes, found.note)) if found.note else read
+
+    def _until(self, given: Arguments, job: Job) -> Json:
+        del job
+        today = self._today(self._zone)
+        found = self._moment(given["date"], self._zone)
+        day = found.at.date()
+        days = (day - today).days
+        weekday = _DAYS[day.weekday()]
+        away = (
+            "today" if not days else f"{_counted(abs(days))} {'from today' if days > 0 else 'ago'}"
+        )
+        result: dict[str, Json] = {
+            "date": str(day),
+            "weekday": weekday,
+            "days": days,
+            "text": f"{_in_words(day)['en']}: {away}",
+        }
+        return noted(result, found.notes)
 
     def _describe(self, given: Arguments, job: Job) -> Json:
         del job
@@ -168,7 +249,7 @@ class CalendarTools(ToolSet):
     def _convert(self, given: Arguments, job: Job) -> Json:
         del job
         source = self._read(given)
-        found = in_zone(source.at, given["to"])
+        found = in_zone(source.at, self._place(given, "to"))
         notes = source.notes
         if source.is_day:
             notes = (*notes, f"only a date was given: midnight in {source.zone} is taken")
@@ -183,7 +264,11 @@ class CalendarTools(ToolSet):
 
     def _difference(self, given: Arguments, job: Job) -> Json:
         del job
-        start, end = self._read(given, "from"), self._read(given, "to")
+        zone = self._place(given)
+        # Without years: 1 March is that of this year, and 24 December the next after it.
+        first = self._today(zone).replace(month=1, day=1)
+        start = self._moment(given["from"], zone, after=first)
+        end = self._moment(given["to"], zone, after=start.at.date())
         length = elapsed(start, end)
         negative = length < timedelta(0)
         parts = parts_between(end, start) if negative else parts_between(start, end)
@@ -199,6 +284,10 @@ class CalendarTools(ToolSet):
         return noted(found, [*start.notes, *end.notes])
 
 
+def _counted(days: int) -> str:
+    return "1 day" if days == 1 else f"{days:,} days"
+
+
 def _result(found: Moment) -> Json:
     at = found.at
     offset = at.isoformat()[-6:] if at.utcoffset() else "+00:00"
@@ -209,6 +298,8 @@ def _result(found: Moment) -> Json:
         "iso": str(at.date()) if found.is_day else at.isoformat(timespec=whole_seconds),
         "date": str(at.date()),
         "time": at.strftime("%H:%M:%S"),
+        "clock": at.strftime("%H:%M"),
+        "spoken": _in_words(at),
         "zone": found.zone,
         "offset": offset,
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
@@ -221,6 +312,14 @@ def _result(found: Moment) -> Json:
         "summer_time": bool(at.dst()),
     }
     return noted(result, found.notes)
+
+
+def _in_words(day: date) -> dict[str, Json]:
+    """Returns a date as people say it, with its weekday, in English and in Chinese."""
+    return {
+        "en": f"{_DAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}",
+        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
+    }
 
 
 def _number(value: float) -> int | float:

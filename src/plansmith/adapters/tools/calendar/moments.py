@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from plansmith.errors import ToolFailed
 
-_ISO: Final = "such as 2026-03-29, 2026-03-29T14:30 or 2026-03-29T14:30:00+02:00"
+_ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
 _LONGEST: Final = 80
 _BRACKET: Final = re.compile(r"(?P<time>[^\[\]]+)\[(?P<zone>[^\[\]]+)\]")
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.tools.charts.draw import COLOURS, Chart, Series, draw
 from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.tables.catalogue import loose
 from plansmith.adapters.tools.toolset import (
     NOTES,
     TEXT,
@@ -32,11 +35,13 @@ _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
 _MOST_BARS: Final = 300
 _MOST_SLICES: Final = 12
 _MOST_BYTES: Final = 20_000_000
+_DEFAULT: Final = "chart.svg"
+_ID: Final = re.compile(r"(?:.*[\W_])?id|.*编号", re.IGNORECASE)
 _COLUMN: Final = string("A column of the rows.", minLength=1)
 
 SPEC: Final = ToolSpec(
     name="charts.draw",
-    description="Draw a bar, line, scatter, pie or donut chart of rows into an SVG or PNG file "
+    description="Draw a bar, line, scatter, pie or donut chart of rows as an SVG or PNG file "
     "(画图表：柱状图、折线图、饼图).",
     input_schema=fields(
         {
@@ -51,10 +56,12 @@ SPEC: Final = ToolSpec(
                 "description": "Column of values, or several; all numbers if left out.",
             },
             "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
-            "path": string("File to write, ending in .svg or .png.", minLength=1),
+            "path": string(
+                "File to write, ending in .svg or .png; a new chart.svg if left out.", minLength=1
+            ),
             "overwrite": flag("Replace a file that is there."),
         },
-        *("rows", "path"),
+        "rows",
     ),
     output_schema=fields(
         {
@@ -83,15 +90,16 @@ class ChartTools(ToolSet):
 
     def _draw(self, given: Arguments, job: Job) -> Json:
         del job
-        path: str = given["path"]
-        ending = path.lower().rpartition(".")[2]
+        ending = given.get("path", _DEFAULT).lower().rpartition(".")[2]
         if ending not in ("svg", "png"):
-            raise ToolFailed(f"{path} has no known extension", hint="end it with .svg or .png")
+            hint = "end it with .svg or .png"
+            raise ToolFailed(f"{given['path']} has no known extension", hint=hint)
         notes: list[str] = []
         chart = _chart(given, notes)
         svg = draw(chart)
         data = svg.encode() if ending == "svg" else _png(svg)
         over = given.get("overwrite", False)
+        path: str = given.get("path") or (_DEFAULT if over else self._free(data))
         done = self._folder.write(path, data, overwrite=over, most=_MOST_BYTES)
         result: dict[str, Json] = {
             "path": "/".join(self._folder.parts(path)),
@@ -101,6 +109,17 @@ class ChartTools(ToolSet):
             "changed": done.changed,
         }
         return noted(result, notes)
+
+    def _free(self, data: bytes) -> str:
+        """Returns the first name that no other file has; a call repeated finds its own file."""
+        everything = (path for path, _ in self._folder.walk("."))
+        taken = set(takewhile(lambda path: "/" not in path, everything))
+        names = (_DEFAULT if number == 1 else f"chart-{number}.svg" for number in count(1))
+        return next(
+            name
+            for name in names
+            if name not in taken or self._folder.read(name, most=_MOST_BYTES) == data
+        )
 
 
 def _chart(given: Arguments, notes: list[str]) -> Chart:
@@ -139,17 +158,38 @@ def _complete(given: Arguments, notes: list[str]) -> Arguments:
     names = list(dict.fromkeys(key for row in rows for key in row))
     numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
     labels = [name for name in names if name not in numbers]
-    x: str = given.get("x") or next(iter([*labels, *names]))
+    x: str = _meant(given.get("x"), names) or next(iter([*labels, *names]))
     if x not in names and len(labels) == 1:
         notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
         x = labels[0]
-    y: Any = given.get("y") or [name for name in numbers if name != x] or names[-1]
     values = [name for name in numbers if name != x]
-    if isinstance(y, str) and y not in names and len(values) == 1:
-        notes.append(f"there is no column {clip(y, 40)!r}: {values[0]!r} is drawn")
-        y = values[0]
+    y: Any = given.get("y")
+    if isinstance(y, str):
+        y = _meant(y, names)
+        if y not in names and len(values) == 1:
+            notes.append(f"there is no column {clip(y, 40)!r}: {values[0]!r} is drawn")
+            y = values[0]
+    elif y:
+        y = [_meant(each, names) for each in y]
+    else:
+        y = _drawn(values, given.get("kind", "bar"), notes) or names[-1]
     title = given.get("title") or f"{y if isinstance(y, str) else ', '.join(y)} by {x}"
     return {"kind": "bar", **given, "x": x, "y": y, "title": clip(title, 200)}
+
+
+def _meant(name: Any, names: Sequence[str]) -> Any:
+    """Returns the one column that a name means in another case or with other spaces."""
+    near = [each for each in names if isinstance(name, str) and loose(each) == loose(name)]
+    return near[0] if len(near) == 1 and name not in names else name
+
+
+def _drawn(numbers: Sequence[str], kind: str, notes: list[str]) -> list[str]:
+    """Returns the columns of numbers that are worth drawing: no identifiers, one for shares."""
+    values = [name for name in numbers if not _ID.fullmatch(name)] or list(numbers)
+    if kind in ("pie", "donut") and len(values) > 1:
+        notes.append(f"the shares are those of {values[-1]!r}, the last column of numbers")
+        values = values[-1:]
+    return values
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:

@@ -1,11 +1,11 @@
-"""Loads tables into a read-only in-memory SQLite database; finds the files a query names."""
+"""Asks tables with SQL: a read-only database in memory, and queries mended to fit its names."""
 
 from __future__ import annotations
 
 import math
 import re
 import sqlite3
-from collections.abc import Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,9 +16,10 @@ from plansmith.adapters.tools.sql.guard import (
     guard,
 )
 from plansmith.adapters.tools.sql.rows import RowLimits
+from plansmith.adapters.tools.tables.catalogue import loose, meant_columns, no_column
+from plansmith.adapters.tools.tables.database import quoted
 from plansmith.adapters.tools.tables.read import Data
-from plansmith.adapters.tools.toolset import Job, known
-from plansmith.errors import ToolFailed
+from plansmith.adapters.tools.toolset import Job
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 
@@ -56,110 +57,153 @@ class _Stdev(_Numbers):
 
 @contextmanager
 def memory(
-    tables: Mapping[str, Data], job: Job, limits: RowLimits
+    tables: Mapping[str, Data], job: Job, limits: RowLimits, *, filled: bool = True
 ) -> Generator[sqlite3.Connection]:
-    """Returns a read-only database in memory with these tables."""
+    """Returns a read-only database in memory with these tables; without rows unless `filled`."""
     with converting_errors(limits):
         database = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             for name, data in tables.items():
-                _fill(database, name, data)
+                _make(database, name, data, filled=filled)
             database.commit()
             exact_aggregates(database)
             for name, made in (("median", _Median), ("stdev", _Stdev)):
                 database.create_aggregate(name, 1, made)
             guard(database, job, limits)
             yield database
-        except sqlite3.OperationalError as error:
-            _, _, missing = str(error).partition("no such column: ")
-            if missing:
-                known(
-                    missing.rpartition(".")[2],
-                    [column for data in tables.values() for column in data.names],
-                )
-            raise
         finally:
             database.close()
 
 
-def _fill(database: sqlite3.Connection, name: str, data: Data) -> None:
+def _make(database: sqlite3.Connection, name: str, data: Data, *, filled: bool) -> None:
     columns = ", ".join(
-        f"{_quoted(each)} {_AFFINITY.get(kind, 'TEXT')}" for each, kind in data.columns
+        f"{quoted(each)} {_declared(data, place)}" for place, each in enumerate(data.names)
     )
-    database.execute(f"CREATE TABLE {_quoted(name)} ({columns})")
+    database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
     places = ", ".join("?" * len(data.columns))
-    # Names are quoted by the rules of SQL, and values never part of the statement.
-    database.executemany(f"INSERT INTO {_quoted(name)} VALUES ({places})", data.rows)  # noqa: S608
+    if filled:
+        # Names are quoted by the rules of SQL, and values never part of the statement.
+        database.executemany(f"INSERT INTO {quoted(name)} VALUES ({places})", data.rows)  # noqa: S608
 
 
-def _quoted(name: str) -> str:
-    """Quotes any name for SQL."""
-    if "\0" in name:
-        raise ToolFailed("a column's name has a zero byte", hint="rename it")
-    return '"' + name.replace('"', '""') + '"'
+def _declared(data: Data, place: int) -> str:
+    """Returns type and collation: texts are compared in any letter case where that is safe."""
+    kind = data.columns[place][1]
+    if kind not in ("text", "null"):
+        return _AFFINITY.get(kind, "TEXT")
+    return "TEXT" if in_several_cases(data, place) else "TEXT COLLATE NOCASE"
 
 
-ENDINGS: Final = (".csv", ".tsv", ".json", ".jsonl")
-_SOURCE: Final = re.compile(
-    r"""\b(from|join)(\s+)("[^"]+"|'[^']+'|`[^`]+`|\[[^\]]+\]|[\w./-]*\w)""", re.IGNORECASE
+def in_several_cases(data: Data, place: int) -> bool:
+    """Whether a column has texts that differ in nothing but letter case, which then counts."""
+    texts = {row[place] for row in data.rows if isinstance(row[place], str)}
+    return len({text.translate(_LOWER) for text in texts}) < len(texts)
+
+
+# As SQLite's own NOCASE does: the letters of ASCII alone.
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_MOST_MENDS: Final = 20
+_WORD: Final = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[^\W\d]\w*""", re.DOTALL
 )
-_TABLE_WORDS: Final = re.compile(r"\b(?:csv|tsv|table|spreadsheet)\b|表格", re.IGNORECASE)
-_SHORTEST: Final = 3
+Load = Callable[[str], Data]
 
 
-def named_files(
-    query: str, files: Sequence[str], *, known: Container[str] = ()
-) -> tuple[str, dict[str, str]]:
-    """Replaces the files in a query by table names; returns query and files by name.
+def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: RowLimits) -> str:
+    """Returns a query that SQLite understands: tables are loaded and columns meant are named.
 
-    A file can be named by its path or by its name without extension; names in `known` are already
-    tables.
+    It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
-    found: dict[str, str] = {}
+    for _ in range(_MOST_MENDS):
+        try:
+            _explain(query, tables, job, limits)
+        except _Missing as missing:
+            query = _mended(query, missing, tables, load)
+            continue
+        meant = _with_quoted_columns(query, tables)
+        if meant == query:
+            break
+        query = meant
+    return query
+
+
+class _Missing(Exception):
+    """A query names a table or a column that is not there."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(name)
+        self.kind = kind
+        self.name = name
+
+
+def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits) -> None:
+    with memory(tables, job, limits, filled=False) as database:
+        try:
+            database.execute(f"EXPLAIN {query}").close()
+        except sqlite3.OperationalError as error:
+            for kind in ("table", "column"):
+                _, found, name = str(error).partition(f"no such {kind}: ")
+                if found:
+                    raise _Missing(kind, name) from None
+            raise
+
+
+def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
+    if missing.kind == "table":
+        tables[missing.name] = load(missing.name)
+        return query
+    prefix, _, name = missing.name.rpartition(".")
+    meant = meant_columns(name, tables.values())
+    if prefix and name in meant:
+        # The column is there, and its table has another name in the query: sales.x of "sales.csv".
+        same = [each for each in tables if prefix.casefold() in _stems(each)]
+        if len(same) == 1 and (changed := _with_prefix(query, prefix, same[0])) != query:
+            return changed
+    changed = _renamed(query, name, meant[0]) if len(meant) == 1 else query
+    if changed == query:
+        raise no_column(missing.name, tables)
+    return changed
+
+
+def _stems(name: str) -> tuple[str, str]:
+    last = name.casefold().rpartition("/")[2]
+    return last, last.rpartition(".")[0]
+
+
+def _with_prefix(query: str, prefix: str, table: str) -> str:
+    dotted = re.compile(rf"""(?<![\w"'.]){re.escape(prefix)}\s*\.(?=\s*["\w])""", re.IGNORECASE)
+    return dotted.sub(lambda _: f"{quoted(table)}.", query)
+
+
+def _renamed(query: str, name: str, column: str) -> str:
+    """Replaces a word outside of strings by the quoted name of a column."""
 
     def put(match: re.Match[str]) -> str:
-        name = match[3].strip("\"'`[]")
-        path = None if name in known else _file(name, files)
-        if path is None:
+        word = match[0]
+        if word.startswith("'") or bare(word).casefold() != name.casefold():
+            return word
+        return quoted(column)
+
+    return _WORD.sub(put, query)
+
+
+def _with_quoted_columns(query: str, tables: Mapping[str, Data]) -> str:
+    """Corrects quoted names: SQLite takes one that is no column for a text, without a word."""
+    known = {each.casefold() for each in tables}
+    known |= {name.casefold() for data in tables.values() for name in data.names}
+
+    def put(match: re.Match[str]) -> str:
+        name = bare(match[0])
+        if not match[0].startswith('"') or name.casefold() in known or not loose(name):
             return match[0]
-        found[name] = path
-        return f'{match[1]}{match[2]}"{name}"'
+        meant = meant_columns(name, tables.values())
+        return quoted(meant[0]) if len(meant) == 1 else match[0]
 
-    return _SOURCE.sub(put, query), found
-
-
-def _file(name: str, files: Sequence[str]) -> str | None:
-    """Returns the one file of this name; None if it could be several."""
-    wanted = name.removeprefix("./").casefold()
-    for called in (_path, _last, _stem):
-        fitting = [path for path in files if called(path) == wanted]
-        if fitting:
-            return fitting[0] if len(fitting) == 1 else None
-    return None
+    return _WORD.sub(put, query)
 
 
-def _path(path: str) -> str:
-    return path.casefold()
-
-
-def _last(path: str) -> str:
-    return path.casefold().rpartition("/")[2]
-
-
-def _stem(path: str) -> str:
-    return _last(path).rpartition(".")[0]
-
-
-def meant_files(request: str, files: Sequence[str]) -> list[str]:
-    """Returns the files that a request names; all files if it only mentions tables."""
-    text = request.casefold()
-    named = [path for path in files if _last(path) in text]
-    if not named:
-        named = [path for path in files if len(_stem(path)) >= _SHORTEST and _is_word(path, text)]
-    if not named and _TABLE_WORDS.search(request):
-        named = [path for path in files if path.lower().endswith((".csv", ".tsv"))]
-    return named
-
-
-def _is_word(path: str, text: str) -> bool:
-    return bool(re.search(rf"(?<![a-z0-9_]){re.escape(_stem(path))}(?![a-z0-9_])", text))
+def bare(word: str) -> str:
+    """Returns a word of a query without its quotes."""
+    if word[:1] == '"':
+        return word[1:-1].replace('""', '"')
+    return word[1:-1] if word[:1] in "`[" else word

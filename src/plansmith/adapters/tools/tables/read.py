@@ -51,11 +51,12 @@ class TableLimits:
 
 @dataclass(slots=True)
 class Data:
-    """A table in memory: columns with types, rows of plain values."""
+    """A table in memory: columns with types, rows of plain values, and where it came from."""
 
     columns: list[tuple[str, str]]
     rows: list[list[Any]]
     notes: list[str] = field(default_factory=list[str])
+    source: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -112,16 +113,16 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
     listed: list[Any] = [*cast("list[object]", value)]
     if listed and all(isinstance(each, list) for each in listed):
         width = max(len(each) for each in listed)
-        _check_size(width, len(listed), limits)
+        check_size(width, len(listed), limits)
         rows = [[*each, *[None] * (width - len(each))] for each in listed]
-        return _typed([f"column_{place + 1}" for place in range(width)], rows, limits)
+        return typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
     if strange is not None:
         hint = "every row has to be an object of columns"
         raise ToolFailed(f"{name} has a row that is {clip(json.dumps(strange), 40)}", hint=hint)
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
-    _check_size(len(names), len(listed), limits)
-    return _typed(names, [[each.get(key) for key in names] for each in listed], limits)
+    check_size(len(names), len(listed), limits)
+    return typed(names, [[each.get(key) for key in names] for each in listed], limits)
 
 
 def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
@@ -141,9 +142,9 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
         raise ToolFailed(f"{name} is empty", hint="give a file with a header and rows")
     notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
-    _check_size(max([len(head), *map(len, rows)]), len(rows), limits)
+    check_size(max([len(head), *map(len, rows)]), len(rows), limits)
     names, rows = _padded(head, rows, notes)
-    found = _typed(names, rows, limits, texts=True)
+    found = typed(names, rows, limits, texts=True)
     found.notes[:0] = notes
     return found
 
@@ -179,9 +180,10 @@ def _padded(
     return names, [[*row, *[""] * (width - len(row))] for row in rows]
 
 
-def _typed(
+def typed(
     names: Sequence[str], rows: list[list[Any]], limits: TableLimits, *, texts: bool = False
 ) -> Data:
+    """Makes a table of rows: finds out the type of each column and converts its cells."""
     if not names:
         raise ToolFailed("the table has no columns", hint="give rows with columns")
     columns: list[tuple[str, str]] = []
@@ -196,7 +198,7 @@ def _typed(
     return Data(columns, rows)
 
 
-def _check_size(columns: int, rows: int, limits: TableLimits) -> None:
+def check_size(columns: int, rows: int, limits: TableLimits) -> None:
     """Refuses a table that would become too large when its rows are filled up."""
     if rows > limits.rows or rows * max(1, columns) > limits.cells:
         raise _too_large(limits)
@@ -251,10 +253,18 @@ def _kind_of_values(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
         return "null", lambda value: value
     if kinds <= {"integer", "number"}:
         return ("integer" if kinds == {"integer"} else "number"), lambda value: value
+    if kinds == {"text"}:
+        return _kind_of_dates(rows, place), lambda value: value
     if len(kinds) == 1 and "json" not in kinds:
         return kinds.pop(), lambda value: value
     kind = "json" if kinds == {"json"} else "text"
     return kind, lambda value: value if value is None or isinstance(value, str) else _dumped(value)
+
+
+def _kind_of_dates(rows: list[list[Any]], place: int) -> str:
+    texts = [row[place] for row in rows if row[place] is not None]
+    forms = ("date", _DATE), ("datetime", _TIME)
+    return next((kind for kind, form in forms if all(map(form.fullmatch, texts))), "text")
 
 
 def _name(value: Any) -> str:

@@ -1,0 +1,62 @@
+"""Finds the time zone of a city or country by its English or Chinese name."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+from zoneinfo import available_timezones
+
+from plansmith.errors import ToolFailed
+
+_DATA: Final = Path(__file__).with_name("places.json")
+_ENDINGS: Final = (" local time", " time zone", " timezone", " time", "时间", "时区", "市")
+
+
+class _Places(NamedTuple):
+    zones: dict[str, str]
+    several: dict[str, str]
+
+
+@cache
+def _places() -> _Places:
+    """Reads the names once: zones by place, and the cities to choose from by country."""
+    data: dict[str, dict[str, str]] = json.loads(_DATA.read_text(encoding="utf-8"))
+    zones = {name: zone for zone, names in data["zones"].items() for name in names.split(", ")}
+    several = {name: ask for names, ask in data["several"].items() for name in names.split(", ")}
+    return _Places(zones, several)
+
+
+def zone_name(text: str) -> str:
+    """Returns the IANA name of the zone that a place has; any other text as it is."""
+    name = " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
+    name = name.removeprefix("in ")
+    for ending in ("", *_ENDINGS):
+        if ending and not name.endswith(ending):
+            continue
+        found = _zone(name.removesuffix(ending).strip())
+        if found:
+            return found
+    city, comma, _ = name.partition(",")
+    return (_zone(city.strip()) if comma else "") or text
+
+
+def _zone(name: str) -> str:
+    places = _places()
+    if name in places.several:
+        hint = f"name a city, such as {places.several[name]}"
+        raise ToolFailed(f"{name} has several time zones", hint=hint)
+    return places.zones.get(name) or _by_last_part().get(name, "")
+
+
+@cache
+def _by_last_part() -> dict[str, str]:
+    """Zones by the city in their names, where only one has it."""
+    found: dict[str, list[str]] = {}
+    for zone in available_timezones():
+        if "/" in zone and not zone.startswith(("Etc/", "US/", "posix/", "right/", "SystemV/")):
+            last = zone.rpartition("/")[2].replace("_", " ").casefold()
+            found.setdefault(last, []).append(zone)
+    return {name: zones[0] for name, zones in found.items() if len(zones) == 1}

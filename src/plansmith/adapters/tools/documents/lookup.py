@@ -1,0 +1,203 @@
+"""Finds the passages of documents that answer a question, by its words and without a model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from plansmith.adapters.context.documents import Chunk, chunks
+from plansmith.adapters.context.lexical import terms
+from plansmith.adapters.tools.documents.question import Question, Word, read_question
+from plansmith.planner.shortlist.words import is_cjk, stem
+
+MOST_LETTERS: Final = 1_800
+_CHUNK: Final = 450
+_OVERLAP: Final = 80
+_SHORT: Final = 1_000  # a document that comes whole
+_CANDIDATES: Final = 40
+_WORTH: Final = 0.4  # of the best score; what fits less is noise
+_NAME_WEIGHT: Final = 0.5
+_DOCUMENT_WEIGHT: Final = 0.4
+_ANSWER_BONUS: Final = 1.25
+_LATEST_BONUS: Final = 1.5
+_SATURATION: Final = 0.8
+_HEADED: Final = (".md", ".markdown", ".html", ".htm", ".docx")
+_DATE: Final = re.compile(r"(\d{4})[-_. 年]?(\d{1,2})[-_. 月]?(\d{1,2})")
+
+
+class Document(NamedTuple):
+    """A document: its path and its text."""
+
+    path: str
+    text: str
+
+
+class Passage(NamedTuple):
+    """A piece of a document, with the line at which it begins."""
+
+    path: str
+    line: int
+    text: str
+
+    @property
+    def last(self) -> int:
+        """The line at which it ends."""
+        return self.line + self.text.count("\n")
+
+
+class _Scored(NamedTuple):
+    score: float
+    document: int
+    chunk: Chunk
+
+
+def find_passages(
+    question: str, documents: Sequence[Document], *, most: int = MOST_LETTERS
+) -> list[Passage]:
+    """Returns all documents if they are short together, else the best passages, best first."""
+    if sum(len(each.text) for each in documents) <= most:
+        asked = read_question(question)
+        order = _ranked(asked, documents) or list(enumerate([0.0] * len(documents)))
+        told = [at for at, _ in order]
+        told += [at for at in range(len(documents)) if at not in set(told)]
+        return [_whole(documents[at]) for at in told if documents[at].text.strip()]
+    asked = read_question(question)
+    best = dict(_ranked(asked, documents)[:_CANDIDATES])
+    found = _scored(asked, documents, best)
+    if not found and len(documents) == 1:
+        # Another language or other words: the beginning says what the document is about.
+        start = chunks(documents[0].text, size=most, overlap=0, headings=False)[0]
+        return [Passage(documents[0].path, start.first, start.text)]
+    return _taken(documents, found, most)
+
+
+def _whole(document: Document) -> Passage:
+    lines = document.text.split("\n")
+    first = next(at for at, line in enumerate(lines, start=1) if line.strip())
+    return Passage(document.path, first, document.text.strip("\n"))
+
+
+def _ranked(asked: Question, documents: Sequence[Document]) -> list[tuple[int, float]]:
+    """Returns the documents that have a word of the question, those with the rarest first.
+
+    Looks only for parts of words: to take a thousand documents apart would take too long.
+    """
+    texts = [f"{each.path}\n{each.text}".casefold() for each in documents]
+    found = dict.fromkeys(range(len(texts)), 0.0)
+    for word in asked.words:
+        likeness = [_likeness(word, text) for text in texts]
+        rarity = _rarity(sum(each > 0 for each in likeness), len(texts)) * word.weight
+        for at, document in enumerate(documents):
+            named = _NAME_WEIGHT * _likeness(word, document.path.casefold())
+            found[at] += rarity * (likeness[at] + named)
+    if asked.latest:
+        _prefer_latest(found, documents)
+    kept = [(at, score) for at, score in found.items() if score > 0]
+    return sorted(kept, key=lambda each: (-each[1], each[0]))
+
+
+def _likeness(word: Word, text: str) -> float:
+    return max((like for form, like in word.forms.items() if _needle(form) in text), default=0.0)
+
+
+def _needle(form: str) -> str:
+    """Returns the part of a word that all its endings share: a stem ends in i for y."""
+    return form[:-1] if len(form) > 3 and form.endswith("i") and not is_cjk(form) else form
+
+
+def _rarity(having: int, count: int) -> float:
+    return math.log(1 + (count - having + 0.5) / (having + 0.5))
+
+
+def _prefer_latest(found: dict[int, float], documents: Sequence[Document]) -> None:
+    most = max(found.values(), default=0.0)
+    dated = {
+        at: tuple(int(part) for part in date.groups())
+        for at, score in found.items()
+        if score >= most / 2 and (date := _DATE.search(documents[at].path))
+    }
+    if dated and most > 0:
+        newest = max(dated, key=lambda at: (dated[at], -at))
+        found[newest] *= _LATEST_BONUS
+
+
+def _scored(
+    asked: Question, documents: Sequence[Document], best: dict[int, float]
+) -> list[_Scored]:
+    """Returns the chunks of the best documents with their scores, best first."""
+    pieces = [(at, each) for at in best for each in _chunks(documents[at])]
+    counts = [Counter(_stems(each.text)) for _, each in pieces]
+    above = [set(_stems(f"{documents[at].path} {each.heading}")) for at, each in pieces]
+    mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
+    scores = [0.0] * len(pieces)
+    for word in asked.words:
+        fits = [_fit(word, *each, mean) for each in zip(counts, above, strict=True)]
+        rarity = _rarity(sum(fit > 0 for fit in fits), len(fits)) * word.weight
+        scores = [score + rarity * fit for score, fit in zip(scores, fits, strict=True)]
+    highest, top = max(best.values(), default=1.0), max(scores, default=0.0)
+    found: list[_Scored] = []
+    for (at, chunk), score in zip(pieces, scores, strict=True):
+        if score > 0:
+            bonus = _ANSWER_BONUS if any(each.search(chunk.text) for each in asked.answers) else 1.0
+            whole = score * bonus + _DOCUMENT_WEIGHT * top * best[at] / highest
+            found.append(_Scored(whole, at, chunk))
+    return sorted(found, key=lambda each: (-each.score, each.document, each.chunk.first))
+
+
+def _chunks(document: Document) -> list[Chunk]:
+    headed = document.path.lower().endswith(_HEADED)
+    return chunks(document.text, size=_CHUNK, overlap=_OVERLAP, headings=headed)
+
+
+def _stems(text: str) -> Iterable[str]:
+    return map(stem, terms(text))
+
+
+def _fit(word: Word, count: Counter[str], above: set[str], mean: float) -> float:
+    """Returns how well a chunk has a word: its best form counts, in the heading by half."""
+    length = _SATURATION * (0.4 + 0.6 * count.total() / mean)
+    return max(
+        like
+        * max(
+            count[form] / (count[form] + length) if form in count else 0.0,
+            _NAME_WEIGHT / (1 + _SATURATION) if form in above else 0.0,
+        )
+        for form, like in word.forms.items()
+    )
+
+
+def _taken(documents: Sequence[Document], found: Sequence[_Scored], most: int) -> list[Passage]:
+    """Takes passages while there is room; short documents whole, neighbours as one."""
+    taken: list[Passage] = []
+    whole: set[int] = set()
+    for each in found:
+        if each.score < _WORTH * found[0].score:
+            break
+        document = documents[each.document]
+        room = most - sum(len(passage.text) for passage in taken)
+        if each.document in whole:
+            continue
+        if len(document.text) <= min(_SHORT, room):
+            whole.add(each.document)
+            taken.append(_whole(document))
+        elif not _joined(taken, document, each.chunk, room) and len(each.chunk.text) <= room:
+            taken.append(Passage(document.path, each.chunk.first, each.chunk.text))
+    return taken
+
+
+def _joined(taken: list[Passage], document: Document, chunk: Chunk, room: int) -> bool:
+    """Makes one passage of a chunk and a passage that it touches; says whether it did."""
+    for at, old in enumerate(taken):
+        touches = chunk.first <= old.last + 1 and old.line <= chunk.last + 1
+        if old.path != document.path or not touches:
+            continue
+        first, last = min(old.line, chunk.first), max(old.last, chunk.last)
+        text = "\n".join(document.text.split("\n")[first - 1 : last])
+        if len(text) - len(old.text) > room:
+            return chunk.text in old.text
+        taken[at] = Passage(old.path, first, text)
+        return True
+    return False

@@ -1,0 +1,194 @@
+"""Says in a few words what a file holds: the columns of a table, the first line of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from plansmith.adapters.tools.documents.docx import docx_text
+from plansmith.adapters.tools.documents.pdf import pdf_head
+from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.sql.rows import RowLimits
+from plansmith.adapters.tools.tables.database import ENDINGS as DATABASES
+from plansmith.adapters.tools.tables.database import DatabaseCopy
+from plansmith.adapters.tools.tables.read import Data, TableLimits, read_table
+from plansmith.adapters.tools.toolset import Job
+from plansmith.errors import PlansmithError
+from plansmith.ports import Call
+from plansmith.text import clip, visible
+
+_WHOLE: Final = 600_000  # bytes of a table that is read whole
+_HEAD: Final = 100_000  # bytes read of a larger one
+_TITLE: Final = 4_096
+_COUNTED: Final = 64_000_000  # bytes of a file whose lines are counted
+_LARGEST_DATABASE: Final = 50_000_000
+_LARGEST_PAPER: Final = 5_000_000
+_MOST_ROWS: Final = 2_000
+_SURE_FROM: Final = 1_000  # rows of which all values are as good as known
+_MOST_COLUMNS: Final = 16
+_MOST_VALUES: Final = 6
+_LONGEST: Final = 40
+_LONGEST_TITLE: Final = 60
+# What one request may read: a folder full of large files is told by names.
+_MOST_BYTES: Final = 6_000_000
+_MOST_READ: Final = 120
+_MOST_PAPERS: Final = 6
+_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file, or a table of a database: its path, and what is told about it."""
+
+    path: str
+    detail: str = ""
+
+    @property
+    def line(self) -> str:
+        """Returns all that is told about it."""
+        return f"{self.path}: {self.detail}" if self.detail else self.path
+
+
+class Reading:
+    """Reads the heads of files for one request, as long as there is something left to spend."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._bytes, self._files, self._papers = _MOST_BYTES, _MOST_READ, _MOST_PAPERS
+
+    def spend(self, size: int, *, paper: bool) -> bool:
+        """Counts a file that is to be read; False if it would be too much."""
+        if size > self._bytes or not self._files or (paper and not self._papers):
+            return False
+        self._bytes -= size
+        self._files -= 1
+        self._papers -= paper
+        return True
+
+
+def entries_of(path: str, size: int, reading: Reading) -> tuple[Entry, ...] | None:
+    """Returns what is told of a file: its name if it cannot be read, None if nothing is left."""
+    for endings, cost, tell in _KINDS:
+        if path.lower().endswith(endings):
+            if not reading.spend(min(size, cost), paper=endings == _PAPERS):
+                return None
+            try:
+                return tuple(tell(path, size, reading.folder)) or (Entry(path),)
+            except (PlansmithError, OSError, ValueError):
+                break
+    return (Entry(path),)
+
+
+def _json(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+    if size <= _WHOLE:
+        yield Entry(path, _columns(_read(folder.read(path, most=_WHOLE), path), whole=True))
+
+
+def _log(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+    if size <= _COUNTED:
+        with folder.opened(path) as file:
+            yield Entry(path, f"{_count_lines(file)} lines")
+
+
+def _text(path: str, _: int, folder: Folder) -> Iterator[Entry]:
+    with folder.opened(path) as file:
+        yield Entry(path, _title(file.read(_TITLE).decode("utf-8", "replace")))
+
+
+def _paper(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+    if size > _LARGEST_PAPER:
+        return
+    data = folder.read(path, most=_LARGEST_PAPER)
+    if path.lower().endswith(".docx"):
+        yield Entry(path, _title(docx_text(path, data)[0]))
+        return
+    pages, text = pdf_head(path, data)
+    yield Entry(path, ": ".join(filter(None, (f"{pages} pages", _title(text)))))
+
+
+def _title(text: str) -> str:
+    """Returns the first line that says anything."""
+    lines = (line.strip(" \t#*=-_<>!") for line in visible(text).splitlines())
+    first = next((line for line in lines if any(map(str.isalnum, line))), "")
+    return clip(" ".join(first.split()), _LONGEST_TITLE)
+
+
+def _table(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+    with folder.opened(path) as file:
+        if size <= _WHOLE:
+            yield Entry(path, _columns(_read(file.read(_WHOLE), path), whole=True))
+            return
+        head = file.read(_HEAD)
+        rows = head.count(b"\n") + _count_lines(file) - 1 if size <= _COUNTED else None
+    data = _read(head[: head.rfind(b"\n") + 1], path)
+    yield Entry(path, _columns(data, whole=len(data.rows) >= _SURE_FROM, count=rows))
+
+
+def _read(data: bytes, path: str) -> Data:
+    return read_table(data, path, limits=TableLimits(), encoding=None, header=True)
+
+
+def _count_lines(file: BinaryIO) -> int:
+    count, last = 0, b"\n"
+    while block := file.read(1 << 20):
+        count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
+
+
+def _database(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+    if size > _LARGEST_DATABASE:
+        return
+    limits = RowLimits(seconds=_SECONDS)
+    with DatabaseCopy(folder, path, limits=limits, job=Job(Call(key=""))) as copy:
+        for table in copy.tables():
+            data, count = copy.head(table, rows=_MOST_ROWS)
+            whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
+            yield Entry(f"{path}/{table}", _columns(data, whole=whole, count=count))
+
+
+def _columns(data: Data, *, whole: bool, count: int | None = -1) -> str:
+    """Returns the number of rows, and each column with all its values or two of them."""
+    number = len(data.rows) if count == -1 else count
+    told = [
+        _column(name, kind, [row[place] for row in data.rows], whole=whole)
+        for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS])
+    ]
+    more = len(data.columns) - len(told)
+    told += [f"and {more} more columns"] if more > 0 else []
+    return (f"{number} rows: " if number is not None else "") + ", ".join(told)
+
+
+def _column(name: str, kind: str, values: Sequence[Any], *, whole: bool) -> str:
+    seen = dict.fromkeys(each for each in values if each is not None and each != "")
+    shown = [_short(each) for each in list(seen)[: _MOST_VALUES + 1]]
+    if whole and kind in ("text", "boolean") and 0 < len(shown) <= _MOST_VALUES:
+        listed = "/".join(shown)
+        if len(listed) <= 2 * _LONGEST and len(values) > len(shown):
+            return f"{_plain(name)} ({listed})"
+    return f"{_plain(name)} ({', '.join(shown[:2])})" if shown else _plain(name)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return clip(_plain(str(value)), _LONGEST)
+
+
+def _plain(text: str) -> str:
+    return " ".join(visible(text[:200]).split())
+
+
+_Tell = Callable[[str, int, Folder], Iterator[Entry]]
+_PAPERS: Final = (".pdf", ".docx")
+# Endings, the most bytes that are read of such a file, and what tells of it.
+_KINDS: Final[tuple[tuple[tuple[str, ...], int, _Tell], ...]] = (
+    ((".csv", ".tsv"), _WHOLE, _table),
+    ((".json", ".jsonl"), _WHOLE, _json),
+    (DATABASES, 0, _database),
+    ((".log",), 0, _log),
+    ((".txt", ".md", ".markdown", ".rst", ".text", ".html", ".htm", ".eml"), _TITLE, _text),
+    (_PAPERS, _LARGEST_PAPER, _paper),
+)

@@ -1,0 +1,303 @@
+"""Built-in tools that move, rename, copy and delete one file inside the working folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from plansmith.adapters.stores.open_files import is_held
+from plansmith.adapters.tools.folder import MAKE, Folder, failed, flush, regular, stamp
+from plansmith.adapters.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    flag,
+    string,
+)
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+
+_PIECE: Final = 1 << 20
+_MOST_BYTES: Final = 2_000_000_000
+_YES: Final = {"type": "boolean"}
+_TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
+_OVERWRITE: Final = flag("Replace a file that is there.")
+_THERE: Final = "choose another name, or set overwrite to true"
+
+MOVE: Final = ToolSpec(
+    name="files.move",
+    description="Move or rename a file or folder; never replaces another one without overwrite "
+    "(移动、重命名文件).",
+    input_schema=fields(
+        {
+            "path": string("The file or folder to move.", minLength=1),
+            "to": _TO,
+            "overwrite": _OVERWRITE,
+        },
+        *("path", "to"),
+    ),
+    output_schema=fields({"path": TEXT, "from": TEXT}, "path", "from"),
+    effect=Effect.WRITE,
+    open_world=False,
+    timeout_s=60,
+)
+COPY: Final = ToolSpec(
+    name="files.copy",
+    description="Copy a file under another name or into a folder, as a backup or duplicate "
+    "(复制、备份文件).",
+    input_schema=fields(
+        {"path": string("The file to copy.", minLength=1), "to": _TO, "overwrite": _OVERWRITE},
+        *("path", "to"),
+    ),
+    output_schema=fields(
+        {"path": TEXT, "from": TEXT, "bytes": {"type": "integer"}, "changed": _YES},
+        *("path", "from", "bytes", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=300,
+)
+DELETE: Final = ToolSpec(
+    name="files.delete",
+    description="Delete one file or one empty folder for good; it cannot be undone "
+    "(删除文件或空文件夹).",
+    input_schema=fields({"path": string("The file or empty folder.", minLength=1)}, "path"),
+    output_schema=fields({"path": TEXT, "deleted": _YES}, "path", "deleted"),
+    effect=Effect.FINAL,
+    open_world=False,
+    timeout_s=30,
+)
+
+
+class _Entry(NamedTuple):
+    """A name in an open folder, as people write it, and its state if it is there."""
+
+    place: int
+    last: str
+    name: str
+    state: os.stat_result | None
+
+    @property
+    def is_folder(self) -> bool:
+        return self.state is not None and stat.S_ISDIR(self.state.st_mode)
+
+
+class MovingTools(ToolSet):
+    """The tools that move, copy and delete; none of them follows a link."""
+
+    def __init__(self, root: Path, *, most: int = _MOST_BYTES) -> None:
+        self._folder = Folder(root)
+        self._most = most
+        # Two steps that move to one name at once must not both find it free.
+        self._turn = threading.Lock()
+        super().__init__(
+            [BuiltIn(MOVE, self._move), BuiltIn(COPY, self._copy), BuiltIn(DELETE, self._delete)]
+        )
+
+    def _move(self, given: Arguments, job: Job) -> Json:
+        del job
+        with self._turn, self._there(given["path"], given["to"]) as old:
+            to = self._target(old, given["to"])
+            with self._entry(to, make=True) as new:
+                _move(old, new, overwrite=given.get("overwrite", False))
+            return {"path": new.name, "from": old.name}
+
+    def _copy(self, given: Arguments, job: Job) -> Json:
+        with self._turn, self._there(given["path"]) as old:
+            if old.is_folder:
+                raise ToolFailed(f"{old.name} is a folder", hint="copy its files one by one")
+            to = self._target(old, given["to"])
+            with self._folder.opened(old.name) as source, self._entry(to, make=True) as new:
+                size = os.fstat(source.fileno()).st_size
+                if size > self._most:
+                    raise ToolFailed(f"{old.name} is larger than {self._most:,} bytes")
+                changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
+            return {"path": new.name, "from": old.name, "bytes": size, "changed": changed}
+
+    def _copied(self, source: BinaryIO, new: _Entry, job: Job, *, overwrite: bool) -> bool:
+        """Copies beside the target and renames then; the same content again changes nothing."""
+        if new.state is not None:
+            _check_file(new)
+            with self._folder.opened(new.name) as there:
+                if _equal(source, there):
+                    return False
+            if not overwrite:
+                raise ToolFailed(f"{new.name} is there already", hint=_THERE)
+            source.seek(0)
+        before = os.fstat(source.fileno())
+        beside = f".{secrets.token_hex(8)}.part"
+        try:
+            _fill(new.place, beside, source, job)
+            if stamp(before) != stamp(os.fstat(source.fileno())):
+                raise ToolFailed("the file changed while it was copied", hint="try it again")
+            if new.state is None:
+                # A link, and not a rename, fails where somebody took the name meanwhile.
+                os.link(beside, new.last, src_dir_fd=new.place, dst_dir_fd=new.place)
+            else:
+                os.rename(beside, new.last, src_dir_fd=new.place, dst_dir_fd=new.place)
+        except OSError as error:
+            raise failed(new.name, error) from None
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=new.place)
+        flush(new.place, new.name)
+        return True
+
+    def _delete(self, given: Arguments, job: Job) -> Json:
+        del job
+        with self._turn, self._there(given["path"]) as old:
+            try:
+                if old.is_folder:
+                    os.rmdir(old.last, dir_fd=old.place)
+                else:
+                    os.unlink(old.last, dir_fd=old.place)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    hint = "only an empty folder is deleted: delete its files first"
+                    raise ToolFailed(f"{old.name} is not empty", hint=hint) from None
+                raise failed(old.name, error) from None
+            flush(old.place, old.name)
+            return {"path": old.name, "deleted": True}
+
+    @contextmanager
+    def _there(self, name: str, to: str = "") -> Generator[_Entry]:
+        """Opens a file or folder that is there; refuses links, devices and databases in use."""
+        with self._entry(name.rstrip("/")) as entry:
+            if entry.state is None:
+                # Whether that is our own doing cannot be told: a person has to look.
+                gone = to and self._folder.is_file(to)
+                hint = f"{to} is there: was it moved already?" if gone else "list the folder first"
+                raise ToolFailed(f"there is no {entry.name}", hint=hint)
+            if not entry.is_folder:
+                _check_file(entry)
+            yield entry
+
+    @contextmanager
+    def _entry(self, name: str, *, make: bool = False) -> Generator[_Entry]:
+        shown = "/".join(self._folder.parts(name))
+        with self._folder.parent(name, make=make) as (place, last):
+            try:
+                state = os.stat(last, dir_fd=place, follow_symlinks=False)
+            except FileNotFoundError:
+                state = None
+            except OSError as error:
+                raise failed(shown, error) from None
+            yield _Entry(place, last, shown, state)
+
+    def _target(self, old: _Entry, to: str) -> str:
+        """Returns the new path: a folder that is there, or a name with `/`, keeps the old name."""
+        into = "/".join(self._folder.parts(to))
+        if into != old.name and (to.endswith("/") or self._folder.is_folder(to)):
+            into = f"{into}/{old.last}" if into else old.last
+        if into == old.name:
+            raise ToolFailed(f"{into} is its name already", hint="give another name or folder")
+        if into.startswith(f"{old.name}/"):
+            raise ToolFailed(f"{old.name} cannot go into itself", hint="choose another folder")
+        return into
+
+
+def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+    try:
+        if new.state is None and not old.is_folder:
+            _link(old, new)
+        elif new.state is None or _is_other_spelling(old, new):
+            _rename(old, new)
+        elif _is_same(old, new.state):
+            # An earlier attempt gave it the new name and ended before it took the old one away.
+            os.unlink(old.last, dir_fd=old.place)
+        else:
+            _replace(old, new, overwrite=overwrite)
+    except FileExistsError:
+        raise ToolFailed(f"{new.name} is there already", hint=_THERE) from None
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            hint = "copy it, and delete it then"
+            raise ToolFailed(f"{new.name} is on another disk", hint=hint) from None
+        raise failed(old.name, error) from None
+    flush(new.place, new.name)
+    flush(old.place, old.name)
+
+
+def _link(old: _Entry, new: _Entry) -> None:
+    """Gives a file its new name, then takes the old one away.
+
+    A link, and not a rename, fails where somebody took the name meanwhile.
+    """
+    os.link(
+        *(old.last, new.last),
+        src_dir_fd=old.place,
+        dst_dir_fd=new.place,
+        follow_symlinks=False,
+    )
+    states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
+    if not all(_is_same(old, state) for state in states):
+        os.unlink(new.last, dir_fd=new.place)
+        raise ToolFailed(f"{old.name} changed meanwhile", hint="try it again")
+    os.unlink(old.last, dir_fd=old.place)
+
+
+def _rename(old: _Entry, new: _Entry) -> None:
+    os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
+
+
+def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+    if old.is_folder or not overwrite:
+        hint = "choose another name" if old.is_folder else _THERE
+        raise ToolFailed(f"{new.name} is there already", hint=hint)
+    _check_file(new)
+    _rename(old, new)
+
+
+def _check_file(entry: _Entry) -> None:
+    """Refuses what is no file, and a database that is in use."""
+    state = regular(entry.place, entry.last, entry.name)
+    if state is not None and is_held(state):
+        raise ToolFailed(f"{entry.name} is not touched", hint="it is a database that is in use")
+
+
+def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
+    if entry.state is None or state is None or not os.path.samestat(entry.state, state):
+        return False
+    # The number of a file that was removed goes to the next one that is made.
+    kinds = stat.S_IFMT(entry.state.st_mode), stat.S_IFMT(state.st_mode)
+    return kinds[0] == kinds[1] and stamp(entry.state) == stamp(state)
+
+
+def _is_other_spelling(old: _Entry, new: _Entry) -> bool:
+    """Whether both names are one entry, on a disk that does not tell letter cases apart."""
+    only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
+    return only and _is_same(old, new.state)
+
+
+def _fill(place: int, name: str, source: BinaryIO, job: Job) -> None:
+    """Copies a file into a new one, with its permissions, and makes it durable."""
+    mode = stat.S_IMODE(os.fstat(source.fileno()).st_mode) & 0o777
+    with os.fdopen(os.open(name, MAKE, 0o600, dir_fd=place), "wb") as file:
+        while piece := source.read(_PIECE):
+            if job.given_up:
+                raise ToolFailed("the copy was given up")
+            file.write(piece)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+
+
+def _equal(first: BinaryIO, second: BinaryIO) -> bool:
+    if os.fstat(first.fileno()).st_size != os.fstat(second.fileno()).st_size:
+        return False
+    while piece := first.read(_PIECE):
+        if piece != second.read(_PIECE):
+            return False
+    return not second.read(1)

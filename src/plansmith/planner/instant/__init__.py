@@ -1,0 +1,1 @@
+"""Requests that one built-in tool answers beyond doubt, planned by rules without a model."""

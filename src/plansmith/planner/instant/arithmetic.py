@@ -1,0 +1,291 @@
+"""Reads requests that are nothing but arithmetic, in signs and in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from plansmith.lazy import lazy_pattern
+from plansmith.plan.data import Json
+from plansmith.plan.refs import escape_text
+from plansmith.planner.instant.call import InstantCall, found
+from plansmith.planner.instant.numerals import NUMBER, digits
+
+_DIGITS: Final = 15  # of a number that does not end
+_LONGEST: Final = 200
+_LEAD: Final = lazy_pattern(
+    r"(?:(?:what(?:'s| is| are| does| do| would be)|how much (?:is|are|does|do|would)|whats"
+    r"|calculate|compute|work out|evaluate|solve|figure out|find|give me|get)"
+    r"(?: the (?:value|result|answer) (?:of|to|for))?\s+"
+    r"|(?:计算|算|求|得出)(?:一下|算|出)?\s*[:：]?\s*|=\s*)",
+    re.IGNORECASE,
+)
+_TAIL: Final = lazy_pattern(
+    r"(?:\s+(?:equals?|equal to|come to|make|makes)(?: what| how much)?|\s+is (?:what|how much)"
+    r"|\s*(?:的(?:结果|值|答案))?\s*(?:一共|总共)?\s*(?:是|等于|得|=|为|有)\s*(?:多少|几|什么)?"
+    r"|\s*的(?:结果|值|答案)|\s*多少)$",
+    re.IGNORECASE,
+)
+_N: Final = rf"([-−]?\s?[$€£¥￥]?{NUMBER}(?:\s?(?:%|percent\b|per cent\b))?)"
+_AND: Final = r"(?:\s*,\s*and\s+|\s*,\s*|\s+and\s+|\s*[、和与]\s*)"
+_EACH: Final = f"(?:{_N[1:]}"
+_LIST: Final = rf"({_EACH}(?:{_AND}{_EACH}){{1,30}})"
+
+
+class _Form(NamedTuple):
+    """A sentence of fixed form, and the expression that it asks for."""
+
+    pattern: re.Pattern[str]
+    expression: Callable[[re.Match[str]], str]
+    says: str = ""  # with {1} and {2} for what was said, {0} for the result
+
+
+def _form(pattern: str, expression: str, says: str = "") -> _Form:
+    """Returns a form whose expression has `{1}` for the first number, and so on."""
+
+    def write(match: re.Match[str]) -> str:
+        return expression.format(*("", *(_number(each or "") for each in match.groups())))
+
+    return _Form(lazy_pattern(pattern, re.IGNORECASE), write, says)
+
+
+def _listed(pattern: str, function: str) -> _Form:
+    def write(match: re.Match[str]) -> str:
+        each = [_number(part) for part in re.split(_AND, match[1], flags=re.IGNORECASE)]
+        return f"{function}({', '.join(each)})" if all(each) else ""
+
+    return _Form(lazy_pattern(pattern.replace("LIST", _LIST), re.IGNORECASE), write)
+
+
+def _number(text: str) -> str:
+    """Returns a number as the calculator reads it: no separators, no words."""
+    plain = re.sub(r"[$€£¥￥\s]", "", text) if re.search(r"\d", text) else text
+    percent = re.search(r"\s?(?:%|per\s?cent)$", plain, re.IGNORECASE)
+    bare = plain[: percent.start()] if percent else plain
+    sign = "-" if bare[:1] in ("-", "−") else ""
+    value = digits(bare.lstrip("-−").strip()) or digits(text.strip())
+    return f"{sign}{value}{'%' if percent else ''}" if value else ""
+
+
+_SHARE_EN: Final = "{1} is {0} % of {2}."
+_SHARE_ZH: Final = "{1} 是 {2} 的 {0}%。"
+_FORMS: Final = (
+    _form(rf"(?:add|the sum of|sum of) {_N} (?:and|to|plus) {_N}", "{1} + {2}"),
+    _form(rf"(?:subtract|take) {_N} (?:away )?from {_N}", "{2} - {1}"),
+    _form(rf"(?:multiply|the product of|product of) {_N} (?:by|and|with) {_N}", "{1} * {2}"),
+    _form(rf"(?:divide|the quotient of) {_N} (?:by|and) {_N}", "{1} / {2}"),
+    _form(rf"(?:the )?difference (?:between|of) {_N} and {_N}", "{1} - {2}"),
+    _form(rf"(?:double|twice) {_N}", "2 * {1}"),
+    _form(rf"triple {_N}", "3 * {1}"),
+    _form(rf"(?:one )?half (?:of )?{_N}", "{1} / 2"),
+    _form(rf"(?:a|one) third of {_N}", "{1} / 3"),
+    _form(rf"(?:a|one) (?:quarter|fourth) of {_N}", "{1} / 4"),
+    _form(rf"(?:two thirds|2/3) of {_N}", "{1} * 2 / 3"),
+    _form(rf"(?:three quarters|3/4) of {_N}", "{1} * 3 / 4"),
+    _form(rf"(?:a |an )?{_N} off (?:of )?{_N}", "{2} - {1}"),
+    _form(rf"(?:a |an )?{_N} (?:tip|discount|tax|vat|interest) (?:on|of|for) {_N}", "{1} * {2}"),
+    _form(rf"{_N} (?:increased|raised) by {_N}", "{1} + {2}"),
+    _form(rf"{_N} (?:decreased|reduced) by {_N}", "{1} - {2}"),
+    _form(rf"what percent(?:age)? of {_N} is {_N}", "{2} / {1} * 100", "{2} is {0} % of {1}."),
+    _form(rf"{_N} is what percent(?:age)? of {_N}", "{1} / {2} * 100", _SHARE_EN),
+    _form(rf"what percent(?:age)? is {_N} (?:of|out of) {_N}", "{1} / {2} * 100", _SHARE_EN),
+    _form(
+        rf"{_N}\s?(?:占|是)\s?{_N}\s?的(?:百分之几|百分之多少|百分比)", "{1} / {2} * 100", _SHARE_ZH
+    ),
+    _form(rf"{_N}\s?的一半", "{1} / 2"),
+    _form(rf"{_N}\s?的\s?{_N}\s?倍", "{1} * {2}"),
+    _form(rf"{_N}\s?的\s?{_N}\s?次方", "{1} ^ {2}"),
+    _form(rf"{_N}\s?打\s?([一二三四五六七八九])\s?折", "{1} * {2} / 10"),
+    _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的(?:总和|和)", "{1} + {2}"),
+    _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的差", "{1} - {2}"),
+    _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的(?:乘积|积)", "{1} * {2}"),
+    _form(rf"{_N}\s?除\s?{_N}", "{2} / {1}"),
+    _listed("(?:the )?(?:sum|total) of LIST", "sum"),
+    _listed("(?:the )?(?:average|mean) of LIST", "mean"),
+    _listed("(?:the )?median of LIST", "median"),
+    _listed("(?:the )?(?:largest|greatest|biggest|maximum|max) of LIST", "max"),
+    _listed("(?:the )?(?:smallest|least|lowest|minimum|min) of LIST", "min"),
+    _listed("LIST\\s?的(?:平均值|平均数|均值|平均)", "mean"),
+    _listed("LIST\\s?的(?:总和|和|合计)", "sum"),
+)
+# Operators and functions with what the calculator calls them; longer words first.
+_SIGNS: Final = (
+    (r"\*\*|\^|\bto the power(?: of)?\b", "^"),
+    (r"//", "//"),
+    (r"[+＋]|\bplus\b|加上|加", "+"),
+    (r"[-−–]|\bminus\b|\bless\b|减去|减", "-"),
+    (r"[*×·✕]|\btimes\b|\bmultiplied by\b|(?<=[\d)%\s])x(?=[\s\d(])|乘以|乘", "*"),
+    (r"[/÷]|\bdivided by\b|除以", "/"),
+    (r"\bmod(?:ulo)?\b", " mod "),
+    (r"(?:percent|per cent)\b|%", "%"),
+    (r"\bsquared\b|²|的?平方(?!根)", "^2"),
+    (r"\bcubed\b|³|的?立方(?!根)", "^3"),
+    (r"\bfactorial\b|!|的阶乘", "!"),
+    (r"[()]", ""),
+)
+_ROOTS: Final = (
+    (r"(?:the )?(?:square root of|sqrt(?: of)?|根号)\s*", "sqrt"),
+    (r"√", "sqrt"),
+    (r"(?:the )?cube root of\s*", "cbrt"),
+    (r"(?:the )?natural log(?:arithm)? of\s*|ln(?: of)?\s*(?=[(\d])", "ln"),
+    (r"log10\s*(?=\()|(?:the )?log of\s*", "log10"),
+    (r"(?:the )?factorial of\s*", "factorial"),
+    (r"(?:the )?(?:absolute value of|abs)\s*", "abs"),
+)
+_HAN_ROOT: Final = lazy_pattern(r"\s?的平方根")
+_HAN_SHARE: Final = lazy_pattern(r"\s?的\s?(?=百分之|\d[\d.]*\s?%)")
+_PERCENT_OF: Final = lazy_pattern(r"(?:%|percent|per cent)\s*of\s+(?:the\s+)?", re.IGNORECASE)
+_HAN_PERCENT: Final = lazy_pattern(rf"百分之\s?({NUMBER})")
+_HAN_FRACTION: Final = lazy_pattern(rf"({NUMBER})分之({NUMBER})")
+_TOKEN_NUMBER: Final = lazy_pattern(rf"[$€£¥￥]?({NUMBER})", re.IGNORECASE)
+_TOKENS: Final = tuple((lazy_pattern(each, re.IGNORECASE), sign) for each, sign in _SIGNS)
+_PREFIXES: Final = tuple((lazy_pattern(each, re.IGNORECASE), name) for each, name in _ROOTS)
+# Dates, telephone numbers, addresses and phrases that only look like a sum.
+_OTHER: Final = lazy_pattern(
+    r"\d{4}-\d{1,2}-\d{1,2}|\d{1,4}[/-]\d{1,2}[/-]\d{1,4}|\+?\d{1,3}-\d{3}-\d{3,4}(?:-\d+)?"
+    r"|\d{3}-\d{4}|24/7|24x7|24\*7|9[/-]11|7[/-]11|50[/-]50|80/20|20/20|9-5|996|4/20|\d{4}-\d{2,4}"
+    r"|\d{4}/\d{1,2}|\d{1,2}/\d{4}"
+)
+_BARE: Final = lazy_pattern(r"\d{1,4}\s?[-/–]\s?\d{1,4}")
+_MONEY: Final = lazy_pattern(r"[$€£¥￥]")
+_WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]*\()|[\u4e00-\u9fff]")
+_ORDER: Final = lazy_pattern(
+    r"(?:add|subtract|take|multiply|divide|double|triple)\b", re.IGNORECASE
+)
+
+
+def read_arithmetic(text: str, *, chinese: bool) -> InstantCall | None:
+    """Returns the call for a text that is nothing but arithmetic; None for anything else."""
+    if len(text) > _LONGEST:
+        return None
+    form = _read_form(text)
+    if form is not None:
+        return form._replace(says=form.says or _sentence(text, form, chinese=chinese))
+    led = _LEAD.match(text)
+    body = text[led.end() :] if led else text
+    tail = _TAIL.search(body)
+    asked = led is not None or tail is not None or text.endswith("=")
+    core = (body[: tail.start()] if tail else body).strip()
+    inner = _read_form(core)
+    if inner is not None:
+        return inner._replace(says=inner.says or _sentence(core, inner, chinese=chinese))
+    if _OTHER.fullmatch(core) or (not asked and _BARE.fullmatch(core)):
+        return None
+    written = expression(core)
+    made = _call(written)
+    return made._replace(says=_sentence(core, made, chinese=chinese)) if written else None
+
+
+def _read_form(text: str) -> InstantCall | None:
+    for form in _FORMS:
+        match = form.pattern.fullmatch(text)
+        if match is None:
+            continue
+        written = form.expression(match)
+        if not written or re.search(r"(?:^|[(,*/+-]) *(?:[),*/+]|$)", written):
+            return None
+        parts = [escape_text(each.strip()) for each in match.groups() if each]
+        says = form.says.format(found("text"), *parts) if form.says else ""
+        return _call(written, says)
+    return None
+
+
+def _call(written: str, says: str = "") -> InstantCall:
+    inputs: dict[str, Json] = {"expression": written, "digits": _DIGITS}
+    return InstantCall("arithmetic", "calculator.compute", inputs, says)
+
+
+def _sentence(core: str, call: InstantCall, *, chinese: bool) -> str:
+    """Returns the sentence that tells the result, in the words of the request."""
+    said, money = core.strip(), _MONEY.findall(core)
+    if _ORDER.match(said):
+        said = str(call.inputs["expression"])
+    value = (money[0] if len(money) == 1 else "") + found("text")
+    shown = escape_text(said)
+    if not _WORDED.search(said):
+        return f"{shown} = {value}"
+    return f"{shown}是 {value}。" if chinese else f"{shown[0].upper()}{shown[1:]} is {value}."
+
+
+def expression(text: str) -> str:
+    """Returns a text as an expression of the calculator; empty if anything else is in it."""
+    plain = _HAN_SHARE.sub(" * ", _PERCENT_OF.sub("% * ", text))
+    plain = _HAN_FRACTION.sub(_fraction, _HAN_PERCENT.sub(r"\1%", plain))
+    rooted = _HAN_ROOT.sub("", plain)
+    if rooted != plain:
+        plain = f"√({rooted})"
+    parts, at, has_sign = _Parts(), 0, False
+    while at < len(plain):
+        if plain[at] == " ":
+            at += 1
+            continue
+        step = parts.take(plain, at)
+        if step is None:
+            return ""
+        at, has_sign = step[0], has_sign or step[1]
+    return parts.written() if has_sign else ""
+
+
+def _fraction(match: re.Match[str]) -> str:
+    below, above = digits(match[1]), digits(match[2])
+    return f"({above}/{below})" if above and below else match[0]
+
+
+class _Parts:
+    """The pieces of an expression, in the calculator's own signs."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._after_value = False
+        self._open = 0  # brackets that a function word opened around the next value
+
+    def take(self, text: str, at: int) -> tuple[int, bool] | None:
+        """Takes the next piece; returns where it ends and whether it is a sign."""
+        if not self._after_value:
+            for pattern, name in _PREFIXES:
+                match = pattern.match(text, at)
+                if match and match.end() > at:
+                    self._parts.append(f"{name}(")
+                    self._open += 1
+                    return match.end(), True
+        number = _TOKEN_NUMBER.match(text, at)
+        if number is not None and not self._after_value:
+            value = digits(number[1])
+            if not value:
+                return None
+            self._value(value)
+            return number.end(), False
+        for pattern, sign in _TOKENS:
+            match = pattern.match(text, at)
+            if match is not None:
+                return (match.end(), bool(sign)) if self._sign(sign or match[0]) else None
+        return None
+
+    def _value(self, text: str) -> None:
+        self._parts.append(text + ")" * self._open)
+        self._open, self._after_value = 0, True
+
+    def _sign(self, sign: str) -> bool:
+        """Adds a sign where it may stand; tells whether it may."""
+        if sign == "(":
+            if self._after_value or self._open:
+                # A function's own bracket is closed by the person's.
+                if self._after_value:
+                    return False
+                self._open -= 1
+                self._parts.append("")
+                return True
+            self._parts.append("(")
+            return True
+        if sign in ("+", "-") and not self._after_value:
+            self._parts.append(sign)
+            return True
+        if not self._after_value:
+            return False
+        self._parts.append(sign if sign in (")", "%", "!", "^2", "^3") else f" {sign.strip()} ")
+        self._after_value = sign in (")", "%", "!", "^2", "^3")
+        return True
+
+    def written(self) -> str:
+        return "".join(self._parts) if self._after_value and not self._open else ""

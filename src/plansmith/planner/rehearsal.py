@@ -1,0 +1,103 @@
+"""Asks the sources of tools beforehand what would go wrong with the calls of a plan."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, cast, runtime_checkable
+
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.refs import fill
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import ToolStep
+from plansmith.text import clip, safe
+
+WOULD_FAIL: Final = "PS210"
+MOST_STEPS: Final = 20
+SECONDS: Final = 2.0
+_LONGEST: Final = 600
+_SECRET: Final = "${secret:"  # noqa: S105 - how a reference to one begins
+
+
+@runtime_checkable
+class RehearsingSource(Protocol):
+    """A tool source that can say what is wrong with a call, without making it."""
+
+    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str:
+        """Returns what would go wrong and what to do, in one sentence; empty if nothing."""
+        ...
+
+
+# Returns what a source says about a call; None if it has nothing to say of it.
+Rehearse = Callable[[str, Mapping[str, Json]], Awaitable[str | None]]
+
+
+async def no_rehearsal(_: str, __: Mapping[str, Json]) -> None:
+    """Says that no call can be rehearsed."""
+
+
+def rehearsal_with(sources: Mapping[str, object]) -> Rehearse:
+    """Returns what rehearses the calls of tools, given the source of each."""
+
+    async def rehearse(tool: str, inputs: Mapping[str, Json]) -> str | None:
+        source = sources.get(tool)
+        if not isinstance(source, RehearsingSource):
+            return None
+        try:
+            async with asyncio.timeout(SECONDS):
+                told = await source.rehearse(tool, inputs)
+        except Exception:  # noqa: BLE001 - the call itself will tell, if it is made
+            return None
+        return clip(safe(told.strip()), _LONGEST) if isinstance(cast("object", told), str) else None
+
+    return rehearse
+
+
+async def rehearsal_problems(
+    plan: Plan, tools: Mapping[str, ToolSpec], rehearse: Rehearse
+) -> list[Problem]:
+    """Returns what the sources say is wrong with the calls of a plan that only read.
+
+    A call is rehearsed if all its arguments are known; at most the first 20, side by side.
+    """
+    steps = list(_known_reads(plan, tools))[:MOST_STEPS]
+    inputs = [cast("dict[str, Json]", fill(dict(step.inputs), {})) for step in steps]
+    told = await asyncio.gather(
+        *(rehearse(step.tool, given) for step, given in zip(steps, inputs, strict=True))
+    )
+    return [_problem(step, text) for step, text in zip(steps, told, strict=True) if text]
+
+
+def _known_reads(plan: Plan, tools: Mapping[str, ToolSpec]) -> Iterator[ToolStep]:
+    for step in plan.steps:
+        inner = step.each if step.kind == "map" else step
+        if not isinstance(inner, ToolStep) or step.disabled or inner.references:
+            continue
+        spec = tools.get(inner.tool)
+        reads = spec is not None and spec.effect is Effect.READ
+        # A secret is known only to the call itself.
+        if reads and _SECRET not in json.dumps(inner.inputs, ensure_ascii=False):
+            yield inner
+
+
+def _problem(step: ToolStep, text: str) -> Problem:
+    message = Sentence("ps.would_fail", tool=step.tool, reason=text)
+    hint = Sentence("hint.would_fail")
+    return problem(WOULD_FAIL, message, hint=hint, step=step.id, path=("inputs",))
+
+
+def to_repair(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Returns the problems of a rehearsal as errors, which a planner is asked to repair."""
+    return tuple(each.model_copy(update={"severity": Severity.ERROR}) for each in problems)
+
+
+def to_show(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Returns problems with those of a rehearsal as warnings: the person may know better."""
+    return tuple(
+        each.model_copy(update={"severity": Severity.WARNING}) if each.code == WOULD_FAIL else each
+        for each in problems
+    )

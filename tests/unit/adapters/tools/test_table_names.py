@@ -1,0 +1,199 @@
+"""Tables and columns by what people call them, top rows, groups, and tables saved as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from plansmith.adapters.tools.tables import TableTools
+from plansmith.errors import ToolFailed
+from plansmith.ports import Call
+
+SALES = """Order ID,region,unit_price,units,day,paid
+1,North,10.50,2,2026-01-02,true
+2,South,5,9,2026-01-31,false
+3,North,0.1,2,2026-02-01,true
+4,West,,1,2026-03-07,false
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sales 2026.csv").write_text(SALES, encoding="utf-8")
+    (tmp_path / "staff.json").write_text('[{"name": "Ann", "from": "North"}]', encoding="utf-8")
+    (tmp_path / "readings.txt").write_text("a;b\n1;2\n", encoding="utf-8")
+    return tmp_path
+
+
+async def use(root: Path, tool: str, **words: Any) -> Any:
+    source = TableTools(root)
+    found = await source.call(f"tables.{tool}", words, Call(key="k"))
+    specs = {spec.name: spec for spec in await source.tools()}
+    jsonschema_rs.validate(specs[f"tables.{tool}"].output_schema or {}, found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["data/sales 2026.csv", "sales 2026.csv", "sales 2026", "SALES_2026", "sales-2026.csv"],
+)
+async def test_a_table_is_found_by_path_and_by_name(folder: Path, name: str) -> None:
+    assert (await use(folder, "describe", table=name))["rows"] == 4
+    found = await use(folder, "sql", query=f'SELECT count(*) AS n FROM "{name}"')
+    assert found["rows"] == [{"n": 4}]
+
+
+async def test_a_file_of_another_extension_is_a_table_when_it_is_named(folder: Path) -> None:
+    assert (await use(folder, "describe", table="readings.txt"))["rows"] == 1
+
+
+@pytest.mark.parametrize("tool", ["describe", "top", "group", "export"])
+async def test_an_unknown_table_is_answered_with_those_there_are(folder: Path, tool: str) -> None:
+    more = {"top": {"column": "a"}, "group": {"by": "a"}, "export": {"path": "x.csv"}}
+    with pytest.raises(ToolFailed, match=r"no table orders.*data/sales 2026.csv, staff.json"):
+        await use(folder, tool, table="orders", **more.get(tool, {}))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT order_id AS x FROM sales_2026 WHERE order_id = 2",
+        'SELECT "order id" AS x FROM sales_2026 WHERE "Order_ID" = 2',
+        "SELECT s.OrderId AS x FROM sales_2026 s WHERE s.OrderId = 2",
+        "SELECT `order_id` AS x FROM sales_2026, staff WHERE [Order-ID] = 2",
+        'SELECT x FROM (SELECT order_id AS x FROM "data/sales 2026.csv") WHERE x = 2',
+    ],
+)
+async def test_a_column_is_meant_in_any_case_with_spaces_or_underscores(
+    folder: Path, query: str
+) -> None:
+    assert (await use(folder, "sql", query=query))["rows"] == [{"x": 2}]
+
+
+async def test_a_column_can_be_qualified_by_the_name_of_a_file_that_is_a_path(
+    folder: Path,
+) -> None:
+    query = 'SELECT staff.name AS n FROM staff.json JOIN sales_2026 ON region = staff."from"'
+    assert (await use(folder, "sql", query=query))["rows"] == [{"n": "Ann"}] * 2
+
+
+async def test_a_text_that_looks_like_a_column_stays_a_text(folder: Path) -> None:
+    query = "SELECT 'order_id' AS a, order_id AS b FROM sales_2026 LIMIT 1"
+    assert (await use(folder, "sql", query=query))["rows"] == [{"a": "order_id", "b": 1}]
+
+
+async def test_texts_are_compared_in_any_letter_case_unless_case_tells_them_apart(
+    folder: Path,
+) -> None:
+    query = "SELECT count(*) AS n FROM sales_2026 WHERE region = 'north' OR region IN ('SOUTH')"
+    assert (await use(folder, "sql", query=query))["rows"] == [{"n": 3}]
+    codes: Any = {"t": [{"code": "aB"}, {"code": "Ab"}, {"code": "aB"}]}
+    query = "SELECT code, count(*) AS n FROM t GROUP BY code ORDER BY n"
+    rows = (await use(folder, "sql", query=query, tables=codes))["rows"]
+    assert rows == [{"code": "Ab", "n": 1}, {"code": "aB", "n": 2}]
+
+
+async def test_the_top_rows_of_a_column_leave_out_what_has_no_value_and_tell_of_ties(
+    folder: Path,
+) -> None:
+    found = await use(folder, "top", table="sales 2026", column="Unit Price", count=2)
+    assert [row["Order ID"] for row in found["rows"]] == [1, 2]
+    assert found["rows"][0]["paid"] is True
+    assert found["notes"] == ["1 rows without unit_price are left out"]
+    found = await use(folder, "top", table="sales 2026", column="units", count=2, lowest=True)
+    assert [row["Order ID"] for row in found["rows"]] == [4, 1]
+    assert found["notes"] == ["1 more rows have the same units as the last one: 2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        ({"by": "region"}, [("North", 2), ("South", 1), ("West", 1)]),
+        ({"by": "Region", "value": "UNITS"}, [("South", 9), ("North", 4), ("West", 1)]),
+        (
+            {"by": "region", "value": "unit price", "how": "average"},
+            [("North", 5.3), ("South", 5.0), ("West", None)],
+        ),
+        (
+            {"by": "region", "value": "unit_price", "how": "count"},
+            [("North", 2), ("South", 1), ("West", 0)],
+        ),
+        (
+            {"by": "month", "value": "units"},
+            [("2026-01", 11), ("2026-02", 2), ("2026-03", 1)],
+        ),
+        ({"by": "季度", "value": "units"}, [("2026-Q1", 14)]),
+        (
+            {"by": "weekday", "value": "units"},
+            [("Friday", 2), ("Saturday", 10), ("Sunday", 2)],
+        ),
+        ({"by": "region, paid"}, [("North", 1, 2), ("South", 0, 1), ("West", 0, 1)]),
+    ],
+)
+async def test_a_table_is_grouped_without_sql(
+    folder: Path, words: dict[str, Any], rows: list[tuple[Any, ...]]
+) -> None:
+    found = await use(folder, "group", table="sales 2026", **words)
+    assert [tuple(row.values()) for row in found["rows"]] == rows
+
+
+async def test_rows_of_another_step_are_grouped_too(folder: Path) -> None:
+    rows: Any = [{"a": "x", "n": 0.1}, {"a": "x", "n": 0.2}]
+    found = await use(folder, "group", table=rows, by="a", value="n")
+    assert found["rows"] == [{"a": "x", "sum_n": 0.3}]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"by": "nation"}, "no column nation.*has Order ID, region"),
+        ({"by": "region", "value": "day"}, "day holds date, not numbers.*Order ID, unit_price"),
+        ({"by": "region", "value": "prize"}, "no column prize"),
+        ({"by": "region", "how": "sum"}, "sum of which column.*units"),
+        ({"by": "region", "how": "median"}, "how"),
+    ],
+)
+async def test_groups_that_make_no_sense_are_refused(
+    folder: Path, words: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, "group", table="sales 2026", **words)
+
+
+async def test_a_whole_table_is_exported_in_every_form(folder: Path) -> None:
+    done = await use(folder, "export", table="staff", path="out/staff.csv")
+    assert done == {"path": "out/staff.csv", "rows": 1, "created": True, "changed": True}
+    assert (folder / "out/staff.csv").read_text(encoding="utf-8") == "name,from\nAnn,North\n"
+    await use(folder, "export", table="sales 2026", path="sales.md")
+    lines = (folder / "sales.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "| Order ID | region | unit_price | units | day | paid |"
+    assert lines[1] == "| ---: | --- | ---: | ---: | --- | --- |"
+    assert lines[5] == "| 4 | West |  | 1 | 2026-03-07 | false |"
+    await use(folder, "export", table="sales 2026", path="sales.json")
+    assert json.loads((folder / "sales.json").read_text(encoding="utf-8"))[0]["paid"] is True
+    with pytest.raises(ToolFailed, match="no known extension"):
+        await use(folder, "export", table="staff", path="staff.xlsx")
+    with pytest.raises(ToolFailed, match="there already"):
+        await use(folder, "export", table="sales 2026", path="out/staff.csv")
+
+
+async def test_a_cell_cannot_break_out_of_a_markdown_table(tmp_path: Path) -> None:
+    rows: Any = [{"a|b": "x | y\n\n# Title <script>", "c": "\\|"}]
+    await use(tmp_path, "write", rows=rows, path="x.md")
+    text = (tmp_path / "x.md").read_text(encoding="utf-8")
+    assert text.splitlines() == [
+        "| a\\|b | c |",
+        "| --- | --- |",
+        "| x \\| y # Title &lt;script> | \\\\\\| |",
+    ]
+
+
+async def test_every_tool_of_tables_is_short_to_read(tmp_path: Path) -> None:
+    for spec in await TableTools(tmp_path).tools():
+        assert len(spec.description) < 140, spec.name
+        assert len(spec.input_schema["required"]) <= 3

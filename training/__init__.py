@@ -1,0 +1,1 @@
+"""Trains the adapter of the embedded model: rows, prompts, token ids, network, conversion."""

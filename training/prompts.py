@@ -1,0 +1,111 @@
+"""Renders rows as prompts, with the very functions that the product asks its model with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.adapters.models.local.answer_prompt import answer_messages
+from plansmith.adapters.models.local.brief import FOLDER, DraftTask, offered
+from plansmith.adapters.models.local.files import DraftStyle
+from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
+from plansmith.adapters.models.local.signatures import Offered
+from plansmith.adapters.tools.builtin import builtin_sources
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.ports import ContextBlock, Message
+from training.tokenizer import ANSWER_START, chat_text
+
+Row = Mapping[str, Any]
+_BUILTIN: Final = "builtin"
+_USER: Final = "<|im_start|>user\n"
+_END: Final = "<|im_end|>"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The text of a row: two starts that it may share with others, the rest, the answer."""
+
+    short_start: str
+    """Up to the first word of the user's message."""
+    long_start: str
+    """With the tools as well; the same as the short one where there are none."""
+    rest: str
+    """All behind the long start, up to the first sign of the answer."""
+    answer: str
+
+
+class Renderer:
+    """Renders rows; knows the built-in tools."""
+
+    def __init__(self) -> None:
+        self.builtin = {spec.name: spec for spec in asyncio.run(_builtin_specs())}
+
+    def render(self, row: Row) -> Rendered:
+        """Returns the texts of a row of any family."""
+        if row["family"] == "answer":
+            return self._answer(row)
+        return self._draft(row)
+
+    def _answer(self, row: Row) -> Rendered:
+        request, writes = str(row["request"]), row.get("kind") == "write"
+        system, user = answer_messages(request, str(row["results"]), writes=writes)
+        return _split(system, "", user.text, str(row["answer"]))
+
+    def _draft(self, row: Row) -> Rendered:
+        tools = self._tools(row["tools"])
+        folder = "\n".join(row.get("folder") or ())
+        known = [ContextBlock(title=FOLDER, text=folder)] if folder else []
+        known += [ContextBlock(title=title, text=text) for title, text in row.get("known") or ()]
+        task = DraftTask(
+            request=row["request"],
+            tools=tools,
+            known=tuple(known),
+            remark=row.get("remark") or "",
+            now=row.get("now") or "",
+        )
+        _, shared = prompt_prefix(tools, DraftStyle.TUNED)
+        system, user = draft_prompt(task, DraftStyle.TUNED)
+        return _split(system, shared.text, user.text, compact(row["answer"]))
+
+    def _tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
+        """Returns the tools of a row: all built-in ones, or those it names or describes."""
+        if named == _BUILTIN:
+            return offered_tools(map(offered, self.builtin.values()))
+        specs = [
+            self.builtin[each] if isinstance(each, str) else _spec(each)
+            for each in named
+            if each != "words.make"
+        ]
+        return offered_tools(map(offered, specs))
+
+
+def compact(answer: Mapping[str, Any]) -> str:
+    """Writes an answer as the model has to write it."""
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+
+
+def _split(system: Message, shared: str, user: str, answer: str) -> Rendered:
+    short = chat_text([(system.role, system.text)]) + _USER
+    rest = f"{user.removeprefix(shared)}{_END}\n{ANSWER_START}"
+    return Rendered(short, short + shared, rest, answer + _END)
+
+
+def _spec(tool: Mapping[str, Any]) -> ToolSpec:
+    schema = tool.get("input_schema") or tool.get("parameters") or {"type": "object"}
+    return ToolSpec(
+        name=tool["name"],
+        description=tool.get("description") or tool["name"],
+        input_schema=schema,
+        output_schema=tool.get("output_schema"),
+        effect=Effect(tool.get("effect") or "read"),
+    )
+
+
+async def _builtin_specs() -> list[ToolSpec]:
+    with tempfile.TemporaryDirectory() as folder:
+        return [spec for source in builtin_sources(Path(folder)) for spec in await source.tools()]

@@ -1,0 +1,1 @@
+"""Generates requests in made-up folders with the calls that answer them."""
