@@ -190,6 +190,7 @@ FOUND: dict[str, Json] = {"passages": [LEASE, OTHER], "searched": 4}
         ("When does the lease end?", "The lease ends on 31 March 2027.", "From: lease.txt"),
         ("租约什么时候到期？", "租约于2027年3月31日到期。", "来源：lease.txt"),
         ("How high is the budget?", "The budget is 500.", "From: n.md"),
+        ("Is the budget 400?", "No, the budget is not 400 but 500.", "From: n.md"),
     ],
 )
 async def test_an_answer_from_documents_is_one_sentence_and_its_file(

@@ -21,6 +21,12 @@ _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
     re.IGNORECASE,
 )
+# What a model says of texts that do not hold the answer.
+_UNSAID: Final = re.compile(
+    r"\b(?:do|does|did)(?: not|n't) (?:say|mention|tell|state|contain|hold|give|specify|provide)\b|"
+    r"\bno (?:information|mention|answer)\b|没有(?:提到|提及|说明|说|写|相关)|未(?:提到|提及|说明)",
+    re.IGNORECASE,
+)
 # A person who asks for a text itself, not for what it says about something.
 _SHOW: Final = re.compile(
     r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
@@ -238,10 +244,10 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
     if right:
         yield cited(sentence.strip(), *steps)
         named = _sources(sentence, texts)
-        if named and not _denies(sentence, task):
+        if named and not _UNSAID.search(sentence):
             word = "来源：" if task.language == "zh" else "From: "
             yield cited(f"{word}{('、' if task.language == 'zh' else ', ').join(named)}", *steps)
-    if texts and (not right or _denies(sentence, task)):
+    if texts and (not right or _UNSAID.search(sentence)):
         yield cited(
             "最相关的段落：" if task.language == "zh" else "These passages fit best:", *steps
         )
