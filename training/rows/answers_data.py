@@ -101,7 +101,7 @@ def _draft(language: Language, ask: Pair, result: Any, answer: Pair) -> Draft:
         kind="data",
         lang=language,
         request=ask.says(language),
-        given=[json.dumps(result, ensure_ascii=False)],
+        given=[json.dumps(result, ensure_ascii=False, sort_keys=True)],
         answer=answer.says(language),
         needs=[],
     )

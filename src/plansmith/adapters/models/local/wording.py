@@ -78,7 +78,9 @@ class Task(NamedTuple):
     @property
     def source(self) -> str:
         """What an answer may take its numbers and names from."""
-        return "\n".join([self.request, *self.results.values()])
+        # Line ends and quotation marks within JSON are written in two signs.
+        plain = [re.sub(r"\\[nt]", " ", each).replace('\\"', '"') for each in self.results.values()]
+        return "\n".join([self.request, *plain])
 
 
 def _add(texts: dict[str, str], ref: Ref, text: str) -> None:
