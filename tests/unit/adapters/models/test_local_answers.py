@@ -224,6 +224,19 @@ async def test_an_answer_with_a_fact_of_no_document_gives_the_passages_instead(
     ]
 
 
+async def test_an_answer_in_another_language_than_the_request_is_not_shown() -> None:
+    chinese = await said(
+        asked("租约什么时候到期？", FOUND), Says("The lease ends on 31 March 2027.")
+    )
+    assert chinese.splitlines()[0] == "最相关的段落： [step:a]"
+    english = await said(asked("When does it end?", FOUND), Says("租约到期的时间是2027年3月31日。"))
+    assert english.splitlines()[0] == "These passages fit best: [step:a]"
+    name = await said(
+        asked("谁来了？", {"path": "a", "text": "Ada Stone came."}), Says("Ada Stone")
+    )
+    assert name.splitlines()[0] == "Ada Stone [step:a]"
+
+
 async def test_an_answer_that_documents_do_not_say_it_shows_what_comes_nearest() -> None:
     told = await said(asked("Who is the landlord?", FOUND), Says("The documents do not say it."))
     assert told.splitlines()[:2] == [

@@ -15,7 +15,7 @@ from plansmith.adapters.models.local.result_text import facts
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import ReplyBrief
-from plansmith.text import clip
+from plansmith.text import HAN, clip
 
 _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
@@ -23,10 +23,13 @@ _NOTHING: Final = re.compile(
 )
 # What a model says of texts that do not hold the answer.
 _UNSAID: Final = re.compile(
-    r"\b(?:do|does|did)(?: not|n't) (?:say|mention|tell|state|contain|hold|give|specify|provide)\b|"
-    r"\bno (?:information|mention|answer)\b|没有(?:提到|提及|说明|说|写|相关)|未(?:提到|提及|说明)",
+    r"\b(?:do|does|did)(?: not|n't) (?:say|mention|tell|state|contain|hold|give|specify|provide)\b"
+    r"|\bno (?:information|mention|answer)\b|\bnot (?:mentioned|stated|given|said|specified)\b"
+    r"|没有(?:提到|提及|说明|说|写|相关)|未(?:提到|提及|说明)",
     re.IGNORECASE,
 )
+_WORD: Final = re.compile(r"[A-Za-z]{2,}")
+_FEW: Final = 4  # words that may be names
 # A person who asks for a text itself, not for what it says about something.
 _SHOW: Final = re.compile(
     r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
@@ -269,9 +272,17 @@ def is_right(task: Task, sentence: str) -> bool:
     said = " ".join(sentence.split())
     if not said or said.casefold().strip(".。 ?？") in task.request.casefold():
         return False
+    if not _is_in(said, task.language):
+        return False
     if _denies(said, task) and not any(each.texts for each in _parts(task)):
         return False
     return not unfounded(said, task.source) and not strange_names(said, task.source)
+
+
+def _is_in(sentence: str, language: Language) -> bool:
+    """Whether a sentence is in a language, as far as its letters tell; names may be in another."""
+    words, signs = len(_WORD.findall(sentence)), len(HAN.findall(sentence))
+    return signs > 0 or words <= _FEW if language == "zh" else words > 0 or signs <= 2 * _FEW
 
 
 def _value(text: str) -> Any:
