@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, Final
 
 from plansmith.adapters.models.local.answer_shape import (
@@ -45,16 +46,22 @@ def told(value: Any, request: str, language: Language) -> Told | None:
     if not isinstance(value, dict):
         return None
     fields: Fields = value
-    asked = Asked(request, language)
-    for names, rule in _RULES:
-        if names <= fields.keys():
-            found = rule(fields, asked)
-            if found is not None:
-                notes = notes_of(value, language)
-                # A line below a table would be a row of it.
-                space = [""] if notes and found.text.split("\n")[-1].startswith("|") else []
-                return found._replace(text="\n".join([found.text, *space, *notes]))
+    rules = [rule for names, rule in _RULES if names <= fields.keys()]
+    for found in (_tried(rule, fields, Asked(request, language)) for rule in rules):
+        if found is not None:
+            notes = notes_of(value, language)
+            # A line below a table would be a row of it.
+            space = [""] if notes and found.text.split("\n")[-1].startswith("|") else []
+            return found._replace(text="\n".join([found.text, *space, *notes]))
     return None
+
+
+def _tried(rule: Rule, fields: Fields, asked: Asked) -> Told | None:
+    """Applies a rule; a tool of somebody else may give other things the same names."""
+    try:
+        return rule(fields, asked)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def notes_of(value: Any, language: Language) -> list[str]:
@@ -182,8 +189,10 @@ def _day(fields: Fields, asked: Asked) -> str:
     if isinstance(spoken, dict) and asked.language in spoken:
         return str(spoken[asked.language])
     weekday = str(fields["weekday"])
+    day = date.fromisoformat(str(fields["date"]))
     return asked.say(
-        f"{weekday}, {fields['date']}", f"{fields['date']} {_WEEKDAYS.get(weekday, weekday)}"
+        f"{weekday}, {day.day} {day:%B} {day.year}",
+        f"{day.year}年{day.month}月{day.day}日{_WEEKDAYS.get(weekday, weekday)}",
     )
 
 

@@ -144,8 +144,9 @@ def _compared(fields: Fields, asked: Asked) -> Told | None:
     groups = {name: fields.get(name) or [] for name in ("added", "removed", "changed")}
     chinese = {"added": "新增", "removed": "删除", "changed": "修改"}
     counts = [(name, len(each)) for name, each in groups.items() if each]
+    english = f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}."
     said = asked.say(
-        f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}.",
+        str(fields.get("summary") or english),
         f"两者不同：{'，'.join(f'{chinese[name]} {count} 处' for name, count in counts)}。",
     )
     lines = [said]
@@ -211,9 +212,8 @@ def _replaced(fields: Fields, asked: Asked) -> Told:
 
 
 def _moved(fields: Fields, asked: Asked) -> Told:
-    said = (
-        asked.say("Moved: ", "已移动：") if "moved" in fields else asked.say("Copied: ", "已复制：")
-    )
+    copied = "bytes" in fields
+    said = asked.say("Copied: ", "已复制：") if copied else asked.say("Moved: ", "已移动：")
     return Told(f"{said}{fields['from']} → {fields['path']}", effect=True)
 
 
