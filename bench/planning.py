@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.planning_gate import measure_gate
+from bench.planning_gate import bfcl_offers, measure_gate, own_offers
 from bench.planning_score import is_exact, score, steps_of
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.models.local.embedded import CONTEXT, embedded_model
@@ -31,7 +31,12 @@ from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "planning.md"
-OWN = {"heldout": "planning_heldout", "dev": "planning_dev"}
+OWN = {
+    "heldout": "planning_heldout",
+    "dev": "planning_dev",
+    "unseen": "planning_unseen",
+}
+SECRET = ("unseen",)  # whoever trains or tunes does not look at it, nor is it printed
 PUBLIC = ("bfcl_parallel", "ultratool_en", "ultratool_zh", "sealtools", "nestful", "appbench")
 SAMPLE = 12
 
@@ -139,7 +144,7 @@ async def measure(case: Case, model: ChatModel) -> Row:
         tokens_cached=usage.cached_tokens,
         tokens_out=usage.output_tokens,
         seconds=round(seconds, 2),
-        text=json.dumps(steps, ensure_ascii=False),
+        text="" if case.set in SECRET else json.dumps(steps, ensure_ascii=False),
     )
 
 
@@ -171,7 +176,7 @@ async def run(cases: Sequence[Case], model: ChatModel, done: Path, rows: list[Ro
             print(
                 f"{number}/{len(todo)} {case.set} {case.id} {mark} {row.seconds:.1f} s", flush=True
             )
-            if case.own and not row.exact:
+            if case.own and not row.exact and case.set not in SECRET:
                 print(f"    {case.query}\n    {row.text}", flush=True)
     return rows
 
@@ -230,6 +235,16 @@ def raw_model(name: str) -> LocalModel:
     return LocalModel(lambda: shared_engine(path, CONTEXT), name=f"local:{path.stem} (raw)")
 
 
+async def gate(model: ChatModel, files: Sequence[Path], sample: int) -> str:
+    """How often requests are left alone, rightly and wrongly."""
+    if files:
+        unfit, fit = (bfcl_offers(path, sample) for path in files)
+    else:
+        tools = [tool(row) for row in lines(HERE / "planning_unseen_tools.jsonl")]
+        unfit, fit = (own_offers(kind, tools) for kind in ("unfit", "fit"))
+    return await measure_gate(model, unfit, fit)
+
+
 def main() -> None:
     """Run the cases, go on where an earlier run stopped, print and keep the table."""
     parser = argparse.ArgumentParser(prog="scripts/bench planning", description=__doc__)
@@ -247,9 +262,10 @@ def main() -> None:
     parser.add_argument(
         "--gate",
         type=Path,
-        nargs=2,
-        metavar=("UNFIT", "FIT"),
-        help="measure the gate alone, on BFCL's irrelevance file and on one of its others",
+        nargs="*",
+        metavar="FILE",
+        help="how often requests are left alone: of our own set, or of two files of BFCL, its "
+        "irrelevance file and another one",
     )
     parser.add_argument("--warm", action="store_true", help="the first plan against the second")
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
@@ -260,11 +276,12 @@ def main() -> None:
             cases += own_cases(name)
         elif args.data is not None:
             cases += public_cases(args.data, name, args.sample)
-    if args.gate:
-        unfit, fit = args.gate
-        print(asyncio.run(measure_gate(raw_model(""), unfit, fit, args.sample)))
-        return
+    if args.gate is not None and len(args.gate) not in (0, 2):
+        parser.error("--gate takes no file, or two: the unfit requests and the fitting ones")
     model = chosen_model(args)
+    if args.gate is not None:
+        print(asyncio.run(gate(model, args.gate, args.sample)))
+        return
     if args.warm:
         print(asyncio.run(warm(model)))
         return

@@ -1,39 +1,46 @@
-"""The gate of small models: how often it holds back where no tool fits, and where one does."""
+"""How often the planner leaves a request alone: where no tool fits, and where one does."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.gate import has_evidence, is_reply
-from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.prompt import draft_prompt
+from bench.planning_score import steps_of
+from plansmith.adapters.clock import SystemClock
 from plansmith.plan.capability import ToolSpec
-from plansmith.ports import PlanBrief
+from plansmith.planner.pipeline import make_plan
+from plansmith.planner.request import PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.ports import ChatModel
 
-NOW = "2026-01-05T09:00:00+00:00 (Monday, UTC)"
+HERE = Path(__file__).parent
 # BFCL writes types as Python calls them.
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 
 
-def requests(path: Path, count: int) -> Iterator[tuple[str, list[ToolSpec]]]:
-    """A fixed sample of a BFCL file: requests with the tools on offer."""
+class Offer(NamedTuple):
+    """A request with the tools on offer; `name` is what is told of it."""
+
+    name: str
+    text: str
+    tools: tuple[ToolSpec, ...]
+
+
+def bfcl_offers(path: Path, count: int) -> list[Offer]:
+    """A fixed sample of a BFCL file."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     random.Random(3).shuffle(rows)
-    for row in rows[:count]:
-        tools = [
-            ToolSpec(
-                name=each["name"],
-                description=each["description"],
-                input_schema=_typed(each["parameters"]),
-            )
-            for each in row["function"]
-        ]
-        yield row["question"][0][-1]["content"], tools
+    return [
+        Offer(row["id"], row["question"][0][-1]["content"], tuple(map(_bfcl_tool, row["function"])))
+        for row in rows[:count]
+    ]
+
+
+def _bfcl_tool(row: dict[str, Any]) -> ToolSpec:
+    schema = _typed(row["parameters"])
+    return ToolSpec(name=row["name"], description=row["description"], input_schema=schema)
 
 
 def _typed(schema: Any) -> Any:
@@ -45,23 +52,38 @@ def _typed(schema: Any) -> Any:
     return [_typed(each) for each in schema] if isinstance(schema, list) else schema
 
 
-async def held_back(model: LocalModel, path: Path, count: int) -> int:
-    """Of so many requests of a file, how many only get a reply."""
+def own_offers(kind: str, tools: Iterable[ToolSpec]) -> list[Offer]:
+    """The requests written for this bench: `unfit` or `fit`, with three tools each."""
+    known = {each.name: each for each in tools}
+    text = (HERE / "planning_gate.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    return [
+        Offer(row["id"], row["query"], tuple(known[name] for name in row["tools"]))
+        for row in rows
+        if row["kind"] == kind
+    ]
+
+
+async def left_alone(model: ChatModel, offers: Sequence[Offer]) -> int:
+    """How many of these requests get no call of a tool."""
     found = 0
-    for text, tools in requests(path, count):
-        task = DraftTask.of(PlanBrief(text, tools=tuple(tools), now=NOW))
-        odds, _ = await model.odds(draft_prompt(task), '{"', ("reply", "calls"))
-        replies = is_reply(odds, evidence=has_evidence(task.request, task.tools))
-        found += replies
-        print(f"{odds:+.2f} {'reply' if replies else 'calls'} {text[:70]}", flush=True)
+    for offer in offers:
+        settings = PlannerSettings(repairs=1)
+        deps = PlannerDeps(
+            plan_model=model, clock=SystemClock(), tools=offer.tools, settings=settings
+        )
+        planned = await make_plan(PlanRequest(offer.text), deps=deps)
+        calls = steps_of(planned.plan)
+        found += not calls
+        print(f"{offer.name} {'call' if calls else 'no call'}", flush=True)
     return found
 
 
-async def measure_gate(model: LocalModel, unfit: Path, fit: Path, count: int) -> str:
+async def measure_gate(model: ChatModel, unfit: Sequence[Offer], fit: Sequence[Offer]) -> str:
     """The figures of both kinds, as a sentence."""
-    right = await held_back(model, unfit, count)
-    lost = await held_back(model, fit, count)
+    right = await left_alone(model, unfit)
+    lost = await left_alone(model, fit)
     return (
-        f"Gate: of {count} requests no tool fits, {right} were only replied to; "
-        f"of {count} that one fits, {lost} were lost."
+        f"Of {len(unfit)} requests that no tool fits, {right} were left alone; "
+        f"of {len(fit)} that one fits, {lost} were lost."
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from training.gguf_file import write_gguf
+from training.gguf_file import Value, write_gguf
 
 
 def convert(lora: Path, adapter: Path, name: str) -> int:
@@ -25,7 +25,7 @@ def convert(lora: Path, adapter: Path, name: str) -> int:
     broken = [each for each, values in tensors.items() if not np.isfinite(values).all()]
     if broken:
         raise ValueError(f"weights are not finite: {', '.join(broken[:3])}; train again")
-    header: dict[str, str | float] = {
+    header: dict[str, Value] = {
         "general.architecture": "qwen2",
         "general.type": "adapter",
         "general.name": name,

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from training.gguf_file import GgufFile
-from training.prompts import Renderer, Row
+from training.prompts import Rendered, Renderer, Row
 from training.tokenizer import Tokenizer
 
 # Ids grow with the rank of their merge: the first ones are the common pieces of words.
-_COMMON: Final = 36_000
-_LONGEST: Final = 1600
+_COMMON: Final = 30_000
+_LONGEST: Final = 1800
 _SHARED_BY: Final = 48
 PARTS: Final = ("train", "validation")
 
@@ -40,24 +40,42 @@ class Encoded:
     answer: list[int]
 
 
-def encode_rows(rows: Iterable[tuple[int, Row]], tokenizer: Tokenizer) -> list[Encoded]:
-    """Renders and tokenises rows (part, row); too long ones are left out, and counted aloud."""
+def encode_rows(
+    rows: Iterable[tuple[int, Row]],
+    tokenizer: Tokenizer,
+    *,
+    longest: int = _LONGEST,
+    shared_by: int = _SHARED_BY,
+) -> list[Encoded]:
+    """Renders and tokenises rows (part, row); too long ones are left out, and counted aloud.
+
+    Tools belong to the start if so many rows share them; else only the system's message does.
+    """
     renderer = Renderer()
-    rendered = [(part, row, renderer.render(row)) for part, row in rows]
+    problems: Counter[str] = Counter()
+    rendered: list[tuple[int, Row, Rendered]] = []
+    for part, row in rows:
+        problem = renderer.problem(row)
+        if problem:
+            problems[problem] += 1
+        else:
+            rendered.append((part, row, renderer.render(row)))
+    for problem, count in problems.most_common():
+        print(f"left out, {count} rows: {problem}")
     shares = Counter(each.long_start for _, _, each in rendered)
     found: list[Encoded] = []
     too_long: Counter[str] = Counter()
     for part, row, text in rendered:
-        shared = shares[text.long_start] >= _SHARED_BY
+        shared = shares[text.long_start] >= shared_by
         start = text.long_start if shared else text.short_start
         rest = tokenizer.encode(text.long_start.removeprefix(start) + text.rest)
         answer = tokenizer.encode(text.answer)
-        if len(rest) + len(answer) > _LONGEST:
+        if len(rest) + len(answer) > longest:
             too_long[str(row["family"])] += 1
             continue
         found.append(Encoded(row, part, start, rest, answer))
     if too_long:
-        print(f"left out, over {_LONGEST} tokens: {dict(too_long)}")
+        print(f"left out, over {longest} tokens: {dict(too_long)}")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Tensors = Mapping[str, npt.NDArray[Any]]
+Value = str | float | int | bool | Sequence[str] | Sequence[int]
 
 _MAGIC: Final = b"GGUF"
 _VERSION: Final = 3
@@ -112,7 +113,7 @@ class GgufFile:
         return found
 
 
-def write_gguf(path: Path, header: Mapping[str, str | float | int], tensors: Tensors) -> None:
+def write_gguf(path: Path, header: Mapping[str, Value], tensors: Tensors) -> None:
     """Writes a file of plain tensors (float16 or float32)."""
     out = bytearray(_MAGIC + struct.pack("<IQQ", _VERSION, len(tensors), len(header)))
     for name, value in header.items():
@@ -136,14 +137,26 @@ def _packed_text(text: str) -> bytes:
     return struct.pack("<Q", len(raw)) + raw
 
 
-def _packed_value(value: str | float) -> bytes:
+def _packed_value(value: Value) -> bytes:
     match value:
         case str():
             return struct.pack("<I", _TEXT) + _packed_text(value)
+        case bool():
+            return struct.pack("<I?", 7, value)
         case int():
             return struct.pack("<II", 4, value)
-        case _:
+        case float():
             return struct.pack("<If", 6, value)
+        case _:
+            return struct.pack("<I", _LIST) + _packed_list(value)
+
+
+def _packed_list(values: Sequence[str] | Sequence[int]) -> bytes:
+    kind = _TEXT if all(isinstance(each, str) for each in values) else 5
+    packed = (
+        _packed_text(each) if isinstance(each, str) else struct.pack("<i", each) for each in values
+    )
+    return struct.pack("<IQ", kind, len(values)) + b"".join(packed)
 
 
 def _rounded(size: int, step: int) -> int:

@@ -3,7 +3,6 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from torch.nn import functional
 
 from training.attention import best_attention
 from training.dequantize import dequantize
+from training.network_files import read_index, read_raw
 
 # The linear layers of a block, joined where they read the same input.
 JOINED: Final = {
@@ -66,12 +66,7 @@ class Config:
 
 def load_weights(folder: Path, device: str, dtype: torch.dtype) -> tuple[Config, dict[str, Tensor]]:
     """Reads what `training.pack` wrote: the sizes and all weights, dequantised."""
-    index: dict[str, Any] = json.loads(
-        (folder / "index" / "index.json").read_text(encoding="utf-8")
-    )
-    raw = np.concatenate(
-        [np.fromfile(folder / name / "weights", dtype=np.uint8) for name in index["pieces"]]
-    )
+    index, raw = read_index(folder), read_raw(folder)
 
     def weight(entry: dict[str, Any]) -> tuple[str, Tensor]:
         data = raw[entry["start"] : entry["start"] + entry["bytes"]]

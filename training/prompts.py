@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,17 +12,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.models.local.answer_prompt import answer_messages
-from plansmith.adapters.models.local.brief import FOLDER, DraftTask, offered
+from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.planner.context.gather import FOLDER
 from plansmith.ports import ContextBlock, Message
 from training.tokenizer import ANSWER_START, chat_text
 
 Row = Mapping[str, Any]
 _BUILTIN: Final = "builtin"
+_PLACE: Final = re.compile(r'"\$(\d)')
 _USER: Final = "<|im_start|>user\n"
 _END: Final = "<|im_end|>"
 
@@ -50,6 +53,24 @@ class Renderer:
         if row["family"] == "answer":
             return self._answer(row)
         return self._draft(row)
+
+    def problem(self, row: Row) -> str:
+        """Returns what a row's calls have that its tools do not offer; empty if all is well."""
+        if row["family"] == "answer" or "calls" not in row["answer"]:
+            return ""
+        tools = {tool.name: tool for tool in self._tools(row["tools"])}
+        for place, call in enumerate(row["answer"]["calls"]):
+            tool = tools.get(call["tool"])
+            if tool is None:
+                return f"{call['tool']} is not offered"
+            wrong = [name for name in call["args"] if name not in tool.fields]
+            wrong += [name for name in tool.required if name not in call["args"]]
+            if wrong:
+                return f"{call['tool']}: {wrong[0]} is not offered, or required and missing"
+            later = set(_PLACE.findall(compact(call["args"]))) - set(map(str, range(1, place + 1)))
+            if later:
+                return f"{call['tool']}: ${min(later)} is no call before it"
+        return ""
 
     def _answer(self, row: Row) -> Rendered:
         request, writes = str(row["request"]), row.get("kind") == "write"

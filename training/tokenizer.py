@@ -57,7 +57,7 @@ class Tokenizer:
     def _piece(self, piece: str) -> tuple[int, ...]:
         found = self._known.get(piece)
         if found is None:
-            signs = "".join(_signs_of_bytes()[byte] for byte in piece.encode())
+            signs = "".join(signs_of_bytes()[byte] for byte in piece.encode())
             found = self._known[piece] = tuple(self._merged(signs))
         return found
 
@@ -110,7 +110,7 @@ def _class(kind: str) -> str:
 
 
 @functools.cache
-def _signs_of_bytes() -> list[str]:
+def signs_of_bytes() -> list[str]:
     """Returns the visible sign that stands for each byte in the vocabulary."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
@@ -121,4 +121,4 @@ def _signs_of_bytes() -> list[str]:
 
 @functools.cache
 def _bytes_of_signs() -> dict[str, int]:
-    return {sign: byte for byte, sign in enumerate(_signs_of_bytes())}
+    return {sign: byte for byte, sign in enumerate(signs_of_bytes())}

@@ -32,10 +32,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The input of a model call.
+    """The input of a model call; its messages are complete.
 
-    The messages are complete. `brief` has the same content as data, for small models, rules and
-    the demonstration.
+    `brief` has the same content as data, for small models, rules and the demonstration.
     """
 
     messages: Sequence[Message]
@@ -62,9 +61,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of text."""
+    """A piece of text, or none while a slow model works; then `progress` may say how far it is."""
 
     text: str
+    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True)

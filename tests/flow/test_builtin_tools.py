@@ -182,7 +182,7 @@ async def test_every_spec_says_what_it_takes_gives_and_does(folder: Path) -> Non
     writing = {spec.name for spec in mine if spec.effect == "write"}
     assert writing == {
         *("files.write", "files.append", "files.replace", "tables.write", "charts.draw"),
-        *("files.copy", "files.move", "sql.execute"),
+        *("files.copy", "files.move", "sql.execute", "tables.export"),
     }
     assert {spec.name for spec in mine if spec.effect == "final"} == {"files.delete"}
     assert {spec.name for spec in mine if spec.open_world} == {"web.fetch"}

@@ -44,7 +44,8 @@ class MessageBrief:
 class PlanBrief:
     """The task to make a plan for a request with these tools and agents.
 
-    `problems` are the problems of the model's previous plan.
+    `problems` are the problems of the model's previous plan. `enabled` are all tools, of which
+    `tools` is the shortlist.
     """
 
     request: str
@@ -56,6 +57,7 @@ class PlanBrief:
     previous: Plan | None = None
     feedback: str = ""
     problems: tuple[str, ...] = ()
+    enabled: tuple[ToolSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

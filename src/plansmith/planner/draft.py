@@ -24,11 +24,12 @@ OnText = Callable[[str], None]
 
 
 class Offer(NamedTuple):
-    """The tools, agents and templates that a plan may use."""
+    """The tools, agents and templates that a plan may use; `enabled` are all tools."""
 
     tools: Sequence[ToolSpec] = ()
     agents: Sequence[AgentSpec] = ()
     templates: Sequence[str] = ()
+    enabled: Sequence[ToolSpec] = ()
 
 
 def draft_messages(
@@ -71,6 +72,7 @@ async def draft(
     model: ChatModel,
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
+    on_progress: OnText = lambda _: None,
 ) -> ModelAnswer:
     """Returns the model's text; passes each readable step to `on_step` when it is complete."""
     steps = StepStream(on_step)
@@ -79,7 +81,7 @@ async def draft(
         on_text(piece)
         steps.feed(piece)
 
-    return await read_answer(model.stream(prompt), on_piece)
+    return await read_answer(model.stream(prompt), on_piece, on_progress)
 
 
 class StepStream:

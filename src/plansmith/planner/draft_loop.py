@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
@@ -81,6 +82,7 @@ class DraftLoop:
             now=time_text(self.deps.clock, self.deps.settings.timezone),
             previous=self.request.previous,
             feedback=visible(self.request.feedback),
+            enabled=tuple(self.offer.enabled),
         )
         form = draft_schema(self.request.dialect)
         self.prompt = Prompt(messages, schema=form, brief=brief)
@@ -126,7 +128,11 @@ class DraftLoop:
 
     async def _write(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
         return await draft(
-            self.prompt, model=self.deps.plan_model, on_step=on_step, on_text=on_text
+            self.prompt,
+            model=self.deps.plan_model,
+            on_step=on_step,
+            on_text=on_text,
+            on_progress=partial(self.watch.note, "draft"),
         )
 
     async def _check(self, parsed: Parsed) -> None:

@@ -65,14 +65,18 @@ class ModelAnswer(NamedTuple):
 
 
 async def read_answer(
-    stream: AsyncIterator[Delta], on_text: Callable[[str], None] = lambda _: None
+    stream: AsyncIterator[Delta],
+    on_text: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> ModelAnswer:
-    """Reads a model's whole answer; calls `on_text` with each piece."""
+    """Reads a model's whole answer; calls `on_text` with each piece, `on_progress` between."""
     pieces: list[str] = []
     usage = Usage()
     async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
         async for delta in deltas:
             match delta:
+                case TextDelta("", progress) if progress:
+                    on_progress(progress)
                 case TextDelta(text) | ArgumentsDelta(text=text):
                     pieces.append(text)
                     on_text(text)

@@ -11,6 +11,7 @@ from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
     EARLIER,
+    FOLDER,
     TIME,
     Context,
     Known,
@@ -28,6 +29,7 @@ from plansmith.planner.instant import rules as instant
 from plansmith.planner.model_calls import total
 from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Tell, Watch
 from plansmith.planner.shortlist.pick import Pick, shortlist
+from plansmith.planner.shortlist.readers import reader_picks
 from plansmith.planner.triage import Decision, Triage, triage
 from plansmith.ports import ContextBlock
 
@@ -58,7 +60,7 @@ async def make_plan(
     with watch("context", f"{len(deps.sources)} sources"):
         context = await _context(request, decided.query, deps, tell)
     with watch("shortlist", f"of {len(deps.tools)} tools and {len(deps.agents)} agents"):
-        picks, offer = _shortlist(decided.query, request, deps)
+        picks, offer = _shortlist(decided.query, request, deps, context)
     given = _given(request, context)
     loop = DraftLoop(request, decided.query, locale, deps, offer, context, watch, given)
     planned = await loop.run(on_step, on_text)
@@ -168,8 +170,13 @@ def _summariser(deps: PlannerDeps) -> Summariser:
     return Summariser(model, deps.clock, prompts=deps.settings.prompts)
 
 
-def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[list[Pick], Offer]:
-    """Returns what the model may choose from: the best matches and what the last plan used."""
+def _shortlist(
+    query: str, request: PlanRequest, deps: PlannerDeps, context: Context
+) -> tuple[list[Pick], Offer]:
+    """Returns what the model may choose from: the best matches and what the last plan used.
+
+    What reads a file that the request names is always among them.
+    """
     agents = [each for each in deps.agents if each.enabled and not each.hidden]
     agents = [each for each in agents if not each.passthrough]
     most, tools = request.top_k or deps.settings.top_k, deps.tools
@@ -177,6 +184,9 @@ def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[lis
         most, tools = request.top_k or max(len(agents), 1), ()
     picks = shortlist(query, [*tools, *agents], k=most, ranker=deps.ranker)
     names = {pick.name for pick in picks}
+    readers = reader_picks(query, _files(context), tools)
+    picks += [pick for pick in readers if pick.name not in names]
+    names |= {pick.name for pick in picks}
     for step in request.previous.steps if request.previous else ():
         fields = step.to_json()
         names.add(str(fields.get("tool") or fields.get("agent")))
@@ -184,7 +194,16 @@ def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[lis
         [tool for tool in deps.tools if tool.name in names],
         [agent for agent in agents if agent.name in names],
         deps.templates,
+        tools,
     )
+
+
+def _files(context: Context) -> list[str]:
+    """Returns the files that the context tells of, one a line."""
+    lines = (
+        line for each in context.blocks if each.title == FOLDER for line in each.text.split("\n")
+    )
+    return [line.partition(": ")[0] for line in lines]
 
 
 def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:

@@ -299,6 +299,10 @@ class Watch:
         self._tell = tell
         self.seconds: dict[str, float] = {}
 
+    def note(self, stage: str, about: str) -> None:
+        """Reports how far a stage is."""
+        self._tell(f"{stage}: {about}")
+
     @contextmanager
     def __call__(self, stage: str, about: str) -> Generator[None]:
         """Measures one stage."""

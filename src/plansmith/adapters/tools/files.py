@@ -179,7 +179,7 @@ class FileTools:
         return target.is_file() and self._is_open(target)
 
     def _read(self, name: str) -> dict[str, Json]:
-        path = self._inside(name)
+        path, found = self._named(name)
         most = self._limits.paged_bytes if is_paged(path.name) else self._limits.bytes_each
         try:
             data = _bytes(path, most + 1)
@@ -192,7 +192,22 @@ class FileTools:
             raise ToolFailed(message, hint="read a smaller file")
         shown = path.relative_to(self._root).as_posix()
         text, notes = file_text(shown, data)
-        return noted({"path": shown, "text": text}, notes)
+        return noted({"path": shown, "text": text}, [*found, *notes])
+
+    def _named(self, name: str) -> tuple[Path, list[str]]:
+        """Resolves the path of a file; a name alone may stand for the one file in a subfolder."""
+        try:
+            return self._inside(name), []
+        except ToolFailed:
+            alike = {
+                path
+                for path in (self._below(self._root) if name.strip() and "/" not in name else ())
+                if path.name.casefold() == name.casefold()
+            }
+            if len(alike) != 1 or (self._root / name).is_symlink():
+                raise
+        path = self._inside(alike.pop().relative_to(self._root).as_posix())
+        return path, [f"there is no {name} here; {path.relative_to(self._root)} was read"]
 
     def _search(self, text: str, name: str) -> Json:
         """Returns the files that contain the text, with the first matching lines."""

@@ -57,7 +57,7 @@ FIND: Final = ToolSpec(
 WRITE: Final = ToolSpec(
     name="files.write",
     description="Write text into a new file, or save a result as a file. A file that is there "
-    "already with other text is only replaced with overwrite (写入、保存文件).",
+    "is only replaced with overwrite (写入、保存文件).",
     input_schema=fields(
         {
             "path": _PATH,

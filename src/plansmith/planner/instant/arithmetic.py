@@ -13,7 +13,6 @@ from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
 
 _DIGITS: Final = 15  # of a number that does not end
-_LONGEST: Final = 200
 _LEAD: Final = lazy_pattern(
     r"(?:(?:what(?:'s| is| are| does| do| would be)|how much (?:is|are|does|do|would)|whats"
     r"|calculate|compute|work out|evaluate|solve|figure out|find|give me|get)"
@@ -157,8 +156,6 @@ _ORDER: Final = lazy_pattern(
 
 def read_arithmetic(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that is nothing but arithmetic; None for anything else."""
-    if len(text) > _LONGEST:
-        return None
     form = _read_form(text)
     if form is not None:
         return form._replace(says=form.says or _sentence(text, form, chinese=chinese))
@@ -259,7 +256,8 @@ class _Parts:
         for pattern, sign in _TOKENS:
             match = pattern.match(text, at)
             if match is not None:
-                return (match.end(), bool(sign)) if self._sign(sign or match[0]) else None
+                fits = self._sign(sign or match[0])
+                return (match.end(), sign not in ("", "%")) if fits else None
         return None
 
     def _value(self, text: str) -> None:

@@ -43,6 +43,16 @@ _CLOSING: Final = re.compile(
     re.IGNORECASE,
 )
 _MOST_TRIMS: Final = 8
+# "(tell me) what time it is", as the question itself.
+_INDIRECT: Final = (
+    (
+        re.compile(r"^(what (?:time|day|date|week)(?: of the week)?) it is\b", re.IGNORECASE),
+        r"\1 is it",
+    ),
+    (re.compile(r"^what the (time|date) is\b", re.IGNORECASE), r"what is the \1"),
+    (re.compile(r"^what (\S.*\S) (is|are|was)$", re.IGNORECASE), r"what \2 \1"),
+    (re.compile(r"^(how many days) (?:there are|it is)\b", re.IGNORECASE), r"\1"),
+)
 
 
 def core(text: str) -> str:
@@ -55,4 +65,6 @@ def core(text: str) -> str:
         if not shorter or shorter == bare:
             break
         bare = shorter
+    for pattern, direct in _INDIRECT:
+        bare = pattern.sub(direct, bare)
     return bare

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
@@ -16,6 +16,8 @@ from plansmith.planner.instant.times import read_times
 from plansmith.planner.instant.units import read_units
 from plansmith.planner.rehearsal import Rehearse
 from plansmith.text import HAN, visible
+
+_LONGEST: Final = 200  # whatever is longer says more than these rules understand
 
 
 class Instant(NamedTuple):
@@ -35,7 +37,7 @@ async def instant(
     accept is left to the model.
     """
     text = request.strip()
-    if not text or visible(text) != text or "\n" in text:
+    if not 0 < len(text) <= _LONGEST or visible(text) != text or "\n" in text:
         return None
     chinese = HAN.search(text) is not None or locale.startswith("zh")
     talk = small_talk(text, [each.name for each in tools], chinese=chinese)

@@ -53,7 +53,6 @@ _ABILITIES: Final = (
     ("calculator.", "calculate and convert units", "计算和换算单位"),
     ("time.", "tell times and dates", "查询时间和日期"),
 )
-_LONGEST: Final = 80
 
 
 def small_talk(text: str, tools: Collection[str], *, chinese: bool) -> str:
@@ -63,7 +62,7 @@ def small_talk(text: str, tools: Collection[str], *, chinese: bool) -> str:
     """
     able = _abilities(tools, chinese=chinese)
     said = " ".join(text.replace("’", "'").split())
-    if not able or len(said) > _LONGEST:
+    if not able:
         return ""
     if _THANKS.fullmatch(said):
         return "不客气。" if chinese else "You are welcome."

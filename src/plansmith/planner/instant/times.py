@@ -12,7 +12,6 @@ from plansmith.plan.refs import escape_text
 from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
 
-_LONGEST: Final = 120
 _MONTH: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
@@ -283,8 +282,6 @@ _FORMS: Final = (
 
 def read_times(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that asks for a time or a date; None for anything else."""
-    if len(text) > _LONGEST:
-        return None
     for form in _FORMS:
         for pattern in form.patterns:
             match = pattern.fullmatch(text)

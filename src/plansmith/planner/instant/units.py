@@ -11,7 +11,6 @@ from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
 
 _SHOWN: Final = 8  # digits of an amount that does not end
-_LONGEST: Final = 120
 # What the calculator calls the units of Chinese speakers; those not here have no other name there.
 _CHINESE: Final = {
     word: unit
@@ -134,8 +133,6 @@ _DEGREES: Final = ("°C", "°F")
 
 def read_units(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that asks for an amount in another unit; None for others."""
-    if len(text) > _LONGEST:
-        return None
     for form in _FORMS:
         match = form.fullmatch(text)
         if match is None:

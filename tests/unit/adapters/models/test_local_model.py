@@ -194,7 +194,8 @@ def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage:
     async def reused() -> int:
         engine = Engine(small_weights(), context=256, threads=2, cache=PromptCache(tmp_path))
         model = LocalModel(lambda: engine, name="local:small")
-        await model.prime(RULES)
+        told = [each.progress async for each in model.prime(RULES)]
+        assert all(each.startswith("reading, ") for each in told)
         asked = [RULES[0], Message("user", "How are you?")]
         heard = await read_answer(model.constrained(Prompt(asked), grammar='root ::= "1"\n'))
         engine.close()

@@ -68,6 +68,22 @@ async def use(tool: str, **words: Any) -> Any:
         ("1e3 + 1_000 + .5", 2000.5),
         ("2^200 - 2^200 + 1", 1),
         ("---1", -1),
+        ("17.5 % of 2,340", 409.5),
+        ("2,340.50 + 1,000,000", 1002340.5),
+        ("$1,200 - 10%", 1080),
+        ("max(1,234) + (1,234)", 1468),
+        ("sum(100,200,300)", 600),
+        ("3 x 4 =", 12),
+        ("20 plus 5 times 2 minus 1", 29),
+        ("100 divided by 8 multiplied by 2", 25),
+        ("3加4乘以5", 23),
+        ("100减去1除以4", 99.75),
+        ("2,340的百分之17.5", 409.5),
+        ("2340 的 17.5%是多少？", 409.5),
+        ("（3＋5）×2＝？", 16),
+        ("5的平方加2的10次方", 1049),
+        ("16的平方根", 4),
+        ("1.5万元加2000元", 17000),
     ],
 )
 async def test_expressions_are_computed_exactly(expression: str, value: float) -> None:
@@ -113,7 +129,12 @@ async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
     ("expression", "why"),
     [
         ("10 % 3", "mod"),
-        ("1,234", "comma"),
+        ("1.234,5", "decimals have a point.*1,234.5"),
+        ("1,23", "decimals have a point"),
+        ("12,34,567", "decimals have a point"),
+        ("$5 + €3", "two currencies"),
+        ("100除4", "除以"),
+        ("sqrt(2,340)", "takes 1 numbers, not 2"),
         ("(1", "not closed"),
         ("1)", "no bracket"),
         ("1 +", "ends too early"),
@@ -171,6 +192,22 @@ async def test_what_cannot_be_computed_is_refused_with_a_reason(expression: str,
 async def test_values_have_to_be_numbers(values: Any, why: str) -> None:
     with pytest.raises(ToolFailed, match=why):
         await use("compute", expression="x", values=values)
+
+
+async def test_a_name_that_is_also_a_word_is_the_value() -> None:
+    found = await use("compute", expression="times * 2 plus x", values={"times": 3, "x": 1})
+    assert found["value"] == 7
+
+
+async def test_thousands_are_read_in_values_and_amounts() -> None:
+    found = await use("compute", expression="a + 1", values={"a": "2,340.50"})
+    assert found["value"] == 2341.5
+    assert (await use("convert", value="1,500", **{"from": "m", "to": "km"}))["value"] == 1.5
+
+
+async def test_every_tool_of_the_calculator_is_short_to_read() -> None:
+    for spec in await CalculatorTools().tools():
+        assert len(spec.description) < 140, spec.name
 
 
 async def test_a_list_is_not_a_number() -> None:

@@ -4,7 +4,8 @@ import io
 import os
 import sys
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ async def use(root: Path, tool: str, limits: DocumentLimits | None = None, **wor
     return await source.call(tool, words, Call(key="k"))
 
 
-def pdf(*pages: str) -> bytes:
+def pdf(*pages: str, packed: bool = False) -> bytes:
     """Write the smallest PDF that has these lines on its pages."""
     count = len(pages)
     kids = " ".join(f"{4 + at * 2} 0 R" for at in range(count))
@@ -38,10 +39,16 @@ def pdf(*pages: str) -> bytes:
     for at, text in enumerate(pages):
         drawn = "".join(f"({line}) Tj T* " for line in text.split("\n") if line)
         stream = f"BT /F1 12 Tf 14 TL 72 720 Td {drawn}ET"
+        filters = ""
+        if packed:
+            stream, filters = (
+                zlib.compress(stream.encode()).decode("latin-1"),
+                "/Filter /FlateDecode ",
+            )
         fonts = "/Resources << /Font << /F1 3 0 R >> >>"
         objects += [
             f"<< /Type /Page /Parent 2 0 R {fonts} /Contents {5 + at * 2} 0 R >>",
-            f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+            f"<< {filters}/Length {len(stream)} >>\nstream\n{stream}\nendstream",
         ]
     out = "%PDF-1.4\n"
     places: list[int] = []
@@ -51,7 +58,7 @@ def pdf(*pages: str) -> bytes:
     table = "".join(f"{place:010} 00000 n \n" for place in places)
     size = len(objects) + 1
     end = f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<< /Size {size} /Root 1 0 R >>\n"
-    return f"{out}{end}startxref\n{len(out)}\n%%EOF\n".encode()
+    return f"{out}{end}startxref\n{len(out)}\n%%EOF\n".encode("latin-1")
 
 
 def locked_pdf(password: str) -> bytes:
@@ -108,7 +115,23 @@ async def test_a_docx_is_read_with_its_headings_and_tables(tmp_path: Path) -> No
     assert read == {"path": "a.docx", "text": "# Offer\nTea & cake\nRent | 900\n"}
 
 
-BOMB = docx(paragraph("A" * 1000) + "<w:p>" + " " * 60_000_000 + "</w:p>")
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16", "utf-8-sig"])
+async def test_chinese_text_of_older_programs_is_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.txt").write_bytes("会议纪要：与会人员王芳、李明。".encode(encoding))
+    assert (await use(tmp_path, "files.read", path="a.txt"))["text"].startswith("会议纪要")
+    (tmp_path / "b.txt").write_bytes("Ein Café für Zoë, naïve Größe".encode("latin-1"))
+    with pytest.raises(ToolFailed, match="not a text file in UTF-8"):
+        await use(tmp_path, "files.read", path="b.txt")
+
+
+def bomb() -> bytes:
+    return docx(paragraph("A" * 1000) + "<w:p>" + " " * 45_000_000 + "</w:p>")
+
+
+def trap() -> bytes:
+    return pdf("a" * 6_000_000, packed=True)
+
+
 ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 
 
@@ -120,7 +143,8 @@ ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         ("cut.pdf", pdf("one", "two")[:200], "not a PDF that can be read"),
         ("empty.pdf", b"", "not a PDF that can be read"),
         ("scan.pdf", pdf("", ""), "has no text"),
-        ("bomb.docx", BOMB, "unpacks to more than 40,000,000 bytes"),
+        ("trap.pdf", trap, "not a PDF that can be read"),
+        ("bomb.docx", bomb, "unpacks to more than 40,000,000 bytes"),
         ("entity.docx", docx(paragraph("&a;"), head=ENTITY), "declares a document type"),
         ("other.docx", docx("", part="else.xml"), "not a DOCX file that can be read"),
         ("locked.docx", b"\xd0\xcf\x11\xe0" + bytes(900), "not a DOCX file that can be read"),
@@ -129,9 +153,9 @@ ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
     ],
 )
 async def test_a_hostile_document_fails_with_a_reason_and_hides_no_other(
-    tmp_path: Path, name: str, data: bytes, why: str
+    tmp_path: Path, name: str, data: bytes | Callable[[], bytes], why: str
 ) -> None:
-    (tmp_path / name).write_bytes(data)
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data())
     (tmp_path / "good.txt").write_text("The code is 4711.", encoding="utf-8")
     with pytest.raises(ToolFailed, match=why) as failed:
         await use(tmp_path, "files.read", path=name)
@@ -287,6 +311,20 @@ async def test_a_document_tool_stays_inside_and_says_why(
     assert everything[2]["count"] == 0
 
 
+async def test_a_name_alone_stands_for_the_one_file_in_a_subfolder(desk: Path) -> None:
+    read = await use(desk, "files.read", path="Lease.txt")
+    assert read["path"] == "contracts/lease.txt"
+    assert read["notes"] == ["there is no Lease.txt here; contracts/lease.txt was read"]
+    put(desk, notes__lease_txt="another")
+    with pytest.raises(ToolFailed, match=r"there is no Lease\.txt"):
+        await use(desk, "files.read", path="Lease.txt")
+    (desk / "diary.md").symlink_to("/etc/passwd")
+    with pytest.raises(ToolFailed, match="outside"):
+        await use(desk, "files.read", path="diary.md")
+    counted = await use(desk, "files.count", path="CONTRACTS", text="lease")
+    assert [each["path"] for each in counted["files"]] == ["contracts/lease.txt"]
+
+
 async def test_several_files_are_read_at_once_and_long_ones_are_cut_fairly(
     tmp_path: Path,
 ) -> None:
@@ -311,6 +349,8 @@ async def test_more_files_than_a_lookup_reads_are_told(tmp_path: Path) -> None:
     found = await use(tmp_path, "files.lookup", DocumentLimits(files=2), question="three")
     assert found["searched"] == 2
     assert found["notes"][0] == "1 files were not looked at, from c.txt on"
+    late = await use(tmp_path, "files.lookup", DocumentLimits(seconds=0), question="three")
+    assert (late["searched"], len(late["notes"])) == (1, 1)
     put(tmp_path, a_txt="one\n" * 1_000)
     found = await use(tmp_path, "files.lookup", DocumentLimits(bytes_each=40), question="one")
     assert found["notes"] == ["only the first 39 bytes of a.txt were read"]
@@ -384,6 +424,9 @@ async def test_duplicates_are_files_with_the_same_content(tmp_path: Path) -> Non
         "notes": ["2 empty files do not count"],
     }
     assert (await use(tmp_path, "files.duplicates", folder="s"))["count"] == 0
+    some = await use(tmp_path, "files.duplicates", DocumentLimits(compared_bytes=100))
+    assert some["count"] == 1
+    assert some["notes"][-1] == "files of 90 bytes and more were too many to compare"
 
 
 async def test_a_file_that_changes_while_it_is_compared_is_told(

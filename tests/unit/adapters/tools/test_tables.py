@@ -220,7 +220,15 @@ FILES = [
     ("plain.csv", b"a,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
     ("bom.csv", b"\xef\xbb\xbfa,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
     ("utf16.csv", "ä\tb\n1\t2\n".encode("utf-16"), {"ä": "integer", "b": "integer"}, ""),
-    ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "text", "b": "text"}, "1252"),
+    ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "number", "b": "text"}, "1252"),
+    ("money.csv", b'a,b\n"$1,200.50",x\n$3,y\n', {"a": "number", "b": "text"}, "is read as 1200.5"),
+    ("share.csv", b"a\n12%\n7%\n", {"a": "integer"}, "12% is read as 12"),
+    ("gaps.csv", b"a\n12\nn/a\n-\n", {"a": "integer"}, "'n/a' and '-' is read as missing"),
+    ("euro.csv", b"a;b\n1.200,50;1\n-3;2\n", {"a": "number", "b": "integer"}, "as 1200.5"),
+    ("which.csv", b"a;b\n1,200;1\n3,400;2\n", {"a": "text", "b": "integer"}, ""),
+    ("units.csv", b"a\n$3\n4%\n", {"a": "text"}, ""),
+    ("codes.csv", b"a\n007\nn/a\n", {"a": "text"}, ""),
+    ("dashes.csv", b"a\n-\nn/a\n", {"a": "text"}, ""),
     ("pipe.csv", b'a|b\n"x|y"|2\n', {"a": "text", "b": "integer"}, ""),
     ("crlf.csv", b"a,b\r\n1.5,x\r\n", {"a": "number", "b": "text"}, ""),
     ("zeros.csv", b"zip\n007\n123\n", {"zip": "text"}, ""),
@@ -276,6 +284,13 @@ async def test_files_that_are_no_tables_are_refused(
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ToolFailed, match=why):
         await use(tmp_path, "describe", table=name)
+
+
+async def test_money_with_thousands_is_summed_as_money(tmp_path: Path) -> None:
+    data = 'what,amount\na,"$1,200.50"\nb,n/a\nc,$0.70\n'
+    (tmp_path / "costs.csv").write_text(data, encoding="utf-8")
+    rows = await sql(tmp_path, "SELECT sum(amount) AS s, avg(amount) AS m FROM costs")
+    assert rows == [{"s": 1201.2, "m": 600.6}]
 
 
 async def test_an_encoding_and_a_missing_header_can_be_said(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, Ref, pieces, ref_of
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.context.fence import label
-from plansmith.planner.context.gather import EARLIER
+from plansmith.planner.context.gather import EARLIER, FOLDER
 from plansmith.planner.context.history import TITLE
 from plansmith.ports import ContextBlock, PlanBrief
 from plansmith.text import visible
@@ -27,14 +27,16 @@ _TASK: Final[Mapping[str, Any]] = {
 }
 _LONGEST_BLOCK: Final = 1500
 _CONVERSATION: Final = frozenset({TITLE, EARLIER})
-FOLDER: Final = "folder"
 _HEADINGS: Final = re.compile(r"(?:tools|folder|known|now|request)\b[^/]*:", re.IGNORECASE)
 _TABLES: Final = re.compile("column|table|schema")
 
 
 @dataclass(frozen=True, slots=True)
 class DraftTask:
-    """A request with the offered tools, the context, and what was wrong with the last try."""
+    """A request with the offered tools, the context, and what was wrong with the last try.
+
+    `enabled` are all tools that there are, for a model that can hold them.
+    """
 
     request: str
     tools: tuple[Offered, ...]
@@ -42,6 +44,7 @@ class DraftTask:
     remark: str = ""
     now: str = ""
     changes: str = ""
+    enabled: tuple[Offered, ...] = ()
 
     @classmethod
     def of(cls, brief: PlanBrief) -> DraftTask:
@@ -50,7 +53,8 @@ class DraftTask:
         tools = tuple(_offered(brief))
         # A small model gets the completed request instead of the conversation.
         known = tuple(each for each in brief.known if each.title not in _CONVERSATION)
-        return cls(brief.request, tools, known, remark, brief.now, brief.feedback)
+        enabled = tuple(map(offered, brief.enabled)) if not brief.agents else ()
+        return cls(brief.request, tools, known, remark, brief.now, brief.feedback, enabled)
 
     @property
     def request_text(self) -> str:

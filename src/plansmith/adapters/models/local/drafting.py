@@ -12,7 +12,7 @@ from plansmith.adapters.models.local.answer_check import check_wording, source_t
 from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
-from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, plan_of_draft
+from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, new_call, plan_of_draft
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.follow_up import (
     completed,
@@ -22,7 +22,7 @@ from plansmith.adapters.models.local.follow_up import (
 )
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
+from plansmith.adapters.models.local.prompt import chosen_tools, draft_prompt, prompt_prefix
 from plansmith.adapters.models.local.signatures import easiest
 from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
@@ -43,7 +43,8 @@ from plansmith.ports import (
 
 _WORDING_TOKENS: Final = 3000
 _DRAFTS: Final = 2
-_SENTENCE: Final = 80  # tokens
+_DRAFT: Final = 640  # tokens
+_SENTENCE: Final = 80
 _LINE: Final = "root ::= [^\\n]{1,240}\n"
 
 
@@ -103,9 +104,11 @@ class DraftingModel:
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
         parts, style = self._parts, self._parts.style
-        task = replace(task, tools=(offered_tools if parts.tuned else easiest)(task.tools))
-        await self._model.prime(prompt_prefix(task.tools, style))
-        yield TextDelta("")
+        tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
+        task = replace(task, tools=tools)
+        async with aclosing(self._model.prime(prompt_prefix(task.tools, style))) as primed:
+            async for progress in primed:
+                yield progress
         messages, text, spent = draft_prompt(task, style), "", Usage()
         only = "" if task.tools else "reply"
         if parts.gate and task.tools:
@@ -113,12 +116,14 @@ class DraftingModel:
             yield TextDelta("")
         for _ in range(_DRAFTS):
             text, grammar = "", self._grammar(task, only)
-            drafted = self._model.constrained(Prompt(messages), grammar=grammar)
+            prompt = Prompt(messages, max_tokens=_DRAFT)
+            drafted = self._model.constrained(prompt, grammar=grammar)
             async with aclosing(drafted) as pieces:
                 async for delta in pieces:
-                    text += delta.text if isinstance(delta, TextDelta) else ""
                     spent = total(spent, delta.usage) if isinstance(delta, ModelDone) else spent
-                    yield TextDelta("")
+                    if isinstance(delta, TextDelta):
+                        before, text = text, text + delta.text
+                        yield TextDelta("", delta.progress or new_call(before, text))
             flaw = draft_flaw(text, task, parts)
             if not flaw:
                 break

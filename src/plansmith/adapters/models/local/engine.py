@@ -146,22 +146,25 @@ class Engine:
         """Queues a call; `on_piece` gets each piece in the engine's thread, True stops it."""
         return self._queue.submit(self._answer, dict(body), on_piece)
 
-    def prime(self, body: Mapping[str, Any]) -> Future[None]:
+    def prime(self, body: Mapping[str, Any], on_piece: OnPiece) -> Future[None]:
         """Queues reading the start of later prompts, from the cache if it is there."""
-        return self._queue.submit(self._prime, dict(body))
+        return self._queue.submit(self._prime, dict(body), on_piece)
 
     def close(self) -> None:
         """Frees the memory once the queue is empty; a later call loads again."""
         self._queue.submit(self._unload).result()
 
-    def _prime(self, body: dict[str, Any]) -> None:
+    def _prime(self, body: dict[str, Any], on_piece: OnPiece) -> None:
         if self._cache is None:
             return
         self._ensure_loaded()
         name = self._cache.name(self.path, self._adapter_hash, _library().__version__, body)
         slot = Slot(str(self._server.listening_address), self._key)
         if name not in self._primed and not self._cache.restore(name, slot):
-            self._server.handle_chat_completions({**body, "max_tokens": 1, "stream": False})
+            handler = _PieceHandler(on_piece)
+            self._server.handle_chat_completions({**body, "max_tokens": 1}, handler)
+            if handler.stopped:
+                return  # half a state is of no use
             self._cache.keep(name, slot)
         self._primed.add(name)
 
@@ -217,13 +220,14 @@ class _PieceHandler:
     def __init__(self, on_piece: OnPiece) -> None:
         self._on_piece = on_piece
         self.failure: Exception | None = None
+        self.stopped = False
 
     def __call__(self, piece: dict[str, Any]) -> bool:
         try:
-            return self._on_piece(piece)
+            self.stopped = self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
-            self.failure = error
-            return True
+            self.failure, self.stopped = error, True
+        return self.stopped
 
 
 def _protect_port(params: Any, key: str) -> None:

@@ -21,6 +21,7 @@ from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 MAX_TOKENS: Final = 1024
 _TOP: Final = 20
+_TELL_S: Final = 1.0  # between two messages about the pace of writing
 
 
 class LocalModel:
@@ -55,7 +56,7 @@ class LocalModel:
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
-        reason = ""
+        reason, pace = "", _Pace()
         async with aclosing(_pieces(self._submit(body))) as pieces:
             async for piece in pieces:
                 timings = piece.get("timings") or timings
@@ -63,8 +64,10 @@ class LocalModel:
                 reason = str(choices[0].get("finish_reason") or reason)
                 delta = cast("dict[str, Any]", choices[0].get("delta") or {})
                 said = str(delta.get("content") or "")
-                if said or "prompt_progress" in piece:
+                if said:
                     yield TextDelta(said)
+                if progress := _reading(piece) or (said and pace.writing()):
+                    yield TextDelta("", progress)
         if reason == "length":
             hint = "ask for less, or give the model a larger context"
             raise ModelFailed(f"{self._name} stopped after {limit} tokens, unfinished", hint=hint)
@@ -92,16 +95,45 @@ class LocalModel:
         )
         return one - other, _usage(timings)
 
-    async def prime(self, messages: Sequence[Message]) -> None:
+    async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
         """Reads the start of later prompts into the cache, once for all processes."""
-        engine = await asyncio.to_thread(self._engine)
-        await asyncio.wrap_future(engine.prime(_body(messages, 1)))
+        body = _body(messages, 1)
+        async with aclosing(_pieces(lambda hear: self._engine().prime(body, hear))) as pieces:
+            async for piece in pieces:
+                if progress := _reading(piece):
+                    yield TextDelta("", progress)
 
     def _submit(self, body: Mapping[str, Any]) -> Callable[[Hearing], Future[None]]:
         return lambda hearing: self._engine().submit(body, hearing)
 
 
 Hearing = Callable[[dict[str, Any]], bool]
+
+
+def _reading(piece: Mapping[str, Any]) -> str:
+    """Returns how much of a prompt is read, without what was known before."""
+    told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
+    known, done, whole = (int(told.get(name, 0)) for name in ("cache", "processed", "total"))
+    return f"reading, {done - known} of {whole - known} tokens" if whole > known else ""
+
+
+class _Pace:
+    """Counts the tokens of an answer, and tells of them about once a second."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._start = self._told = time.monotonic()
+
+    def writing(self) -> str:
+        """Counts a token; returns what there is to tell, mostly nothing."""
+        now = time.monotonic()
+        if not self._tokens:
+            self._start = self._told = now
+        self._tokens += 1
+        if now - self._told < _TELL_S:
+            return ""
+        self._told = now
+        return f"writing, {self._tokens} tokens, {self._tokens / (now - self._start):.0f} a second"
 
 
 async def _pieces(

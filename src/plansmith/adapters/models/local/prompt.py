@@ -11,6 +11,7 @@ from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import PREFIX, calls_messages
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.signatures import WORDS, Offered, easiest, signature
+from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import Message
 
 RULES: Final = """\
@@ -29,7 +30,16 @@ _RARE: Final = frozenset(
 )
 # With more tools than this, notes on arguments would make the prompt long.
 _MOST_WITH_NOTES: Final = 8
+_ALL_FIT: Final = 2_400  # tokens, roughly counted, of tools that need no shortlist
 _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
+
+
+def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
+    """Returns the tools of a draft: all if they fit, so that its start is always the same."""
+    every = offered_tools(task.enabled)
+    (_, listed) = prompt_prefix(every, DraftStyle.TUNED)
+    fits = bool(every) and rough_count(listed.text) <= _ALL_FIT
+    return every if fits else offered_tools(task.tools)
 
 
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.tools.calculator import numbers
 from plansmith.adapters.tools.calculator.numbers import Num
-from plansmith.adapters.tools.calculator.syntax import Value, compute
+from plansmith.adapters.tools.calculator.syntax import Value, compute, ungrouped
 from plansmith.adapters.tools.calculator.units import Unit, unit
 from plansmith.adapters.tools.toolset import (
     TEXT,
@@ -41,9 +41,8 @@ _SHOWN: Final = whole("Digits shown of a number that does not end; 20 if left ou
 
 COMPUTE: Final = ToolSpec(
     name="calculator.compute",
-    description="Calculate exactly: + - * / // ^ mod, percent (200 + 15%, 15% of 80), 计算; also "
-    "brackets, sqrt round floor ceil abs min max sum mean median stdev "
-    "ln log exp sin gcd and more, with named values from other steps.",
+    description="Calculate exactly: + - * / ^ mod, percent (15% of 80), sqrt, round, min, max, "
+    "sum, mean, log and more (计算、加减乘除、百分之).",
     input_schema=fields(
         {
             "expression": string(
@@ -70,9 +69,8 @@ COMPUTE: Final = ToolSpec(
 )
 CONVERT: Final = ToolSpec(
     name="calculator.convert",
-    description="Convert an amount from one unit of measure to another, 换算单位: length, "
-    "mass, time, data, area, volume, speed, temperature, energy, power, pressure, and products "
-    "such as km/h or m^2.",
+    description="Convert units: length, mass, time, data, area, volume, speed, temperature, "
+    "energy, pressure, km/h (单位换算).",
     input_schema=fields(
         {
             "value": _AMOUNT,
@@ -143,11 +141,11 @@ def _value(given: object) -> Value:
 
 def _amount(given: object) -> Num:
     """Returns a JSON number exactly as it is written: 0.1 is one tenth."""
-    text = repr(given) if isinstance(given, int | float) else str(given).strip()
+    text = repr(given) if isinstance(given, int | float) else ungrouped(str(given).strip())
     try:
         return numbers.literal(text)
     except ValueError:
-        hint = "give digits with a point, without a unit or separators"
+        hint = "give digits with a point, without a unit"
         raise ToolFailed(f"{text[:40]!r} is not a number", hint=hint) from None
 
 

@@ -11,15 +11,18 @@ from typing import Final, NamedTuple
 from plansmith.adapters.tools.calculator import numbers
 from plansmith.adapters.tools.calculator.numbers import CONSTANTS, FUNCTIONS, Num, factorial
 from plansmith.errors import ToolFailed
+from plansmith.lazy import lazy_pattern
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40
+_GROUPED: Final = r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"
 _TOKEN: Final = re.compile(
-    r"(?P<number>(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{1,9})?)"
+    rf"(?P<grouped>{_GROUPED})"
+    r"|(?P<number>(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{1,9})?)"
     r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])",
     re.ASCII,
 )
-_OPERATORS: Final = {"**": "^", "of": "*"}
+_OPERATORS: Final = {"**": "^", "of": "*", "plus": "+", "minus": "-", "times": "*"}
 # How people and models write the signs, beside those of the keyboard.
 _SIGNS: Final = str.maketrans(
     {
@@ -56,7 +59,7 @@ class _Reader:
     """A recursive parser: one method per level, from the weakest operator to the strongest."""
 
     def __init__(self, text: str, values: Mapping[str, Value]) -> None:
-        self._text = text.translate(_SIGNS)
+        self._text = plain(text)
         self._values = values
         self._tokens = _tokens(self._text)
         self._at = 0
@@ -152,7 +155,7 @@ class _Reader:
 
     def _refuse_remainder(self) -> None:
         token = self._token
-        follows = token.kind in ("number", "name") and token.text not in ("of", "mod")
+        follows = token.kind in ("number", "name") and token.text not in _WORDS
         if follows or token.text in ("(", "√"):
             hint = "write 10 mod 3 for a remainder, 15% of 80 for a share"
             raise ToolFailed("% means percent, and nothing can follow it here", hint=hint)
@@ -213,7 +216,7 @@ class _Reader:
         if token.kind == "end":
             return ToolFailed("the expression ends too early", hint="complete it")
         hints = {
-            ",": "a comma separates the arguments of a function: write 1234.5, not 1,234.5",
+            ",": "decimals have a point and thousands a comma: write 1234.5 or 1,234.5",
             ")": "there is no bracket that it closes",
         }
         near = self._text[max(0, token.place - 20) : token.place + 20].strip()
@@ -223,18 +226,75 @@ class _Reader:
 
 def _tokens(text: str) -> list[_Token]:
     found: list[_Token] = []
+    calls: list[bool] = []
     at = 0
     while at < len(text):
         if text[at].isspace():
             at += 1
             continue
-        match = _TOKEN.match(text, at)
+        # In the brackets of a function a comma stands between two numbers.
+        match = _TOKEN.match(text, at) if not any(calls) else _UNGROUPED.match(text, at)
         if match is None:
             hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
             raise ToolFailed(f"{text[at]!r} is not understood", hint=hint)
-        found.append(_Token(str(match.lastgroup), match.group(), at))
+        token = _Token(str(match.lastgroup), match.group(), at)
+        if token.kind == "grouped":
+            token = _Token("number", token.text.replace(",", ""), at)
+        if token.text == "(":
+            calls.append(bool(found) and found[-1].kind == "name" and found[-1].text not in _WORDS)
+        elif token.text == ")" and calls:
+            calls.pop()
+        found.append(token)
         at = match.end()
     return [*found, _Token("end", "", at)]
+
+
+_UNGROUPED: Final = re.compile(_TOKEN.pattern.replace(_GROUPED, r"(?!)"), re.ASCII)
+_WORDS: Final = ("of", "mod", "plus", "minus", "times")
+_MONEY: Final = re.compile(r"[$€£¥￥]|美元|欧元|英镑|日元|元|块钱|块")
+_AMOUNT: Final = r"(?<![\d,.])(\d[\d,.]*)"
+# How people write it, as the signs that the parser reads; the longer ones first.
+_SPOKEN: Final = tuple(
+    (lazy_pattern(pattern, re.IGNORECASE), instead)
+    for pattern, instead in (
+        (r"\s*(?:等于(?:多少|几)?|是多少|=)\s*\??\s*$", ""),
+        (rf"百分之\s*{_AMOUNT}", r"\1%"),
+        (rf"{_AMOUNT}\s*万亿", r"(\1*10^12)"),
+        (rf"{_AMOUNT}\s*亿", r"(\1*10^8)"),
+        (rf"{_AMOUNT}\s*万", r"(\1*10^4)"),
+        (rf"{_AMOUNT}\s*的\s*平方根", r"sqrt(\1)"),
+        (r"\s*的?\s*平方", "^2"),
+        (r"\s*的?\s*立方", "^3"),
+        (rf"\s*的\s*{_AMOUNT}\s*次方", r"^\1"),
+        (r"根号", "√"),
+        (r"\bdivided\s+by\b|除以", "/"),
+        (r"\bmultiplied\s+by\b|乘以|乘上|乘", "*"),
+        (r"加上|加", "+"),
+        (r"减去|减", "-"),
+        (r"的", " of "),
+        (r"(?<=\d)\s*x\s*(?=\d)", "*"),
+    )
+)
+
+
+def plain(text: str) -> str:
+    """Returns an expression in signs: Chinese and English words and money marks are read."""
+    text = text.translate(_SIGNS)
+    marks = {"¥" if mark in ("￥", "元", "块", "块钱") else mark for mark in _MONEY.findall(text)}
+    if len(marks) > 1:
+        raise ToolFailed("two currencies are in one expression", hint="convert one of them first")
+    text = _MONEY.sub("", text)
+    for pattern, instead in _SPOKEN:
+        text = pattern.sub(instead, text)
+    if "除" in text:
+        hint = "write 除以: 100 除以 4 is 25"
+        raise ToolFailed("除 alone could be read both ways", hint=hint)
+    return text
+
+
+def ungrouped(text: str) -> str:
+    """Returns a number without the commas of its thousands; any other text as it is."""
+    return text.replace(",", "") if re.fullmatch(rf"[+-]?{_GROUPED}", text) else text
 
 
 def _single(value: Value) -> Num:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,9 +85,10 @@ class DocumentTools(ToolSet):
         """Reads the texts of some files; notes those that cannot be read."""
         documents: list[Document] = []
         notes: list[str] = []
-        read = 0
+        read, end = 0, time.monotonic() + self._limits.seconds
         for at, name in enumerate(names):
-            if job.given_up or at >= self._limits.files or read > self._limits.bytes_all:
+            late = job.given_up or (at > 0 and time.monotonic() > end)
+            if late or at >= self._limits.files or read > self._limits.bytes_all:
                 notes.insert(0, f"{len(names) - at:,} files were not looked at, from {name} on")
                 break
             try:
@@ -216,20 +218,33 @@ class DocumentTools(ToolSet):
         empty = sizes.pop(0, [])
         notes = [f"{len(empty)} empty files do not count"] if len(empty) > 1 else []
         groups: list[tuple[int, list[str]]] = []
-        for size, names in sizes.items():
-            alike: defaultdict[bytes, list[str]] = defaultdict(list)
-            for name in names if len(names) > 1 and not job.given_up else ():
-                try:
-                    alike[self._digest(name)].append(name)
-                except ToolFailed as error:
-                    notes.append(f"left out: {error.message}")
-            groups += [(size, same) for same in alike.values() if len(same) > 1]
+        left = self._limits.compared_bytes
+        for size, names in sorted(sizes.items()):
+            if len(names) < 2:
+                continue
+            left -= size * len(names)
+            if left < 0:
+                notes.append(f"files of {size:,} bytes and more were too many to compare")
+                break
+            groups += [(size, same) for same in self._alike(names, notes, job)]
         groups.sort(key=lambda group: (-group[0] * (len(group[1]) - 1), group[1]))
         most = self._limits.shown
         if len(groups) > most:
             notes.append(f"only the first {most} of {len(groups):,} groups are listed")
         shown: list[Json] = [{"size": size, "paths": list(names)} for size, names in groups[:most]]
         return noted({"groups": shown, "count": len(groups)}, _few(notes))
+
+    def _alike(self, names: Sequence[str], notes: list[str], job: Job) -> list[list[str]]:
+        """Returns the files of one size that have the same content."""
+        found: defaultdict[bytes, list[str]] = defaultdict(list)
+        for name in names:
+            if job.given_up:
+                break
+            try:
+                found[self._digest(name)].append(name)
+            except ToolFailed as error:
+                notes.append(f"left out: {error.message}")
+        return [same for same in found.values() if len(same) > 1]
 
 
 class _Counted:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 from plansmith.adapters.context.documents import Chunk, chunks
 from plansmith.adapters.context.lexical import terms
-from plansmith.adapters.tools.documents.question import Question, Word, read_question
-from plansmith.planner.shortlist.words import is_cjk, stem
+from plansmith.planner.shortlist.words import FILLER, STOP, is_cjk, stem
+from plansmith.text import CJK_RANGE
 
 MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450
@@ -59,12 +61,12 @@ def find_passages(
 ) -> list[Passage]:
     """Returns all documents if they are short together, else the best passages, best first."""
     if sum(len(each.text) for each in documents) <= most:
-        asked = read_question(question)
+        asked = _read_question(question)
         order = _ranked(asked, documents) or list(enumerate([0.0] * len(documents)))
         told = [at for at, _ in order]
         told += [at for at in range(len(documents)) if at not in set(told)]
         return [_whole(documents[at]) for at in told if documents[at].text.strip()]
-    asked = read_question(question)
+    asked = _read_question(question)
     best = dict(_ranked(asked, documents)[:_CANDIDATES])
     found = _scored(asked, documents, best)
     if not found and len(documents) == 1:
@@ -80,7 +82,7 @@ def _whole(document: Document) -> Passage:
     return Passage(document.path, first, document.text.strip("\n"))
 
 
-def _ranked(asked: Question, documents: Sequence[Document]) -> list[tuple[int, float]]:
+def _ranked(asked: _Question, documents: Sequence[Document]) -> list[tuple[int, float]]:
     """Returns the documents that have a word of the question, those with the rarest first.
 
     Looks only for parts of words: to take a thousand documents apart would take too long.
@@ -99,7 +101,7 @@ def _ranked(asked: Question, documents: Sequence[Document]) -> list[tuple[int, f
     return sorted(kept, key=lambda each: (-each[1], each[0]))
 
 
-def _likeness(word: Word, text: str) -> float:
+def _likeness(word: _Word, text: str) -> float:
     return max((like for form, like in word.forms.items() if _needle(form) in text), default=0.0)
 
 
@@ -125,7 +127,7 @@ def _prefer_latest(found: dict[int, float], documents: Sequence[Document]) -> No
 
 
 def _scored(
-    asked: Question, documents: Sequence[Document], best: dict[int, float]
+    asked: _Question, documents: Sequence[Document], best: dict[int, float]
 ) -> list[_Scored]:
     """Returns the chunks of the best documents with their scores, best first."""
     pieces = [(at, each) for at in best for each in _chunks(documents[at])]
@@ -156,7 +158,7 @@ def _stems(text: str) -> Iterable[str]:
     return map(stem, terms(text))
 
 
-def _fit(word: Word, count: Counter[str], above: set[str], mean: float) -> float:
+def _fit(word: _Word, count: Counter[str], above: set[str], mean: float) -> float:
     """Returns how well a chunk has a word: its best form counts, in the heading by half."""
     length = _SATURATION * (0.4 + 0.6 * count.total() / mean)
     return max(
@@ -201,3 +203,103 @@ def _joined(taken: list[Passage], document: Document, chunk: Chunk, room: int) -
         taken[at] = Passage(old.path, first, text)
         return True
     return False
+
+
+_LIKENESS: Final = 0.6
+_LONE_CHARACTER: Final = 0.4
+_CJK_RUN: Final = re.compile(rf"[{CJK_RANGE}]+")
+_ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+
+# What only makes a Chinese question of a sentence; it parts the words beside it.
+_ASKING: Final = re.compile(
+    "什么时候|什么|多少钱|多少|几个|几号|几点|几|谁|哪些|哪个|哪里|哪天|哪|怎么样|怎么|怎样|如何|为什么|是否|"
+    "有没有|请问|告诉我|告诉|请|一下|里面|里|文件夹|文件|文档|根据|关于|内容|提到|写着|写|说|的|了|吗|呢|吧|"
+    "我|你|您|他|她|它|们|是|在|和|与|及|或|也|都|就|要|帮|想|给|把|被|让|这|那|个|一|有|中|上|次"
+)
+_MONTHS: Final = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    "oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
+_WHEN: Final = (
+    r"\bwhen\b|\bwhat (?:date|day|time)\b|\bdeadline\b|\buntil\b"
+    "|什么时候|何时|几号|哪天|日期|几点|到期|截止"
+)
+_DAY: Final = (
+    rf"\d{{4}}-\d\d|\d{{1,2}}:\d\d|\b(?:{_MONTHS})\b\.? ?\d|\d (?:{_MONTHS})\b"
+    r"|\d ?[月日号点]|day\b|星期|周[一二三四五六日]"
+)
+_HOW_MUCH: Final = (
+    r"\bhow much\b|\b(?:costs?|prices?|fees?|rent|salary|budget)\b"
+    "|多少钱|费用|价格|租金|金额|工资|预算"
+)
+_MONEY: Final = (
+    r"[$€£¥￥] ?\d|\d[\d,.]* ?(?:usd|eur|gbp|cny|rmb|dollars?|euros?|pounds?|yuan|元|万|块)"
+)
+# What a question asks with, and what its answer then looks like.
+_KINDS: Final = tuple(
+    (re.compile(asked, re.IGNORECASE), re.compile(answer, re.IGNORECASE))
+    for asked, answer in (
+        (_WHEN, _DAY),
+        (_HOW_MUCH, _MONEY),
+        (r"\bhow (?:many|long|old|far|big)\b|多少|几|多长|多久", r"\d|[二两三四五六七八九十百]"),
+        (r"\be-?mail\b|邮箱|邮件地址", r"\S@\S"),
+        (r"\b(?:tele)?phone\b|\bcall\b|电话|手机|号码", r"\+?\d[\d ()-]{5,}\d"),
+        (r"\bwho(?:m|se)?\b|谁|哪些人|负责人", r"attend|particip|参加|出席|与会|负责|[:：]"),
+    )
+)
+_LATEST: Final = re.compile(
+    r"\b(?:latest|last|newest|most recent|recent)\b|最近|最新|上次|上一次|最后一次", re.IGNORECASE
+)
+
+
+class _Word(NamedTuple):
+    """A word of a question: its forms in a text, each with a likeness from 0 to 1."""
+
+    forms: Mapping[str, float]
+    weight: float
+
+
+class _Question(NamedTuple):
+    """The words of a question, what its answer looks like, and whether the newest is meant."""
+
+    words: tuple[_Word, ...]
+    answers: tuple[re.Pattern[str], ...]
+    latest: bool
+
+
+def _read_question(text: str) -> _Question:
+    """Takes a question apart, in English or Chinese."""
+    words = {term: _Word(_forms(term), weight) for term, weight in _asked_terms(text)}
+    answers = tuple(answer for asked, answer in _KINDS if asked.search(text))
+    return _Question(tuple(words.values()), answers, bool(_LATEST.search(text)))
+
+
+def _asked_terms(text: str) -> Iterator[tuple[str, float]]:
+    plain = _ORDINAL.sub("", text)
+    for term in terms(_CJK_RUN.sub(" ", plain)):
+        if term not in STOP:
+            yield stem(term), 0.5 if term in FILLER else 1.0
+    for run in _CJK_RUN.findall(plain):
+        for part in _ASKING.split(run):
+            if len(part) == 1:
+                yield part, _LONE_CHARACTER
+            yield from ((part[at : at + 2], 1.0) for at in range(len(part) - 1))
+
+
+def _forms(term: str) -> Mapping[str, float]:
+    forms = dict.fromkeys(_same().get(term, ()), _LIKENESS) | {term: 1.0}
+    if term.isdecimal() and len(term) <= 2:
+        # A day or a month may be written with a zero before it, or without.
+        forms |= {term.lstrip("0") or "0": 1.0, term.zfill(2): 1.0}
+    return forms
+
+
+@cache
+def _same() -> Mapping[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    text = files("plansmith.adapters.tools.documents").joinpath("same_words.txt")
+    for line in text.read_text(encoding="utf-8").splitlines()[1:]:
+        group = frozenset(word if is_cjk(word) else stem(word) for word in line.split())
+        for word in group:
+            found[word] = found.get(word, frozenset()) | group
+    return found

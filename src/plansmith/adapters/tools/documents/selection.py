@@ -20,13 +20,14 @@ _TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", "
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    """Limits: files looked at, bytes of one text and of all, bytes of one PDF or DOCX."""
+    """Limits of files and bytes that are read or compared, of time, and of what is shown."""
 
     files: int = 2_000
     bytes_each: int = 2_000_000
     bytes_all: int = 30_000_000
     paged_bytes: int = 30_000_000
-    compared_bytes: int = 4_000_000_000
+    compared_bytes: int = 10_000_000_000
+    seconds: float = 40.0
     shown: int = 100
     letters: int = 24_000
 
@@ -45,7 +46,9 @@ class Selection:
         if self.folder.is_file(path):
             return ["/".join(self.folder.parts(path))]
         every = [name for name, _ in self.walk(".")]
+        inside = f"**/{path.strip('/')}/**"  # a folder further down, or in another letter case
         found = [name for name in every if fits(name, path)]
+        found = found or [name for name in every if fits(name, inside)]
         if not found:
             raise self._missing(path, every)
         return found

@@ -14,9 +14,9 @@ from plansmith.adapters.stores.open_files import is_held
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.folder_brief.details import Entry, Reading, entries_of
 from plansmith.adapters.tools.folder_brief.layout import brief_lines
+from plansmith.planner.context.gather import FOLDER
 from plansmith.ports import ContextBlock
 
-TITLE: Final = "folder"
 _MOST_FILES: Final = 2_000
 _MOST_SEEN: Final = 20_000
 # Plansmith's own files, and what SQLite keeps beside a database.
@@ -38,7 +38,7 @@ class FolderBrief:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns the lines about the folder; nothing for an empty one."""
         lines = await asyncio.to_thread(self._lines, query, token_limit)
-        return [ContextBlock(TITLE, "\n".join(lines), "files")] if lines else []
+        return [ContextBlock(FOLDER, "\n".join(lines), "files")] if lines else []
 
     def _lines(self, query: str, token_limit: int) -> list[str]:
         files = [*islice(self._files(), _MOST_FILES)]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from plansmith.adapters.tools.documents.docx import docx_text
-from plansmith.adapters.tools.documents.pdf import pdf_head
+from plansmith.adapters.tools.documents.text import file_text, pdf_head
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables.database import ENDINGS as DATABASES
@@ -101,7 +100,7 @@ def _paper(path: str, size: int, folder: Folder) -> Iterator[Entry]:
         return
     data = folder.read(path, most=_LARGEST_PAPER)
     if path.lower().endswith(".docx"):
-        yield Entry(path, _title(docx_text(path, data)[0]))
+        yield Entry(path, _title(file_text(path, data)[0]))
         return
     pages, text = pdf_head(path, data)
     yield Entry(path, ": ".join(filter(None, (f"{pages} pages", _title(text)))))

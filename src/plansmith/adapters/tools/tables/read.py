@@ -9,16 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.adapters.tools.sql.rows import distinct
+from plansmith.adapters.tools.tables.numbers import is_number, is_whole, marked_numbers
 from plansmith.errors import ToolFailed
 from plansmith.text import clip
 
-_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
-_NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")
-_SURE_DIGITS: Final = 15
 _BOOLEAN: Final = re.compile(r"true|false", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME: Final = re.compile(
@@ -144,7 +141,7 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
     head = [str(each) for each in rows.pop(0)] if header else []
     check_size(max([len(head), *map(len, rows)]), len(rows), limits)
     names, rows = _padded(head, rows, notes)
-    found = typed(names, rows, limits, texts=True)
+    found = typed(names, rows, limits, texts=True, comma=delimiter == ";")
     found.notes[:0] = notes
     return found
 
@@ -181,21 +178,36 @@ def _padded(
 
 
 def typed(
-    names: Sequence[str], rows: list[list[Any]], limits: TableLimits, *, texts: bool = False
+    names: Sequence[str],
+    rows: list[list[Any]],
+    limits: TableLimits,
+    *,
+    texts: bool = False,
+    comma: bool = False,
 ) -> Data:
-    """Makes a table of rows: finds out the type of each column and converts its cells."""
+    """Makes a table of rows: finds out the type of each column and converts its cells.
+
+    With `texts` all cells are texts of a file; with `comma` their decimals may have a comma.
+    """
     if not names:
         raise ToolFailed("the table has no columns", hint="give rows with columns")
     columns: list[tuple[str, str]] = []
+    notes: list[str] = []
     for place, name in enumerate(names):
         kind, convert = _kind_of_texts(rows, place) if texts else _kind_of_values(rows, place)
+        marked = (
+            marked_numbers(_cells(rows, place), comma=comma) if texts and kind == "text" else None
+        )
+        if marked is not None:
+            kind, convert = marked.kind, marked.convert
+            notes.append(f"{clip(name, 40)}: {marked.note}")
         for row in rows:
             row[place] = convert(row[place])
             if isinstance(row[place], str) and len(row[place]) > limits.letters_each:
                 most = f"{limits.letters_each:,} letters"
                 raise ToolFailed(f"a cell of {clip(name, 40)!r} is longer than {most}")
         columns.append((name, kind))
-    return Data(columns, rows)
+    return Data(columns, rows, notes)
 
 
 def check_size(columns: int, rows: int, limits: TableLimits) -> None:
@@ -214,15 +226,8 @@ def _too_large(limits: TableLimits) -> ToolFailed:
 Convert = Callable[[Any], Any]
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a plain number that loses no digit."""
-    if _NUMBER.fullmatch(text) is None:
-        return False
-    return len(text) <= _SURE_DIGITS or Decimal(repr(float(text))) == Decimal(text)
-
-
 _FORMS: Final[tuple[tuple[str, Callable[[str], object], Convert], ...]] = (
-    ("integer", _INTEGER.fullmatch, int),
+    ("integer", is_whole, int),
     ("number", is_number, float),
     ("boolean", _BOOLEAN.fullmatch, lambda text: text.lower() == "true"),
     ("date", _DATE.fullmatch, str),

@@ -9,7 +9,8 @@ from typing import Final
 
 from plansmith.adapters.tools.tables.catalogue import loose
 from plansmith.adapters.tools.tables.memory import bare, in_several_cases
-from plansmith.adapters.tools.tables.read import Data, is_number
+from plansmith.adapters.tools.tables.numbers import is_number
+from plansmith.adapters.tools.tables.read import Data
 from plansmith.text import clip
 
 _NAME: Final = r"""(?:"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\]|[^\W\d]\w*)"""

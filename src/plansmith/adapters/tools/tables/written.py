@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from plansmith.adapters.tools.tables.read import is_number
+from plansmith.adapters.tools.tables.numbers import is_number
 from plansmith.errors import ToolFailed
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

@@ -1,0 +1,249 @@
+"""Makes rows: chooses a world, a voice and a kind of request, and checks what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from random import Random
+from typing import Any, Final
+
+from plansmith.adapters.tools.folder_brief.layout import words
+from training.rows.documents import DocumentAsker
+from training.rows.domains import Part
+from training.rows.files import FileAsker
+from training.rows.folder_lines import folder_lines
+from training.rows.grouping import GroupAsker
+from training.rows.joins import JoinAsker, joined_pair
+from training.rows.outputs import OutputAsker
+from training.rows.queries import Ask, Unfit
+from training.rows.replies import spoken
+from training.rows.row import Call, Lang, Row
+from training.rows.sums import SumAsker
+from training.rows.tables import Table, database
+from training.rows.voice import Voice
+from training.rows.world import World, WorldMaker
+
+# How often each family of requests comes, in a hundred.
+FAMILIES: Final = {
+    "tables": 41,
+    "joins": 5,
+    "documents": 22,
+    "files": 7,
+    "changes": 5,
+    "outputs": 9,
+    "sums": 5,
+    "replies": 6,
+    "missing": 2,
+    "double": 3,
+}
+_ZH: Final = 0.45
+_TRIES: Final = 12
+
+
+class RowMaker:
+    """Makes rows of one part; the same seed gives the same rows."""
+
+    def __init__(self, rng: Random, part: Part) -> None:
+        self._rng, self._part = rng, part
+        self._worlds = WorldMaker(rng, part)
+
+    def rows(self) -> Iterator[Row]:
+        """Yields rows without end; what does not fit is left out."""
+        families: dict[str, Callable[[Voice], Row]] = {
+            "tables": self._of_table,
+            "joins": self._of_join,
+            "documents": self._of_documents,
+            "files": self._of_files,
+            "changes": self._of_changes,
+            "outputs": self._of_outputs,
+            "sums": self._of_sums,
+            "replies": self._of_reply,
+            "missing": self._of_missing,
+            "double": self._of_two,
+        }
+        names, weights = zip(*FAMILIES.items(), strict=True)
+        while True:
+            lang: Lang = "zh" if self._rng.random() < _ZH else "en"
+            family = families[self._rng.choices(names, weights)[0]]
+            for _ in range(_TRIES):
+                try:
+                    yield family(Voice(self._rng, lang, self._part))
+                except Unfit:
+                    continue
+                break
+
+    # -- families
+
+    def _of_table(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
+        table = self._rng.choice(world.tables)
+        ask = self._pick(table_ways(GroupAsker(table, voice, world.now)))
+        return self._row(world, voice, ask, [table])
+
+    def _of_join(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 0, 1, 2)))
+        files: Lang = (
+            voice.lang if self._rng.random() < 0.8 else ("zh" if voice.lang == "en" else "en")
+        )
+        pair = joined_pair(self._rng, self._part, files, world.now)
+        self._worlds.add(world, pair)
+        ask = JoinAsker(*pair, voice).ask()
+        return self._row(world, voice, ask, list(pair))
+
+    def _of_documents(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1, 2)), documents=self._rng.randint(1, 6))
+        return self._row(world, voice, self._pick(DocumentAsker(world, voice).ways()), [])
+
+    def _of_files(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1, 2)))
+        return self._row(world, voice, self._pick(FileAsker(world, voice).ways()), [])
+
+    def _of_changes(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1, 2)))
+        return self._row(world, voice, self._pick(FileAsker(world, voice).changes()), [])
+
+    def _of_missing(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1)))
+        return self._row(world, voice, FileAsker(world, voice).missing(), [])
+
+    def _of_outputs(self, voice: Voice) -> Row:
+        world = self._world(
+            tables=self._rng.choice((1, 1, 2, 3)), documents=self._rng.randint(0, 3)
+        )
+        table = self._rng.choice(world.tables)
+        asker = OutputAsker(world, GroupAsker(table, voice, world.now), voice)
+        return self._row(world, voice, self._pick(asker.ways()), [table])
+
+    def _of_sums(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1, 2)))
+        return self._row(world, voice, self._pick(SumAsker(voice, world.now).ways()), [])
+
+    def _of_reply(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1, 2)))
+        said = spoken(voice)
+        text = voice.finish(said.text) if said.kind == "impossible" else voice.slips(said.text)
+        lines = folder_lines(world.entries, text) if self._rng.random() < 0.9 else ()
+        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply)
+
+    def _of_two(self, voice: Voice) -> Row:
+        """Asks two things at once that do not need each other."""
+        world = self._world(tables=self._rng.choice((1, 2)), documents=self._rng.randint(1, 3))
+        first, second = (self._rng.choice(world.tables) for _ in range(2))
+        asks = [self._pick(table_ways(GroupAsker(first, voice, world.now)))]
+        other = self._pick(table_ways(GroupAsker(second, voice, world.now)))
+        asks.append(
+            self._pick(DocumentAsker(world, voice).ways()) if self._rng.random() < 0.4 else other
+        )
+        used = [first, second] if asks[1] is other else [first]
+        a, b = (each.text.rstrip("?？.。") for each in asks)
+        if voice.is_zh:
+            text = self._rng.choice(
+                (f"{a}？{b}？", f"{a}，另外{b}？", f"1. {a} 2. {b}", f"{a}；还有，{b}")
+            )
+        else:
+            b_low = b[:1].lower() + b[1:]
+            text = self._rng.choice(
+                (
+                    f"{a}? And {b_low}?",
+                    f"{a}, and also: {b_low}",
+                    f"1. {a} 2. {b}",
+                    f"{a}. Then: {b_low}.",
+                )
+            )
+        calls = tuple(each for ask in asks for each in ask.calls)
+        if calls[0] == calls[-1]:
+            raise Unfit
+        return self._row(world, voice, Ask("two questions", text, calls), used)
+
+    # -- parts
+
+    def _world(self, *, tables: int, documents: int | None = None) -> World:
+        count = self._rng.choice((0, 0, 1, 2, 3)) if documents is None else documents
+        return self._worlds.world(
+            tables=tables, documents=count, others=self._rng.choice((0, 0, 1, 1, 2, 3, 4, 6))
+        )
+
+    def _pick(self, ways: Sequence[tuple[Callable[[], Ask], int]]) -> Ask:
+        makers = [maker for maker, _ in ways]
+        return self._rng.choices(makers, [weight for _, weight in ways])[0]()
+
+    def _row(self, world: World, voice: Voice, ask: Ask, used: Sequence[Table]) -> Row:
+        check_queries(ask, world.tables)
+        text = ask.text
+        if used and not ask.names_file and self._needs_file(text, world, used):
+            text = voice.mention(text, used[0].path)
+        text = voice.finish(text)
+        lines = folder_lines(world.entries, text)
+        if not _are_told(lines, [each.path for each in used], named(ask.calls), world):
+            raise Unfit
+        return Row(
+            text,
+            ask.kind,
+            voice.lang,
+            lines,
+            world.now_text,
+            ask.calls,
+            sources=tuple((each.path, each.source) for each in used),
+            columns=tuple((each.path, tuple(c.name for c in each.columns)) for each in used),
+        )
+
+    def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:
+        """Whether a request has to name its file: often it does, and always where it is not clear."""
+        if len(used) > 1:
+            return False
+        if self._rng.random() < 0.35:
+            return True
+        asked = words(text)
+        fits = {each.path: len(words(_known(each)) & asked) for each in world.tables}
+        best = max(fits.values())
+        return fits[used[0].path] < best or list(fits.values()).count(best) > 1
+
+
+def _known(table: Table) -> str:
+    """Returns all words that point to a table."""
+    domain = table.domain
+    said = [domain.rows, domain.row, domain.rows_zh, table.path.replace("_", " ")]
+    for each in table.columns:
+        said += [each.name.replace("_", " "), *each.of.words_en, *each.of.words_zh]
+        said += [str(value) for value in table.listed(each)]
+        said += [value for pair in each.of.pairs for value in pair] if each.of.translates else []
+    return " ".join(said)
+
+
+def _are_told(lines: Sequence[str], tables: Sequence[str], paths: set[str], world: World) -> bool:
+    """Whether the lines tell what the calls need: columns of tables, names of files."""
+    known = {line.partition(": ")[0] for line in lines}
+    detailed = {line.partition(": ")[0] for line in lines if ": " in line}
+    return set(tables) <= detailed and paths & set(world.paths) <= known
+
+
+def named(calls: Sequence[Call]) -> set[str]:
+    """Returns the files that calls name."""
+    keys = ("path", "table", "first", "second")
+    return {str(each["args"][key]) for each in calls for key in keys if key in each["args"]}
+
+
+def table_ways(asker: GroupAsker) -> list[tuple[Callable[[], Ask], int]]:
+    """Returns the kinds of requests on one table with their weights."""
+    return [
+        *((asker.count, 10), (asker.exists, 2), (asker.aggregate, 26), (asker.listing, 9)),
+        *((asker.labels, 5), (asker.pair, 3), (asker.extreme, 6), (asker.top_where, 3)),
+        *((asker.share, 3), (asker.versus, 3), (asker.distinct, 4), (asker.cell, 14)),
+        *((asker.missing, 9), (asker.sort, 2), (asker.recent, 4), (asker.firstn, 2)),
+        *((asker.arithmetic, 3), (asker.against_average, 2), (asker.second, 2), (asker.stats, 2)),
+        *((asker.describe, 5), (asker.count_all, 3), (asker.top, 6), (asker.top_one, 9)),
+        *((asker.group, 9), (asker.group_where, 5), (asker.best_group, 6), (asker.months, 6)),
+        *((asker.having, 2), (asker.top_groups, 2), (asker.parts_of_time, 5)),
+    ]
+
+
+def check_queries(ask: Ask, tables: Sequence[Table]) -> None:
+    """Runs the queries of a request: each has to run, and to give something."""
+    queries = [each["args"]["query"] for each in ask.calls if each["tool"] == "tables.sql"]
+    if not queries:
+        return
+    with closing(database(tables)) as made:
+        for query in queries:
+            rows: list[Any] = made.execute(query).fetchmany(50)
+            if not rows or all(value is None for row in rows for value in row):
+                raise Unfit

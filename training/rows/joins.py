@@ -1,0 +1,166 @@
+"""Requests over two tables that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from random import Random
+
+from training.rows.conditions import said_value, value_sql
+from training.rows.domains import Part, domains, of_part
+from training.rows.queries import Ask, Unfit, some
+from training.rows.row import Lang, call
+from training.rows.tables import Column, Table, make_table
+from training.rows.voice import Voice
+
+
+def joined_pair(rng: Random, part: Part, lang: Lang, now: datetime) -> tuple[Table, Table]:
+    """Makes a table and one whose rows refer to its rows."""
+    blocks = domains("joins")
+    pairs = tuple(zip(blocks[::2], blocks[1::2], strict=True))
+    while True:
+        parent, child = (
+            make_table(rng, each, lang, now) for each in rng.choice(of_part(pairs, part))
+        )
+        if parent.label is not None and _has_key(parent) and child.of_kind("ref"):
+            break
+    parent.rows = parent.rows[:20]
+    key = parent.columns.index(next(c for c in parent.columns if c.of.kind == "id"))
+    place = child.columns.index(child.of_kind("ref")[0])
+    known = [row[key] for row in parent.rows][: max(2, len(parent.rows) - 2)]
+    for row in child.rows:
+        row[place] = rng.choice(known)
+    child.value_lang = (
+        parent.value_lang if child.value_lang != parent.value_lang else child.value_lang
+    )
+    return parent, child
+
+
+def _has_key(table: Table) -> bool:
+    return any(each.of.kind == "id" for each in table.columns)
+
+
+class JoinAsker:
+    """Asks about a table by what another one says."""
+
+    def __init__(self, parent: Table, child: Table, voice: Voice) -> None:
+        self._parent, self._child, self._voice = parent, child, voice
+        self._rng = voice.rng
+        self._key = next(each for each in parent.columns if each.of.kind == "id")
+        self._ref = child.of_kind("ref")[0]
+        named = [each for each in parent.columns if each.of.kind in ("person", "name", "code")]
+        self._label = named[0] if named else self._key
+
+    def ask(self) -> Ask:
+        """Returns a request of some kind."""
+        ways: list[Callable[[], Ask]] = [
+            *(
+                self._sum_per,
+                self._count_per,
+                self._best,
+                self._most_rows,
+                self._of_one,
+                self._none,
+            ),
+            *(self._per_group, self._of_group, self._having, self._show),
+        ]
+        return self._rng.choice(ways)()
+
+    def _word(self, column: Column) -> str:
+        return self._rng.choice(column.words(self._voice.lang))
+
+    def _say(self, kind: str, /, **slots: str) -> str:
+        zh = self._voice.is_zh
+        parent, child = self._parent.domain, self._child.domain
+        base = {
+            "label": self._word(self._label),
+            "rows": child.rows_zh if zh else child.rows,
+            "prows": parent.rows_zh if zh else parent.rows,
+            "prow": parent.rows_zh if zh else parent.row,
+        }
+        return self._voice.say("join_phrases", kind, **(base | slots))
+
+    def _query(self, what: str, rest: str = "") -> str:
+        both = f"{self._child.source} a JOIN {self._parent.source} b"
+        tail = f" {rest}" if rest else ""
+        return f"SELECT {what} FROM {both} ON a.{self._ref.sql} = b.{self._key.sql}{tail}"
+
+    def _made(self, kind: str, text: str, query: str) -> Ask:
+        return Ask(f"join {kind}", text, (call("tables.sql", query=query),))
+
+    def _sum(self) -> Column:
+        return self._rng.choice(some(self._child.sums))
+
+    def _sum_per(self) -> Ask:
+        column, label = self._sum(), self._label.sql
+        what = f"b.{label}, SUM(a.{column.sql}) AS total"
+        return self._made(
+            "sum",
+            self._say("sumper", w=self._word(column)),
+            self._query(what, f"GROUP BY b.{label}"),
+        )
+
+    def _count_per(self) -> Ask:
+        label = self._label.sql
+        query = self._query(f"b.{label}, COUNT(*) AS count", f"GROUP BY b.{label}")
+        return self._made("count", self._say("countper"), query)
+
+    def _best(self) -> Ask:
+        column, label = self._sum(), self._label.sql
+        rest = f"GROUP BY b.{label} ORDER BY total DESC LIMIT 1"
+        query = self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        return self._made("best", self._say("best", w=self._word(column)), query)
+
+    def _most_rows(self) -> Ask:
+        label = self._label.sql
+        rest = f"GROUP BY b.{label} ORDER BY count DESC LIMIT 1"
+        return self._made(
+            "best", self._say("mostrows"), self._query(f"b.{label}, COUNT(*) AS count", rest)
+        )
+
+    def _of_one(self) -> Ask:
+        place, key = self._parent.columns.index(self._label), self._parent.columns.index(self._key)
+        used = {row[self._child.columns.index(self._ref)] for row in self._child.rows}
+        values = [row[place] for row in self._parent.rows if row[key] in used]
+        if not values or not isinstance(values[0], str):
+            raise Unfit
+        value = self._rng.choice(values)
+        said = said_value(self._parent, self._label, value, self._voice)
+        test = f"WHERE b.{value_sql(self._parent, self._label, value, said)}"
+        if self._rng.random() < 0.5:
+            return self._made("list", self._say("listof", v=said), self._query("a.*", test))
+        column = self._sum()
+        text = self._say("sumof", v=said, w=self._word(column))
+        return self._made("sum", text, self._query(f"SUM(a.{column.sql}) AS total", test))
+
+    def _none(self) -> Ask:
+        inner = f"(SELECT {self._ref.sql} FROM {self._child.source})"
+        query = f"SELECT * FROM {self._parent.source} WHERE {self._key.sql} NOT IN {inner}"
+        return self._made("none", self._say("none"), query)
+
+    def _group(self) -> Column:
+        groups = [c for c in self._parent.columns if c.of.kind in ("place", "type")]
+        return self._rng.choice(some(groups))
+
+    def _per_group(self) -> Ask:
+        column, group = self._sum(), self._group()
+        text = self._say("pergroup", w=self._word(column), g=self._word(group))
+        what = f"b.{group.sql}, SUM(a.{column.sql}) AS total"
+        return self._made("group", text, self._query(what, f"GROUP BY b.{group.sql}"))
+
+    def _of_group(self) -> Ask:
+        column, group = self._sum(), self._group()
+        value = self._rng.choice(self._parent.values(group))
+        said = said_value(self._parent, group, value, self._voice)
+        text = self._say("ofgroup", w=self._word(column), g=self._word(group), u=said)
+        test = f"WHERE b.{value_sql(self._parent, group, value, said)}"
+        return self._made("sum", text, self._query(f"SUM(a.{column.sql}) AS total", test))
+
+    def _having(self) -> Ask:
+        count, label = self._rng.randint(1, 3), self._label.sql
+        rest = f"GROUP BY b.{label} HAVING COUNT(*) > {count}"
+        text = self._say("having", n=self._voice.number(count))
+        return self._made("having", text, self._query(f"b.{label}, COUNT(*) AS count", rest))
+
+    def _show(self) -> Ask:
+        return self._made("show", self._say("show"), self._query(f"a.*, b.{self._label.sql}"))
