@@ -16,16 +16,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from bench.shortlist import Case, Catalogue, load
 from torch.nn import functional
 
-from bench.shortlist import Case, Catalogue, load
 from plansmith.plan.capability import tool_specs
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.planner.shortlist.words import split, stem
 
 FOLDS = (
     ("bfcl", "metatool", "acebench_zh", "apibank"),
-    ("sealtools", "toolbench", "toolbench10k", "restbench", "livemcp", "mcpm_servers", "acebench_en"),
+    (
+        "sealtools",
+        "toolbench",
+        "toolbench10k",
+        "restbench",
+        "livemcp",
+        "mcpm_servers",
+        "acebench_en",
+    ),
 )
 MEASURED_ONLY = ("ultratool_zh", "ultratool_en", "toollens", "mcptoolbench", "a2a_agents")
 SAMPLE, K, SIZE, RARE, BATCH = 200, 6, 96, 2, 256
@@ -104,7 +112,9 @@ def train(sets: Mapping[str, tuple[list[Case], Catalogue]], epochs: int, seed: i
             left = vectors.of([bag for bag, _ in batch])
             right = vectors.of([bags[key] for _, key in batch])
             keys = [key for _, key in batch]
-            same = torch.tensor([[a == b and i != j for j, b in enumerate(keys)] for i, a in enumerate(keys)])
+            same = torch.tensor(
+                [[a == b and i != j for j, b in enumerate(keys)] for i, a in enumerate(keys)]
+            )
             near = (left @ right.T / 0.05).masked_fill(same, -1e9)
             loss = functional.cross_entropy(near, torch.arange(len(batch)))
             rate.zero_grad()
@@ -127,14 +137,18 @@ class StaticRanker:
         with torch.no_grad():
             for at in range(0, len(new), 512):
                 part = new[at : at + 512]
-                for text, each in zip(part, self._vectors.of(list(map(self._vectors.bag, part))), strict=True):
+                for text, each in zip(
+                    part, self._vectors.of(list(map(self._vectors.bag, part))), strict=True
+                ):
                     self._known[text] = each.numpy()
             asked = self._vectors.of([self._vectors.bag(query)])[0].numpy()
         found: list[float] = (np.stack([self._known[text] for text in texts]) @ asked).tolist()
         return found
 
 
-def measure(cases: Sequence[Case], catalogue: Catalogue, vectors: Vectors) -> tuple[float, float, float]:
+def measure(
+    cases: Sequence[Case], catalogue: Catalogue, vectors: Vectors
+) -> tuple[float, float, float]:
     """Returns the recall of words alone, vectors alone, and both."""
     ranker = StaticRanker(vectors)
     names = list(catalogue)
@@ -163,7 +177,10 @@ def plan(data: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     one, other = FOLDS
     yield one, other
     yield other, one
-    yield (*one, *other), tuple(name for name in MEASURED_ONLY if (data / "retrieval" / f"{name}.jsonl").exists())
+    yield (
+        (*one, *other),
+        tuple(name for name in MEASURED_ONLY if (data / "retrieval" / f"{name}.jsonl").exists()),
+    )
 
 
 def main() -> None:

@@ -171,7 +171,7 @@ def _summary(rng: Random, kinds: Sequence[Kind]) -> Draft:
         request = (
             f"Summarise {' and '.join(names)}" if language == "en" else f"总结{'和'.join(names)}"
         )
-    told = [_main(rng, each, language, 2 if several else 4) for each in (target, *rest)]
+    told = [_main(each, language, 2 if several else 4) for each in (target, *rest)]
     points = any(word in request for word in _POINTS)
     sentences = [sentence for each in told for sentence in each]
     if points:
@@ -189,13 +189,13 @@ def _summary(rng: Random, kinds: Sequence[Kind]) -> Draft:
     )
 
 
-def _main(rng: Random, given: Document, language: Language, most: int) -> list[str]:
+def _main(given: Document, language: Language, most: int) -> list[str]:
     """Returns the first statements of a document as sentences, in their order."""
     return [each.told.says(language) for each in given.statements[:most]]
 
 
 def rows(seed: int, count: int, *, part: str = "train") -> Iterator[Row]:
-    """Yields different rows; those of the part `validation` have kinds of documents of their own."""
+    """Yields different rows; the part `validation` has documents of other kinds."""
     rng = Random(f"{part}-{seed}")
     kinds = (KINDS, SCENE_KINDS) if part == "train" else (VALIDATION, VALIDATION_SCENES)
     seen: set[tuple[str, str]] = set()

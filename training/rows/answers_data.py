@@ -39,10 +39,17 @@ log level | 日志级别
 cache size | 缓存大小
 """)
 _ERRORS: Final = (
-    "disk full on /data;connection to mail server refused;timeout in payment module;"
-    "cannot read config file;user session expired;backup failed: no space left;"
-    "invalid token in request;database is locked;printer does not answer;import stopped at row {n}"
-).split(";")
+    "disk full on /data",
+    "connection to mail server refused",
+    "timeout in payment module",
+    "cannot read config file",
+    "user session expired",
+    "backup failed: no space left",
+    "invalid token in request",
+    "database is locked",
+    "printer does not answer",
+    "import stopped at row {n}",
+)
 
 
 def table(rng: Random, _: Sequence[Kind]) -> Draft:
@@ -94,7 +101,7 @@ def _draft(language: Language, ask: Pair, result: Any, answer: Pair) -> Draft:
         kind="data",
         lang=language,
         request=ask.says(language),
-        given=[json.dumps(result, ensure_ascii=False)],
+        given=[json.dumps(result, ensure_ascii=False, sort_keys=True)],
         answer=answer.says(language),
         needs=[],
     )

@@ -227,16 +227,16 @@ the training | offer the course twice | 培训 | 课程开设两次
 # How something is done, with a number where `{n}` stands.
 MANUAL: Final = columns("""
 reset the device | hold the power button for {n} seconds | 重置设备 | 按住电源键{n}秒
-change the filter | open the cover on the left and pull out the filter | 更换滤芯 | 打开左侧盖板并取出滤芯
-pair the headset | press both buttons until the light turns blue | 配对耳机 | 同时按住两个按键直到指示灯变蓝
-clean the machine | run the rinse programme with {n} ml of vinegar | 清洁机器 | 用{n}毫升醋运行冲洗程序
+change the filter | open the left cover and pull out the filter | 更换滤芯 | 打开左盖并取出滤芯
+pair the headset | press both buttons until the light is blue | 配对耳机 | 按住两个按键直到灯变蓝
+clean the machine | rinse it with {n} ml of vinegar | 清洁机器 | 用{n}毫升醋冲洗
 install the package | run setup.sh and restart the computer | 安装软件包 | 运行setup.sh并重启电脑
 request leave | fill in form {n} and give it to your supervisor | 申请休假 | 填写{n}号表格并交给主管
 report an accident | call extension {n} at once | 报告事故 | 立即拨打分机{n}
 export the data | choose "Save as" in the menu and pick CSV | 导出数据 | 在菜单中选择"另存为"并选CSV
 start the engine | turn the key and wait {n} seconds | 启动发动机 | 转动钥匙并等待{n}秒
 return a product | send it back within {n} days with the receipt | 退货 | 在{n}天内连同收据寄回
-open the safe | enter the code and turn the handle to the right | 打开保险柜 | 输入密码并向右转动把手
+open the safe | enter the code and turn the handle right | 打开保险柜 | 输入密码并向右转把手
 connect to the network | choose "Guest" and accept the rules | 连接网络 | 选择"Guest"并接受条款
 descale the kettle | boil {n} ml of water with lemon juice | 给水壶除垢 | 用柠檬汁煮沸{n}毫升水
 book a room | write to the front desk {n} days ahead | 预订会议室 | 提前{n}天写信给前台

@@ -60,9 +60,10 @@ def person(rng: Random, language: Language) -> str:
     """Returns a name as it is usual in documents of a language."""
     if rng.random() < (0.85 if language == "zh" else 0.08):
         return rng.choice(words.SURNAMES) + rng.choice(words.GIVEN)
-    full = f"{rng.choice(words.FIRST)} {rng.choice(words.LAST)}"
+    first, last = rng.choice(words.FIRST), rng.choice(words.LAST)
     title = rng.choice(("Ms", "Mr", "Dr"))
-    return rng.choice((full, full, full, full.split()[0], f"{title} {full.split()[1]}"))
+    full = f"{first} {last}"
+    return rng.choice((full, full, full, first, f"{title} {last}"))
 
 
 def _pick(rng: Random, english: str, chinese: str, **slots: Pair) -> Pair:
@@ -136,18 +137,24 @@ def span(rng: Random) -> Pair:
 
 
 _NOUN: Final = (
-    "the {a} is {v}.;{a}: {v};the {a} was set at {v}.;a {a} of {v} was agreed.;"
-    "please note that the {a} is {v}.;we have fixed the {a} at {v}.;the {a} comes to {v}.",
+    (
+        "the {a} is {v}.;{a}: {v};the {a} was set at {v}.;a {a} of {v} was agreed.;"
+        "please note that the {a} is {v}.;we have fixed the {a} at {v}.;the {a} comes to {v}."
+    ),
     "{a}为{v}。;{a}：{v};{a}是{v}。;双方商定{a}为{v}。;请注意，{a}为{v}。;{a}定为{v}。",
 )
 _ASK_AMOUNT: Final = (
-    "how much is the {a}?;what is the {a}?;what's the {a};tell me the {a};how high is the {a}?;"
-    "look up the {a}, please;{a}?;I need to know the {a}.;what do the papers say about the {a}?",
+    (
+        "how much is the {a}?;what is the {a}?;what's the {a};tell me the {a};how high is the {a}?;"
+        "look up the {a}, please;{a}?;I need to know the {a}.;what do the papers say about the {a}?"
+    ),
     "{a}是多少？;{a}多少？;查一下{a};告诉我{a}是多少;请问{a}是多少？;{a}有多少？;文件里写的{a}是多少",
 )
 _ASK_LENGTH: Final = (
-    "how long is the {a}?;what is the {a}?;the {a} is how long?;tell me how long the {a} is;"
-    "for how long is the {a}?;look up the {a}",
+    (
+        "how long is the {a}?;what is the {a}?;the {a} is how long?;tell me how long the {a} is;"
+        "for how long is the {a}?;look up the {a}"
+    ),
     "{a}有多长？;{a}是多久？;{a}多长时间；请查一下;请问{a}是多久？;查一下{a};{a}多久",
 )
 

@@ -45,12 +45,12 @@ LAST: Final = _split(
     "Adler Baker Berg Bianchi Brook Castro Clark Costa Dahl Diaz Dubois Eriksen Evans Fischer "
     "Ford Garcia Gray Haas Hall Hansen Ito Jansen Jones Kaur Keller Khan Kim Klein Kowalski Lang "
     "Lee Lopez Marsh Martin Meyer Moreau Nagy Novak Okafor Olsen Park Patel Perez Quinn Reed Rossi "
-    "Sato Schmidt Silva Singh Stone Tanaka Torres Ueda Vance Vogel Walsh Weber West Wood Young Zhou",
+    "Sato Schmidt Silva Singh Stone Tanaka Torres Ueda Vance Vogel Walsh Weber West Wood Young",
 )
-SURNAMES: Final = "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾彭吕"
+SURNAMES: Final = "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾"
 GIVEN: Final = _split(
-    "伟 芳 娜 敏 静 丽 强 磊 军 洋 勇 艳 杰 娟 涛 明 超 秀英 霞 平 刚 桂英 文博 雨桐 子轩 思远 佳怡 "
-    "浩然 梦琪 嘉豪 晓东 海燕 志强 雪梅 天宇 若曦 俊杰 欣怡 一鸣 晨曦 立新 春华 小兰 国栋 丹丹",
+    "伟 芳 娜 敏 静 丽 强 磊 军 洋 勇 艳 杰 娟 涛 明 超 秀英 霞 平 刚 桂英 文博 雨桐 子轩 思远 "
+    "佳怡 浩然 梦琪 嘉豪 晓东 海燕 志强 雪梅 天宇 若曦 俊杰 欣怡 一鸣 晨曦 立新 春华 小兰 国栋",
 )
 CITIES: Final = pairs("""
 Leeds | 利兹

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -13,9 +14,10 @@ from plansmith.adapters.models.local.answer_prompt import ROOM, answer_messages,
 from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.result_text import facts
 from plansmith.adapters.models.local.wording import Task, without_model, worded
+from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json
-from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 
 
 class Says:
@@ -114,14 +116,14 @@ NEW: dict[str, Json] = {"path": "r.md", "bytes": 3, "created": True, "changed": 
         ("Save it", NEW, "Written: r.md (new)"),
         ("存一下", NEW | {"created": False, "rows": 3}, "已写入：r.md（3 行，已更改）"),
         ("Mend it", {"path": "r.md", "bytes": 3, "replaced": 1}, "Changed: r.md (1 place)"),
-        ("Move it", {"path": "b", "from": "a", "moved": True}, "Moved: a → b"),
-        ("Copy it", {"path": "b", "from": "a", "changed": True}, "Copied: a → b"),
+        ("Move it", {"path": "b", "from": "a"}, "Moved: a → b"),
+        ("Copy it", {"path": "b", "from": "a", "bytes": 4, "changed": True}, "Copied: a → b"),
         ("Away with it", {"path": "b", "deleted": True}, "Deleted: b"),
         ("Sum?", {"value": 409.5, "text": "409.5", "exact": True}, "The result is 409.5."),
         ("等于多少", {"value": 1 / 3, "text": "0.33", "exact": False}, "结果是 约 0.3333333333。"),
-        ("How long?", DAY, "38 days until Thursday, 2026-12-24."),
-        ("还有几天", DAY, "还有 38 天，2026-12-24 星期四。"),
-        ("How long?", DAY | {"days": -1}, "1 day ago, on Thursday, 2026-12-24."),
+        ("How long?", DAY, "38 days until Thursday, 24 December 2026."),
+        ("还有几天", DAY, "还有 38 天，2026年12月24日星期四。"),
+        ("How long?", DAY | {"days": -1}, "1 day ago, on Thursday, 24 December 2026."),
         (
             "Who?",
             {"passages": [], "searched": 4},
@@ -138,6 +140,65 @@ def test_an_answer_needs_no_model_where_the_shape_of_a_result_tells_all(
     told = without_model(asked(request_text, result))
     assert told is not None
     assert told.splitlines()[0] == f"{first} [step:a]"
+
+
+async def test_what_the_built_in_tools_give_is_answered_without_a_model(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("region,amount\nNorth,10\nSouth,20.5\n", encoding="utf-8")
+    for name, text in (("a.txt", "x\ny\n"), ("b.txt", "x\nz\n"), ("c.txt", "x\ny\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    sources = builtin_sources(tmp_path)
+    tools = {spec.name: source for source in sources for spec in await source.tools()}
+    bars: list[Json] = [{"a": "x", "b": 1}, {"a": "y", "b": 2}]
+    calls: list[tuple[str, dict[str, Json], str]] = [
+        ("files.count", {"path": "a.txt"}, "2 lines (a.txt)."),
+        ("files.compare", {"first": "a.txt", "second": "b.txt"}, "1 line only in b.txt"),
+        ("files.duplicates", {}, "1 group of duplicate files:"),
+        ("files.search", {"text": "z"}, '1 file mentions "z": b.txt.'),
+        ("files.find", {"pattern": "*.csv"}, "1 file: sales.csv"),
+        ("files.list", {}, "4 files: "),
+        ("files.copy", {"path": "a.txt", "to": "e.txt"}, "Copied: a.txt → e.txt"),
+        ("files.move", {"path": "e.txt", "to": "f.txt"}, "Moved: e.txt → f.txt"),
+        ("files.delete", {"path": "f.txt"}, "Deleted: f.txt"),
+        ("files.write", {"path": "g.txt", "text": "g"}, "Written: g.txt (new)"),
+        ("files.replace", {"path": "g.txt", "old": "g", "new": "h"}, "Changed: g.txt (1 place)"),
+        ("tables.sql", {"query": "SELECT sum(amount) FROM sales"}, "Total amount: 30.5"),
+        ("tables.top", {"table": "sales.csv", "column": "amount"}, "| region | amount [step:a] |"),
+        ("tables.describe", {"table": "sales.csv"}, "2 rows, 2 columns: region, amount."),
+        ("tables.export", {"table": "sales.csv", "path": "s.md"}, "Written: s.md (2 rows, new)"),
+        ("charts.draw", {"rows": bars}, "Chart: chart.svg"),
+        ("calculator.compute", {"expression": "17.5% of 2340"}, "The result is 409.5."),
+        (
+            "time.difference",
+            {"from": "2026-05-03", "to": "2026-06-09"},
+            "1 month, 6 days (37 days).",
+        ),
+        ("time.describe", {"time": "2026-12-24"}, "Thursday, 24 December 2026."),
+    ]
+    for name, inputs, first in calls:
+        result = await tools[name].call(name, inputs, Call(key="k"))
+        told = without_model(asked("Do it", result))
+        assert told is not None, name
+        assert told.startswith(first), name
+
+
+@pytest.mark.parametrize("odd", [None, 5, -1.5, "x", True, [], [1], [{}], {}, {"name": []}, [None]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        "rows columns", "files", "files folders left_out", "text files searched",
+        "count unit files", "same added removed changed", "groups count", "path created",
+        "path replaced", "path from", "path deleted", "path description created",
+        "value text exact", "days parts text", "date weekday days", "iso date weekday zone time",
+        "passages notes", "path text", "notes left_out",
+    ],
+)  # fmt: skip
+def test_a_tool_that_gives_other_things_the_same_names_breaks_no_answer(
+    names: str, odd: Json
+) -> None:
+    task = asked("What is it?", dict.fromkeys(names.split(), odd))
+    for request in ("What is it?", "最大的文件是哪个"):
+        assert isinstance(worded(task._replace(request=request), "It is so."), str)
+        without_model(task._replace(request=request))
 
 
 def test_rows_of_an_answer_are_a_table_that_says_how_many_are_left_out() -> None:
@@ -190,6 +251,7 @@ FOUND: dict[str, Json] = {"passages": [LEASE, OTHER], "searched": 4}
         ("When does the lease end?", "The lease ends on 31 March 2027.", "From: lease.txt"),
         ("租约什么时候到期？", "租约于2027年3月31日到期。", "来源：lease.txt"),
         ("How high is the budget?", "The budget is 500.", "From: n.md"),
+        ("Is the budget 400?", "No, the budget is not 400 but 500.", "From: n.md"),
     ],
 )
 async def test_an_answer_from_documents_is_one_sentence_and_its_file(
@@ -221,6 +283,19 @@ async def test_an_answer_with_a_fact_of_no_document_gives_the_passages_instead(
         "- lease.txt: Lease The lease ends on 31 March 2027. [step:a]",
         "- n.md: The budget is 500. [step:a]",
     ]
+
+
+async def test_an_answer_in_another_language_than_the_request_is_not_shown() -> None:
+    chinese = await said(
+        asked("租约什么时候到期？", FOUND), Says("The lease ends on 31 March 2027.")
+    )
+    assert chinese.splitlines()[0] == "最相关的段落： [step:a]"
+    english = await said(asked("When does it end?", FOUND), Says("租约到期的时间是2027年3月31日。"))
+    assert english.splitlines()[0] == "These passages fit best: [step:a]"
+    name = await said(
+        asked("谁来了？", {"path": "a", "text": "Ada Stone came."}), Says("Ada Stone")
+    )
+    assert name.splitlines()[0] == "Ada Stone [step:a]"
 
 
 async def test_an_answer_that_documents_do_not_say_it_shows_what_comes_nearest() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, Final
 
 from plansmith.adapters.models.local.answer_shape import (
     MOST_NAMES,
     MOST_ROWS,
+    Answer,
     Asked,
     Fields,
     Language,
     Rule,
-    Told,
 )
 from plansmith.adapters.models.local.file_answers import FILE_RULES
 from plansmith.adapters.models.local.result_text import number_text, table
@@ -40,21 +41,27 @@ _WEEKDAYS: Final = {
 }  # fmt: skip
 
 
-def told(value: Any, request: str, language: Language) -> Told | None:
+def rule_answer(value: Any, request: str, language: Language) -> Answer | None:
     """Returns what a result says; None where its text must be read, or its shape is not known."""
     if not isinstance(value, dict):
         return None
     fields: Fields = value
-    asked = Asked(request, language)
-    for names, rule in _RULES:
-        if names <= fields.keys():
-            found = rule(fields, asked)
-            if found is not None:
-                notes = notes_of(value, language)
-                # A line below a table would be a row of it.
-                space = [""] if notes and found.text.split("\n")[-1].startswith("|") else []
-                return found._replace(text="\n".join([found.text, *space, *notes]))
+    rules = [rule for names, rule in _RULES if names <= fields.keys()]
+    for found in (_tried(rule, fields, Asked(request, language)) for rule in rules):
+        if found is not None:
+            notes = notes_of(value, language)
+            # A line below a table would be a row of it.
+            space = [""] if notes and found.text.split("\n")[-1].startswith("|") else []
+            return found._replace(text="\n".join([found.text, *space, *notes]))
     return None
+
+
+def _tried(rule: Rule, fields: Fields, asked: Asked) -> Answer | None:
+    """Applies a rule; a tool of somebody else may give other things the same names."""
+    try:
+        return rule(fields, asked)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def notes_of(value: Any, language: Language) -> list[str]:
@@ -69,20 +76,22 @@ def notes_of(value: Any, language: Language) -> list[str]:
     return [asked.say(f"Note: {each}", f"注意：{each}") for each in said]
 
 
-def _rows(fields: Fields, asked: Asked) -> Told | None:
+def _rows(fields: Fields, asked: Asked) -> Answer | None:
     rows, columns = fields["rows"], fields["columns"]
     if not isinstance(rows, list) or not isinstance(columns, list):
         return None
     names = [str(each["name"] if isinstance(each, dict) else each) for each in columns]
     values = [[row.get(name) for name in names] for row in rows if isinstance(row, dict)]
     if not values or all(cell is None for row in values for cell in row):
-        return Told(asked.say("Nothing was found: no row matches.", "没有找到符合条件的记录。"))
+        return Answer(asked.say("Nothing was found: no row matches.", "没有找到符合条件的记录。"))
     if len(values) == 1:
-        return Told(_one_row(names, values[0], asked))
+        return Answer(_one_row(names, values[0], asked))
     if len(names) == 1 and len(values) <= MOST_NAMES and not fields.get("more"):
         cells = [number_text(row[0]) for row in values]
         count = asked.say(f" ({len(cells)})", f"（{len(cells)} 个）")
-        return Told(f"{_label(names[0], asked)}{count}{asked.say(': ', '：')}{asked.joined(cells)}")
+        return Answer(
+            f"{_label(names[0], asked)}{count}{asked.say(': ', '：')}{asked.joined(cells)}"
+        )
     shown = [dict(zip(names, row, strict=True)) for row in values[:MOST_ROWS]]
     lines = list(table(shown, names))
     left = len(values) - len(shown)
@@ -93,7 +102,7 @@ def _rows(fields: Fields, asked: Asked) -> Told | None:
         ]
     elif left:
         lines += ["", asked.say(f"(+ {left} more)", f"（还有 {left} 行）")]
-    return Told("\n".join(lines))
+    return Answer("\n".join(lines))
 
 
 def _one_row(names: Sequence[str], row: Sequence[Any], asked: Asked) -> str:
@@ -138,7 +147,7 @@ def _many(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _described(fields: Fields, asked: Asked) -> Told | None:
+def _described(fields: Fields, asked: Asked) -> Answer | None:
     rows, columns = fields["rows"], fields["columns"]
     if not isinstance(rows, int) or not isinstance(columns, list):
         return None
@@ -148,33 +157,33 @@ def _described(fields: Fields, asked: Asked) -> Told | None:
         f"{rows} 行，{len(columns)} 列：{names}。",
     )
     if not _COLUMNS.search(asked.request):
-        return Told(said)
+        return Answer(said)
     known = ("name", "type", "min", "max", "mean", "missing", "distinct")
     shown = [key for key in known if any(each.get(key) is not None for each in columns)]
-    return Told("\n".join([said, "", *table(columns, shown)]))
+    return Answer("\n".join([said, "", *table(columns, shown)]))
 
 
-def _computed(fields: Fields, asked: Asked) -> Told:
+def _computed(fields: Fields, asked: Asked) -> Answer:
     unit = f" {fields['unit']}" if fields.get("unit") else ""
     exact = bool(fields["exact"])
     about = "" if exact else asked.say("about ", "约 ")
     number = str(fields["text"]) if exact else f"{fields['value']:.10g}"
-    return Told(
+    return Answer(
         asked.say(f"The result is {about}{number}{unit}.", f"结果是 {about}{number}{unit}。")
     )
 
 
-def _until(fields: Fields, asked: Asked) -> Told | None:
+def _until(fields: Fields, asked: Asked) -> Answer | None:
     days = fields["days"]
     if not isinstance(days, int):
         return None
     day = _day(fields, asked)
     plural = "" if abs(days) == 1 else "s"
     if days == 0:
-        return Told(asked.say(f"That is today, {day}.", f"就是今天，{day}。"))
+        return Answer(asked.say(f"That is today, {day}.", f"就是今天，{day}。"))
     if days < 0:
-        return Told(asked.say(f"{-days} day{plural} ago, on {day}.", f"{-days} 天前，{day}。"))
-    return Told(asked.say(f"{days} day{plural} until {day}.", f"还有 {days} 天，{day}。"))
+        return Answer(asked.say(f"{-days} day{plural} ago, on {day}.", f"{-days} 天前，{day}。"))
+    return Answer(asked.say(f"{days} day{plural} until {day}.", f"还有 {days} 天，{day}。"))
 
 
 def _day(fields: Fields, asked: Asked) -> str:
@@ -182,12 +191,14 @@ def _day(fields: Fields, asked: Asked) -> str:
     if isinstance(spoken, dict) and asked.language in spoken:
         return str(spoken[asked.language])
     weekday = str(fields["weekday"])
+    day = date.fromisoformat(str(fields["date"]))
     return asked.say(
-        f"{weekday}, {fields['date']}", f"{fields['date']} {_WEEKDAYS.get(weekday, weekday)}"
+        f"{weekday}, {day.day} {day:%B} {day.year}",
+        f"{day.year}年{day.month}月{day.day}日{_WEEKDAYS.get(weekday, weekday)}",
     )
 
 
-def _moment(fields: Fields, asked: Asked) -> Told:
+def _moment(fields: Fields, asked: Asked) -> Answer:
     day = _day(fields, asked)
     more = [
         asked.say(f"week {fields['week']}", f"第 {fields['week']} 周")
@@ -196,17 +207,17 @@ def _moment(fields: Fields, asked: Asked) -> Told:
     ]
     noted = asked.say(f" ({', '.join(more)})", f"（{'，'.join(more)}）") if more else ""
     if "T" not in str(fields["iso"]):
-        return Told(asked.say(f"{day}{noted}.", f"{day}{noted}。"))
+        return Answer(asked.say(f"{day}{noted}.", f"{day}{noted}。"))
     clock = str(fields.get("clock") or str(fields["time"])[:5])
     zone = fields["zone"]
-    return Told(
+    return Answer(
         asked.say(f"{clock} on {day} ({zone}){noted}.", f"{day} {clock}（{zone}）{noted}。")
     )
 
 
-def _difference_of_times(fields: Fields, asked: Asked) -> Told:
+def _difference_of_times(fields: Fields, asked: Asked) -> Answer:
     days = number_text(fields["days"])
-    return Told(asked.say(f"{fields['text']} ({days} days).", f"{days} 天（{fields['text']}）。"))
+    return Answer(asked.say(f"{fields['text']} ({days} days).", f"{days} 天（{fields['text']}）。"))
 
 
 _RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (

@@ -11,7 +11,7 @@ MOST_NAMES: Final = 12
 MOST_ROWS: Final = 20
 
 
-class Told(NamedTuple):
+class Answer(NamedTuple):
     """What a result says, by rules; `effect` if something was written, moved or deleted."""
 
     text: str
@@ -33,4 +33,4 @@ class Asked(NamedTuple):
         return self.say(", ", "、").join(names)
 
 
-Rule = Callable[[Fields, Asked], Told | None]
+Rule = Callable[[Fields, Asked], Answer | None]

@@ -12,10 +12,11 @@ from plansmith.adapters.models.local.wording import Task, without_model, worded
 from plansmith.errors import ModelFailed
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
-# Tokens and shape of an answer: one line, or several for a summary or a written text.
-_SENTENCE: Final = (100, "root ::= [^\\n]{1,400}\n")
-_SUMMARY: Final = (220, 'root ::= [^\\n]{1,400} ("\\n" [^\\n]{1,400}){0,7}\n')
-_WRITTEN: Final = (320, 'root ::= [^\\n]{1,400} ("\\n" "\\n"? [^\\n]{1,400}){0,40}\n')
+# Tokens and shape of an answer: one line, or several for a summary or a written text. The tokens
+# bound its length: counted repetitions in a grammar are refused beyond a few hundred.
+_SENTENCE: Final = (100, "root ::= [^\\n]+\n")
+_SUMMARY: Final = (220, 'root ::= [^\\n]+ ("\\n" [^\\n]+)*\n')
+_WRITTEN: Final = (320, 'root ::= [^\\n]+ ("\\n" "\\n"? [^\\n]+)*\n')
 _END: Final = re.compile(r"[.!?。！？](?=\s|$|[^\x00-\x7f])|\n")
 
 

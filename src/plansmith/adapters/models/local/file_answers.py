@@ -9,10 +9,10 @@ from typing import Any, Final
 from plansmith.adapters.models.local.answer_shape import (
     MOST_NAMES,
     MOST_ROWS,
+    Answer,
     Asked,
     Fields,
     Rule,
-    Told,
 )
 from plansmith.adapters.models.local.result_text import table
 
@@ -33,18 +33,18 @@ _ORDERS: Final = (
 )
 
 
-def _files(fields: Fields, asked: Asked) -> Told | None:
+def _files(fields: Fields, asked: Asked) -> Answer | None:
     files, folders = fields["files"], fields.get("folders") or []
     if not all(isinstance(each, dict) and "size" in each for each in files):
         return None
     if not files and not folders:
-        return Told(asked.say("Nothing was found.", "没有找到。"))
+        return Answer(asked.say("Nothing was found.", "没有找到。"))
     ranked = _ranked(files, asked)
     if ranked:
-        return Told(ranked)
+        return Answer(ranked)
     if _SIZE.search(asked.request) or _DATE.search(asked.request):
-        return Told("\n".join(_file_table(files, asked)))
-    return Told(_named(files, folders, asked))
+        return Answer("\n".join(_file_table(files, asked)))
+    return Answer(_named(files, folders, asked))
 
 
 def _named(files: Sequence[Fields], folders: Sequence[str], asked: Asked) -> str:
@@ -92,13 +92,13 @@ def _file_table(files: Sequence[Fields], asked: Asked) -> list[str]:
     return [*lines, "", asked.say(f"(+ {left} more)", f"（还有 {left} 个）")] if left > 0 else lines
 
 
-def _searched(fields: Fields, asked: Asked) -> Told | None:
+def _searched(fields: Fields, asked: Asked) -> Answer | None:
     files, text = fields["files"], str(fields["text"])
     if not isinstance(files, list):
         return None
     if not files:
         count = fields["searched"]
-        return Told(
+        return Answer(
             asked.say(
                 f'No file mentions "{text}" ({count} searched).',
                 f"没有文件提到“{text}”（共查找 {count} 个）。",
@@ -114,10 +114,10 @@ def _searched(fields: Fields, asked: Asked) -> Told | None:
         for each in files
         for line in (each.get("lines") or [])[:2]
     ]
-    return Told("\n".join([said, *found[:_MOST_LINES]]))
+    return Answer("\n".join([said, *found[:_MOST_LINES]]))
 
 
-def _counted(fields: Fields, asked: Asked) -> Told | None:
+def _counted(fields: Fields, asked: Asked) -> Answer | None:
     files = fields["files"]
     if not isinstance(files, list):
         return None
@@ -131,21 +131,22 @@ def _counted(fields: Fields, asked: Asked) -> Told | None:
         said = asked.say(f"{count:,} {'line' if count == 1 else 'lines'}", f"{count:,} 行")
     if len(files) == 1:
         path = files[0]["path"]
-        return Told(asked.say(f"{said} ({path}).", f"{said}（{path}）。"))
+        return Answer(asked.say(f"{said} ({path}).", f"{said}（{path}）。"))
     if not files:
-        return Told(asked.say(f"{said}.", f"{said}。"))
+        return Answer(asked.say(f"{said}.", f"{said}。"))
     head = asked.say(f"{said} in {len(files)} files:", f"{len(files)} 个文件共 {said}：")
-    return Told("\n".join([head, "", *table(files[:MOST_ROWS], ["path", "count"])]))
+    return Answer("\n".join([head, "", *table(files[:MOST_ROWS], ["path", "count"])]))
 
 
-def _compared(fields: Fields, asked: Asked) -> Told | None:
+def _compared(fields: Fields, asked: Asked) -> Answer | None:
     if fields["same"] is True:
-        return Told(asked.say("The two are the same.", "两者完全相同。"))
+        return Answer(asked.say("The two are the same.", "两者完全相同。"))
     groups = {name: fields.get(name) or [] for name in ("added", "removed", "changed")}
     chinese = {"added": "新增", "removed": "删除", "changed": "修改"}
     counts = [(name, len(each)) for name, each in groups.items() if each]
+    english = f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}."
     said = asked.say(
-        f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}.",
+        str(fields.get("summary") or english),
         f"两者不同：{'，'.join(f'{chinese[name]} {count} 处' for name, count in counts)}。",
     )
     lines = [said]
@@ -155,7 +156,7 @@ def _compared(fields: Fields, asked: Asked) -> Told | None:
         if len(each) > MOST_NAMES:
             left = len(each) - MOST_NAMES
             lines.append(asked.say(f"- (+ {left} more {name})", f"- （还有 {left} 处{word}）"))
-    return Told("\n".join(lines))
+    return Answer("\n".join(lines))
 
 
 def _difference(one: Any) -> str:
@@ -164,12 +165,12 @@ def _difference(one: Any) -> str:
     return str(one)
 
 
-def _duplicates(fields: Fields, asked: Asked) -> Told | None:
+def _duplicates(fields: Fields, asked: Asked) -> Answer | None:
     groups = fields["groups"]
     if not isinstance(groups, list) or not all("paths" in each for each in groups):
         return None
     if not groups:
-        return Told(asked.say("No duplicate files were found.", "没有重复的文件。"))
+        return Answer(asked.say("No duplicate files were found.", "没有重复的文件。"))
     lines = [f"- {' = '.join(map(str, each['paths']))}" for each in groups[:MOST_ROWS]]
     count = len(groups)
     said = asked.say(
@@ -178,15 +179,15 @@ def _duplicates(fields: Fields, asked: Asked) -> Told | None:
     )
     left = count - MOST_ROWS
     rest = [asked.say(f"(+ {left} more)", f"（还有 {left} 组）")] if left > 0 else []
-    return Told("\n".join([said, *lines, *rest]))
+    return Answer("\n".join([said, *lines, *rest]))
 
 
-def _chart(fields: Fields, asked: Asked) -> Told:
+def _chart(fields: Fields, asked: Asked) -> Answer:
     words = " ".join(str(fields["description"]).split())
-    return Told(f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words[:300]}", effect=True)
+    return Answer(f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words[:300]}", effect=True)
 
 
-def _written(fields: Fields, asked: Asked) -> Told:
+def _written(fields: Fields, asked: Asked) -> Answer:
     rows = fields.get("rows")
     size = [asked.say(f"{rows} rows", f"{rows} 行")] if isinstance(rows, int) else []
     if fields["created"]:
@@ -196,12 +197,12 @@ def _written(fields: Fields, asked: Asked) -> Told:
     else:
         size.append(asked.say("it was so already", "内容未变"))
     noted = asked.say(f" ({', '.join(size)})", f"（{'，'.join(size)}）")
-    return Told(f"{asked.say('Written: ', '已写入：')}{fields['path']}{noted}", effect=True)
+    return Answer(f"{asked.say('Written: ', '已写入：')}{fields['path']}{noted}", effect=True)
 
 
-def _replaced(fields: Fields, asked: Asked) -> Told:
+def _replaced(fields: Fields, asked: Asked) -> Answer:
     count = fields["replaced"]
-    return Told(
+    return Answer(
         asked.say(
             f"Changed: {fields['path']} ({count} {'place' if count == 1 else 'places'})",
             f"已修改：{fields['path']}（{count} 处）",
@@ -210,15 +211,14 @@ def _replaced(fields: Fields, asked: Asked) -> Told:
     )
 
 
-def _moved(fields: Fields, asked: Asked) -> Told:
-    said = (
-        asked.say("Moved: ", "已移动：") if "moved" in fields else asked.say("Copied: ", "已复制：")
-    )
-    return Told(f"{said}{fields['from']} → {fields['path']}", effect=True)
+def _moved(fields: Fields, asked: Asked) -> Answer:
+    copied = "bytes" in fields
+    said = asked.say("Copied: ", "已复制：") if copied else asked.say("Moved: ", "已移动：")
+    return Answer(f"{said}{fields['from']} → {fields['path']}", effect=True)
 
 
-def _deleted(fields: Fields, asked: Asked) -> Told:
-    return Told(f"{asked.say('Deleted: ', '已删除：')}{fields['path']}", effect=True)
+def _deleted(fields: Fields, asked: Asked) -> Answer:
+    return Answer(f"{asked.say('Deleted: ', '已删除：')}{fields['path']}", effect=True)
 
 
 # The fields that tell a shape, and the rule for it; the first that fits is taken.

@@ -9,18 +9,27 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from plansmith.adapters.models.local.answer_check import strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import best_blocks, file_texts, is_summary
-from plansmith.adapters.models.local.answer_rules import notes_of, told
-from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Language, Told
+from plansmith.adapters.models.local.answer_rules import notes_of, rule_answer
+from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer, Language
 from plansmith.adapters.models.local.result_text import facts
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import ReplyBrief
-from plansmith.text import clip
+from plansmith.text import HAN, clip
 
 _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
     re.IGNORECASE,
 )
+# What a model says of texts that do not hold the answer.
+_UNSAID: Final = re.compile(
+    r"\b(?:do|does|did)(?: not|n't) (?:say|mention|tell|state|contain|hold|give|specify|provide)\b"
+    r"|\bno (?:information|mention|answer)\b|\bnot (?:mentioned|stated|given|said|specified)\b"
+    r"|没有(?:提到|提及|说明|说|写|相关)|未(?:提到|提及|说明)",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"[A-Za-z]{2,}")
+_FEW: Final = 4  # words that may be names
 # A person who asks for a text itself, not for what it says about something.
 _SHOW: Final = re.compile(
     r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
@@ -72,7 +81,9 @@ class Task(NamedTuple):
     @property
     def source(self) -> str:
         """What an answer may take its numbers and names from."""
-        return "\n".join([self.request, *self.results.values()])
+        # Line ends and quotation marks within JSON are written in two signs.
+        plain = [re.sub(r"\\[nt]", " ", each).replace('\\"', '"') for each in self.results.values()]
+        return "\n".join([self.request, *plain])
 
 
 def _add(texts: dict[str, str], ref: Ref, text: str) -> None:
@@ -88,7 +99,7 @@ class _Part(NamedTuple):
 
     step: str
     result: str
-    told: Told | None
+    told: Answer | None
     texts: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -144,14 +155,16 @@ def _part(step: str, text: str, task: Task) -> _Part:
     except ValueError:
         # A text that was written or found for the request is its answer.
         short = len(text) <= _SHOWN_TEXT
-        return _Part(step, text, Told(text.strip()) if short and text.strip() else None)
+        return _Part(step, text, Answer(text.strip()) if short and text.strip() else None)
     texts = tuple(file_texts(value))
     if texts:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
-        return _Part(step, text, Told(facts(texts[0][1])) if shown else None, texts)
+        return _Part(step, text, Answer(facts(texts[0][1])) if shown else None, texts)
     if isinstance(value, dict) and value.get("passages") == []:
-        return _Part(step, text, Told(_NOT_SAID[task.language]))
-    return _Part(step, text, told(value, task.request, task.language) or _listed(value, text, task))
+        return _Part(step, text, Answer(_NOT_SAID[task.language]))
+    return _Part(
+        step, text, rule_answer(value, task.request, task.language) or _listed(value, text, task)
+    )
 
 
 _NOT_SAID: Final = {
@@ -160,7 +173,7 @@ _NOT_SAID: Final = {
 }
 
 
-def _listed(value: Any, text: str, task: Task) -> Told | None:
+def _listed(value: Any, text: str, task: Task) -> Answer | None:
     """Tells the number and names of the items of a list, then the items themselves."""
     found = _list(value)
     if found is None or len(found.items) == 1:
@@ -169,16 +182,16 @@ def _listed(value: Any, text: str, task: Task) -> Told | None:
     kind, items = found
     names = [_name(each) for each in items]
     if not names:
-        return Told("没有找到。" if chinese else "Nothing was found.")
+        return Answer("没有找到。" if chinese else "Nothing was found.")
     below = facts(text)
     if None in names or len(names) > MOST_NAMES:
-        return Told(below)
+        return Answer(below)
     called = ("、" if chinese else ", ").join(filter(None, names))
     said = f"{len(names)} 个{_KINDS.get(kind, '结果')}：{called}。"
     if not chinese:
         said = f"{len(names)} {kind or 'found'}: {called}."
     plain = all(isinstance(each, str) for each in items)
-    return Told(said if plain else f"{said}\n\n{below}")
+    return Answer(said if plain else f"{said}\n\n{below}")
 
 
 class _Items(NamedTuple):
@@ -216,7 +229,7 @@ def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
     effects = _effects(parts)
     others = [each for each in parts if each.told is not None and each not in effects]
     # What was worked out last from rows is what was asked for; the rows come below it.
-    if len(others) > 1 and "|" not in (others[-1].told or Told("")).text:
+    if len(others) > 1 and "|" not in (others[-1].told or Answer("")).text:
         others = [others[-1], *others[:-1]] if "|---" in _text_of(others[0]) else others
     said = [cited(_text_of(each), each.step) for each in (*effects, *others)]
     still_open = [each for each in parts if each.is_open]
@@ -238,10 +251,10 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
     if right:
         yield cited(sentence.strip(), *steps)
         named = _sources(sentence, texts)
-        if named and not _denies(sentence, task):
+        if named and not _UNSAID.search(sentence):
             word = "来源：" if task.language == "zh" else "From: "
             yield cited(f"{word}{('、' if task.language == 'zh' else ', ').join(named)}", *steps)
-    if texts and (not right or _denies(sentence, task)):
+    if texts and (not right or _UNSAID.search(sentence)):
         yield cited(
             "最相关的段落：" if task.language == "zh" else "These passages fit best:", *steps
         )
@@ -261,9 +274,17 @@ def is_right(task: Task, sentence: str) -> bool:
     said = " ".join(sentence.split())
     if not said or said.casefold().strip(".。 ?？") in task.request.casefold():
         return False
+    if not _is_in(said, task.language):
+        return False
     if _denies(said, task) and not any(each.texts for each in _parts(task)):
         return False
     return not unfounded(said, task.source) and not strange_names(said, task.source)
+
+
+def _is_in(sentence: str, language: Language) -> bool:
+    """Whether a sentence is in a language, as far as its letters tell; names may be in another."""
+    words, signs = len(_WORD.findall(sentence)), len(HAN.findall(sentence))
+    return signs > 0 or words <= _FEW if language == "zh" else words > 0 or signs <= 2 * _FEW
 
 
 def _value(text: str) -> Any:
