@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatch
 from io import StringIO
+from itertools import takewhile
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from bench.desk_cases import Ask, Clock, Day, Fact, Gone, Number, Words, Wrote
 
 FIRST: Final = 400  # characters that a person reads first
+_NOTES: Final = ("## Evidence", "## 依据")  # from here on a report is no answer any more
 _WAITING: Final = ("asking", "reviewing", "paused")
 _EXACT: Final = 1e-6
 _LARGE: Final = 1000  # a number from which on nobody misses the decimals
@@ -135,7 +137,8 @@ def head(answer: str) -> str:
     lines = answer.strip().splitlines()
     if lines and lines[0].startswith("# "):
         lines = lines[1:]
-    return _MARKS.sub("", "\n".join(lines).strip())[:FIRST]
+    told = takewhile(lambda line: line.strip() not in _NOTES, lines)
+    return _MARKS.sub("", "\n".join(told).strip())[:FIRST]
 
 
 def judge(ask: Ask, outcome: Outcome, before: Mapping[str, bytes]) -> Verdict:
