@@ -245,7 +245,7 @@ def holds(text: str, fact: Fact, when: tuple[datetime, datetime]) -> bool:
             return _has_number(text, fact.value)
         case Words():
             plain = _plain(text)
-            return any(_plain(form) in plain for form in fact.forms)
+            return any(_has_words(plain, _plain(form)) for form in fact.forms)
         case Day():
             return _has_day(text, fact)
         case Clock():
@@ -254,6 +254,11 @@ def holds(text: str, fact: Fact, when: tuple[datetime, datetime]) -> bool:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().replace("**", "").replace("`", "").split())
+
+
+def _has_words(plain: str, form: str) -> bool:
+    """Whether a text has a phrase: not as the end of a word, nor as the beginning of a number."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(form)}(?!(?<=\d)\d)", plain) is not None
 
 
 def _has_number(text: str, value: float) -> bool:

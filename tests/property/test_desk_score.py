@@ -133,6 +133,9 @@ def test_the_desk_judge_takes_a_fact_as_people_say_it(text: str, fact: Fact) -> 
         ("It is 6:12 AM in Tokyo", Clock("Asia/Tokyo")),
         ("It is 18:42 in Tokyo", Clock("Asia/Tokyo")),
         ("Done.", number(0)),
+        ("Ask everyone by phone", words("one")),
+        ("It opens at 19:00", words("9:00")),
+        ("Version 4.10.2", words("4.1")),
         ("It ran on web-1 as step_1", number(1)),
     ],
 )
