@@ -78,3 +78,9 @@ def test_a_file_of_a_listing_that_was_cut_may_be_there() -> None:
 def test_no_query_and_no_folder_breaks_it(folder: str, query: str) -> None:
     KnownNames(folder).query(query)
     KnownNames(FOLDER).query(query)
+
+
+def test_a_file_that_is_to_be_written_need_not_be_there() -> None:
+    tool = Offered("charts.draw", "", {"properties": {"path": {}}})
+    call = {"tool": "charts.draw", "args": {"path": "chart.svg"}}
+    assert KnownNames(FOLDER).mended(call, tool) == call

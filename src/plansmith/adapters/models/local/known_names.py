@@ -75,9 +75,14 @@ class KnownNames:
             elif name == "table":
                 said = [args[each] for each in ("column", "by", "value") if each in args]
                 args[name] = self._table(value, [each for each in said if isinstance(each, str)])
-            elif name == "path" and name not in tool.required and self._is_missing(value):
+            elif self._is_wrong_place(name, value, tool):
                 del args[name]
         return {**call, "args": args}
+
+    def _is_wrong_place(self, name: str, value: str, tool: Offered) -> bool:
+        """Whether a tool that reads would look in a file that is not there, and need not."""
+        optional = name == "path" and name not in tool.required
+        return optional and tool.only_reads and self._is_missing(value)
 
     def query(self, query: str) -> str:
         """Returns a query whose tables are known ones, if it is clear which are meant."""
