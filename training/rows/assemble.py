@@ -44,7 +44,8 @@ class RowMaker:
     """Makes rows of one part; the same seed gives the same rows."""
 
     def __init__(self, rng: Random, part: Part) -> None:
-        self._rng, self._part = rng, part
+        self._rng = rng
+        self._part: Part = part
         self._worlds = WorldMaker(rng, part)
 
     def rows(self) -> Iterator[Row]:

@@ -222,7 +222,8 @@ class _Values:
     """Makes the values of columns."""
 
     def __init__(self, rng: Random, lang: Lang, now: datetime, dates: str, count: int) -> None:
-        self._rng, self._lang, self._now, self._dates = rng, lang, now, dates
+        self._rng, self._now, self._dates = rng, now, dates
+        self._lang: Lang = lang
         self._count = count
         self._people = rng.sample(texts("people")["people", lang], rng.choice((5, 8, 14, 30)))
 

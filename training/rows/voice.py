@@ -31,8 +31,8 @@ class Voice:
 
     def __init__(self, rng: Random, lang: Lang, part: Part) -> None:
         self.rng = rng
-        self.lang = lang
-        self.part = part
+        self.lang: Lang = lang
+        self.part: Part = part
         self.lower = lang == "en" and rng.random() < 0.16
         self.kept: list[str] = []  # what no slip may change
 

@@ -88,7 +88,8 @@ class WorldMaker:
     """Makes worlds of one part."""
 
     def __init__(self, rng: Random, part: Part) -> None:
-        self._rng, self._part = rng, part
+        self._rng = rng
+        self._part: Part = part
 
     def world(self, *, tables: int, documents: int, others: int = 3) -> World:
         """Makes a world with about so many things."""
