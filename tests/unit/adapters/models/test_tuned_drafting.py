@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,16 @@ from plansmith.adapters.tools.toolset import TEXT, fields
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.reply import parse
-from plansmith.ports import ContextBlock, Delta, ModelDone, PlanBrief, Prompt, TextDelta
+from plansmith.ports import (
+    ContextBlock,
+    Delta,
+    Message,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    TextDelta,
+    Usage,
+)
 
 FOLDER = """\
 sales.csv: 240 rows: date (2025-01-03, 2025-01-04), region (North/South), amount (5, 9.5)
@@ -240,13 +249,15 @@ async def test_a_tuned_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
     heard: list[Prompt] = []
 
     class Counting(LocalModel):
-        async def constrained(self, prompt: Prompt, *, grammar: str = "") -> Any:
+        async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
             heard.append(prompt)
             assert "files.list" in grammar
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
 
-        async def odds(self, *_: Any) -> Any:
+        async def odds(
+            self, messages: Sequence[Message], start: str, words: tuple[str, str]
+        ) -> tuple[float, Usage]:
             raise AssertionError("a tuned model needs no gate")
 
     model = DraftingModel(Counting(small_engine, name="local:small"), style=DraftStyle.TUNED)
