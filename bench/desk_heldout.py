@@ -473,7 +473,7 @@ def staff() -> Folder:
         "document",
         "en",
         "On how many days may Support work from home?",
-        words("one day", "1 day", "one", "1 "),
+        words("one day", "1 day", "one", "一天", "1 天", "1天"),
         proof="SELECT text FROM lines WHERE text LIKE '%Support on one day%'",
     )
     q.add(

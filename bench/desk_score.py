@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatch
 from io import StringIO
+from itertools import takewhile
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from bench.desk_cases import Ask, Clock, Day, Fact, Gone, Number, Words, Wrote
 
 FIRST: Final = 400  # characters that a person reads first
+_NOTES: Final = ("## Evidence", "## 依据")  # from here on a report is no answer any more
 _WAITING: Final = ("asking", "reviewing", "paused")
 _EXACT: Final = 1e-6
 _LARGE: Final = 1000  # a number from which on nobody misses the decimals
@@ -135,7 +137,8 @@ def head(answer: str) -> str:
     lines = answer.strip().splitlines()
     if lines and lines[0].startswith("# "):
         lines = lines[1:]
-    return _MARKS.sub("", "\n".join(lines).strip())[:FIRST]
+    told = takewhile(lambda line: line.strip() not in _NOTES, lines)
+    return _MARKS.sub("", "\n".join(told).strip())[:FIRST]
 
 
 def judge(ask: Ask, outcome: Outcome, before: Mapping[str, bytes]) -> Verdict:
@@ -242,7 +245,7 @@ def holds(text: str, fact: Fact, when: tuple[datetime, datetime]) -> bool:
             return _has_number(text, fact.value)
         case Words():
             plain = _plain(text)
-            return any(_plain(form) in plain for form in fact.forms)
+            return any(_has_words(plain, _plain(form)) for form in fact.forms)
         case Day():
             return _has_day(text, fact)
         case Clock():
@@ -251,6 +254,11 @@ def holds(text: str, fact: Fact, when: tuple[datetime, datetime]) -> bool:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().replace("**", "").replace("`", "").split())
+
+
+def _has_words(plain: str, form: str) -> bool:
+    """Whether a text has a phrase: not as the end of a word, nor as the beginning of a number."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(form)}(?!(?<=\d)\d)", plain) is not None
 
 
 def _has_number(text: str, value: float) -> bool:

@@ -478,7 +478,7 @@ def library() -> Folder:
         "document",
         "en",
         "How much is the fine per day?",
-        words("0.40", "0.4 ", "40 cent"),
+        words("0.40", "0.4", "40 cent"),
         proof="SELECT text FROM lines WHERE text LIKE '%fine%'",
     )
     q.add(

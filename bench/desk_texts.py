@@ -286,7 +286,7 @@ def server() -> Folder:
     return Folder("server", files, tuple(q.all))
 
 
-PEOPLE = ("Anna", "Bruno", "Carla", "David", "Elif", "Farid", "Grete", "Hugo")
+PEOPLE: tuple[str, ...] = ("Anna", "Bruno", "Carla", "David", "Elif", "Farid", "Grete", "Hugo")
 TOPICS = (
     ("the new website", "The start page gets a search field and fewer pictures."),
     ("the summer fair", "We need two tents, a generator and forty benches."),

@@ -18,6 +18,7 @@ from typing import Any
 from bench.planning_gate import bfcl_offers, measure_gate, own_offers
 from bench.planning_score import is_exact, score, steps_of
 from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.models.local.drafted import PARTS
 from plansmith.adapters.models.local.embedded import CONTEXT, embedded_model
 from plansmith.adapters.models.local.engine import shared_engine
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
@@ -224,7 +225,7 @@ def chosen_model(args: argparse.Namespace) -> ChatModel:
     name: str = args.model
     if name == "local" or name.startswith("local:"):
         wished = name.removeprefix("local").removeprefix(":")
-        return raw_model(wished) if args.raw else embedded_model(wished)
+        return raw_model(wished) if args.raw else embedded_model(wished, without=args.without)
     return ProviderModel(name, base_url=args.base_url)
 
 
@@ -259,6 +260,9 @@ def main() -> None:
         "--rows", type=Path, default=Path("bench/results/planning-rows.jsonl"), help="kept rows"
     )
     parser.add_argument("--raw", action="store_true", help="whole plans instead of calls")
+    parser.add_argument(
+        "--without", nargs="+", default=(), choices=PARTS, help="parts of drafting to leave out"
+    )
     parser.add_argument(
         "--gate",
         type=Path,

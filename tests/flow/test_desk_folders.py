@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 import pytest
 from bench.desk import PARTS, Part, folders
@@ -33,7 +34,7 @@ def every() -> Iterator[tuple[Folder, Ask]]:
     yield from ((folder, ask) for name in PARTS for folder in part(name) for ask in folder.asks)
 
 
-def rows_of(path: str, content: bytes) -> list[dict[str, object]]:
+def rows_of(path: str, content: bytes) -> list[dict[str, Any]]:
     if path.endswith(".csv"):
         return list(csv.DictReader(io.StringIO(content.decode())))
     value = json.loads(content) if path.endswith(".json") else None

@@ -71,12 +71,14 @@ def test_the_gate_bench_counts_what_is_left_alone_and_what_is_lost(
     unfit, fit = own_offers("unfit", tools), own_offers("fit", tools)
     assert Counter(len(each.tools) for each in (*unfit, *fit)) == {3: 40}
     assert (len(unfit), len(fit)) == (20, 20)
-    plan: Any = {"goal": "g", "steps": [{"id": "a", "kind": "tool", "tool": "car.position"}]}
+    call = {"id": "a", "kind": "tool", "tool": "car.position"}
+    words = {"id": "a", "kind": "reply", "instruction": "Say that no tool can do it."}
 
     def answer(request: Request) -> Reply:
-        text = str(request.json["messages"][-1]["content"])
-        if '"decision"' in str(request.json).replace("'", '"'):
-            return Reply(ANSWER | {"decision": "plan"} if "did I park" in text else ANSWER)
+        fits = "did I park" in str(request.json["messages"][-1]["content"])
+        if "'decision'" in str(request.json):
+            return Reply(ANSWER | {"decision": "plan" if fits else "answer"})
+        plan: Any = {"goal": "g", "steps": [call if fits else words]}
         return Reply(plan)
 
     async def measured() -> tuple[int, int]:

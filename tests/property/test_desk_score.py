@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from bench.desk_cases import Ask, Clock, Day, Expects, Fact, Gone, Words, Wrote, number, words
 from bench.desk_score import Outcome, head, holds, judge
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 NOW = datetime(2026, 11, 16, 9, 12, tzinfo=UTC)
@@ -79,8 +79,7 @@ def test_the_desk_judge_takes_a_date_in_any_notation(day: date) -> None:
 @settings(max_examples=25)
 def test_the_desk_judge_takes_no_other_date(day: date, off: int) -> None:
     other = day + timedelta(days=off)
-    if other.year != day.year and (other.month, other.day) == (day.month, day.day):
-        return
+    assume((other.month, other.day) != (day.month, day.day))
     forms = (
         other.isoformat(),
         f"{other.day} {other:%B %Y}",
@@ -134,6 +133,9 @@ def test_the_desk_judge_takes_a_fact_as_people_say_it(text: str, fact: Fact) -> 
         ("It is 6:12 AM in Tokyo", Clock("Asia/Tokyo")),
         ("It is 18:42 in Tokyo", Clock("Asia/Tokyo")),
         ("Done.", number(0)),
+        ("Ask everyone by phone", words("one")),
+        ("It opens at 19:00", words("9:00")),
+        ("Version 4.10.2", words("4.1")),
         ("It ran on web-1 as step_1", number(1)),
     ],
 )
@@ -156,6 +158,9 @@ def test_only_the_first_lines_of_an_answer_count_for_the_desk_judge() -> None:
         ask(facts=(number(42),)), outcome(f"# How many of 7?\n\n42 [`sql`]\n{late}"), {}
     ).right
     assert head("# How many of 7?\n\nEight. [step:sql_7]") == "Eight."
+    asked = ask(facts=(number(42),))
+    assert not judge(asked, outcome("# H\n\n## Answer\n\nDone.\n\n## Evidence\n\n42"), {}).right
+    assert not judge(asked, outcome("# H\n\n## 回答\n\n完成。\n\n## 依据\n\n42"), {}).right
 
 
 def test_a_forbidden_fact_makes_an_answer_wrong_for_the_desk_judge() -> None:

@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--count", type=int)
     parser.add_argument("--part", choices=("train", "validation"), default="train")
     given = parser.parse_args()
-    count = given.count or (9_600 if given.part == "train" else 600)
+    count = given.count or (12_000 if given.part == "train" else 600)
     rows = generate(given.seed, given.part, count)
     given.out.write_text("".join(f"{row.line()}\n" for row in rows), encoding="utf-8")
     kinds = Counter(row.kind for row in rows)

@@ -12,8 +12,8 @@ from training.rows.documents import DocumentAsker
 from training.rows.domains import Part
 from training.rows.files import FileAsker
 from training.rows.folder_lines import folder_lines
-from training.rows.grouping import GroupAsker
 from training.rows.joins import JoinAsker, joined_pair
+from training.rows.natural import NaturalAsker
 from training.rows.outputs import OutputAsker
 from training.rows.queries import Ask, Unfit
 from training.rows.replies import spoken
@@ -25,9 +25,9 @@ from training.rows.world import World, WorldMaker
 
 # How often each family of requests comes, in a hundred.
 FAMILIES: Final = {
-    "tables": 41,
+    "tables": 47,
     "joins": 5,
-    "documents": 22,
+    "documents": 20,
     "files": 7,
     "changes": 5,
     "outputs": 9,
@@ -77,7 +77,7 @@ class RowMaker:
     def _of_table(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
         table = self._rng.choice(world.tables)
-        ask = self._pick(table_ways(GroupAsker(table, voice, world.now)))
+        ask = self._pick(table_ways(NaturalAsker(table, voice, world.now)))
         return self._row(world, voice, ask, [table])
 
     def _of_join(self, voice: Voice) -> Row:
@@ -111,7 +111,7 @@ class RowMaker:
             tables=self._rng.choice((1, 1, 2, 3)), documents=self._rng.randint(0, 3)
         )
         table = self._rng.choice(world.tables)
-        asker = OutputAsker(world, GroupAsker(table, voice, world.now), voice)
+        asker = OutputAsker(world, NaturalAsker(table, voice, world.now), voice)
         return self._row(world, voice, self._pick(asker.ways()), [table])
 
     def _of_sums(self, voice: Voice) -> Row:
@@ -129,8 +129,8 @@ class RowMaker:
         """Asks two things at once that do not need each other."""
         world = self._world(tables=self._rng.choice((1, 2)), documents=self._rng.randint(1, 3))
         first, second = (self._rng.choice(world.tables) for _ in range(2))
-        asks = [self._pick(table_ways(GroupAsker(first, voice, world.now)))]
-        other = self._pick(table_ways(GroupAsker(second, voice, world.now)))
+        asks = [self._pick(table_ways(NaturalAsker(first, voice, world.now)))]
+        other = self._pick(table_ways(NaturalAsker(second, voice, world.now)))
         asks.append(
             self._pick(DocumentAsker(world, voice).ways()) if self._rng.random() < 0.4 else other
         )
@@ -188,7 +188,7 @@ class RowMaker:
         )
 
     def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:
-        """Whether a request has to name its file: often it does, and always where it is not clear."""
+        """Whether a request names its file: often, and always where it would not be clear."""
         if len(used) > 1:
             return False
         if self._rng.random() < 0.35:
@@ -223,7 +223,7 @@ def named(calls: Sequence[Call]) -> set[str]:
     return {str(each["args"][key]) for each in calls for key in keys if key in each["args"]}
 
 
-def table_ways(asker: GroupAsker) -> list[tuple[Callable[[], Ask], int]]:
+def table_ways(asker: NaturalAsker) -> list[tuple[Callable[[], Ask], int]]:
     """Returns the kinds of requests on one table with their weights."""
     return [
         *((asker.count, 10), (asker.exists, 2), (asker.aggregate, 26), (asker.listing, 9)),
@@ -233,7 +233,7 @@ def table_ways(asker: GroupAsker) -> list[tuple[Callable[[], Ask], int]]:
         *((asker.arithmetic, 3), (asker.against_average, 2), (asker.second, 2), (asker.stats, 2)),
         *((asker.describe, 5), (asker.count_all, 3), (asker.top, 6), (asker.top_one, 9)),
         *((asker.group, 9), (asker.group_where, 5), (asker.best_group, 6), (asker.months, 6)),
-        *((asker.having, 2), (asker.top_groups, 2), (asker.parts_of_time, 5)),
+        *((asker.having, 2), (asker.top_groups, 2), (asker.parts_of_time, 5), (asker.natural, 42)),
     ]
 
 

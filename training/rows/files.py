@@ -95,7 +95,7 @@ class FileAsker:
     def find(self) -> Ask:
         ending, en, zh = self._voice.pick(_KINDS)
         word = self._kept(self._voice.either(en, zh))
-        text = self._say("find", kind=word, kind1=word[:-1] if word.endswith("s") else word)
+        text = self._say("find", kind=word, kind1=word.removesuffix("s"))
         folders = self._folders()
         if folders and self._rng.random() < 0.15:
             folder = self._rng.choice(folders)

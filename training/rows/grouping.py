@@ -51,7 +51,7 @@ class GroupAsker(Asker):
 
     def count_all(self) -> Ask:
         """Asks how many rows there are, by the name of a row."""
-        text = self.say("count", where="")
+        text = self.say("count")
         return self.one("describe", text, call("tables.describe", table=self.table.path))
 
     def top(self) -> Ask:
@@ -59,7 +59,7 @@ class GroupAsker(Asker):
         count, down = self.rng.randint(2, 12), self.rng.random() < 0.7
         hilo = self.hilo(down=down) if self.voice.is_zh else ("highest" if down else "lowest")
         slots = {"w": self.word(column), "n": self.voice.number(count), "hilo": hilo}
-        text = self.say("top", where="", **slots)
+        text = self.say("top", **slots)
         if text.startswith("Top") and not down:
             raise Unfit
         made = call(
@@ -80,15 +80,15 @@ class GroupAsker(Asker):
             count=1,
             lowest=None if down else True,
         )
-        return self.one("top", text_of(""), made)
+        return self.one("top", text_of(()), made)
 
     def group(self) -> Ask:
         by = self.rng.choice(some(self.table.groups))
         if self.rng.random() < 0.35:
-            text = self.say("groupcount", by=self.word(by), where="")
+            text = self.say("groupcount", by=self.word(by))
             return self.one("group", text, call("tables.group", table=self.table.path, by=by.name))
         column, how, word = self.measure()
-        text = self.say("group", by=self.word(by), w=self.word(column), how=word, where="")
+        text = self.say("group", by=self.word(by), w=self.word(column), how=word)
         made = call("tables.group", table=self.table.path, by=by.name, value=column.name, how=how)
         return self.one("group", text, made)
 
@@ -99,7 +99,7 @@ class GroupAsker(Asker):
             conds = self.conds((1,), [by])
             if not conds:
                 raise Unfit
-            text = self.say("groupcount", by=self.word(by), where=self.where(conds))
+            text = self.say("groupcount", conds, by=self.word(by))
             made = self.sql(f"{by.sql}, COUNT(*) AS count", conds, f"GROUP BY {by.sql}")
             return self.one("sql group", text, made, may_be_empty=True)
         column, how, word = self.measure()
@@ -108,7 +108,7 @@ class GroupAsker(Asker):
         if others and self.rng.random() < 0.35:
             b2 = self.rng.choice(others)
             words = {"by": self.word(by), "b2": self.word(b2), "w": self.word(column)}
-            text = self.say("two", how=word, where="", **words)
+            text = self.say("two", how=word, **words)
             pair = f"{by.sql}, {b2.sql}"
             return self.one(
                 "sql group", text, self.sql(f"{pair}, {made_of}", rest=f"GROUP BY {pair}")
@@ -116,9 +116,7 @@ class GroupAsker(Asker):
         conds = self.conds((1,), [by, column])
         if not conds:
             raise Unfit
-        text = self.say(
-            "group", by=self.word(by), w=self.word(column), how=word, where=self.where(conds)
-        )
+        text = self.say("group", conds, by=self.word(by), w=self.word(column), how=word)
         made = self.sql(f"{by.sql}, {made_of}", conds, f"GROUP BY {by.sql}")
         return self.one("sql group", text, made, may_be_empty=True)
 
@@ -131,7 +129,7 @@ class GroupAsker(Asker):
             word = self.voice.either(
                 ("most",) if down else ("fewest", "least"), ("最多",) if down else ("最少",)
             )
-            text = self.say("argcount", by=self.word(by), mostleast=word, where=self.where(conds))
+            text = self.say("argcount", conds, by=self.word(by), mostleast=word)
             what, alias = "COUNT(*)", "count"
         else:
             average = roll > 0.75 or not self.table.sums
@@ -139,9 +137,7 @@ class GroupAsker(Asker):
             conds = self.conds((0, 0, 1), [by, column])
             kind = "argavg" if average else "argmax"
             words = {"by": self.word(by), "w": self.word(column), "hilo": self.hilo(down=down)}
-            text = self.say(kind, where=self.where(conds), **words)
-            if "{where?}" in text and conds:
-                raise Unfit
+            text = self.say(kind, conds, **words)
             what, alias = (
                 (f"AVG({column.sql})", "average") if average else (f"SUM({column.sql})", "total")
             )
@@ -159,29 +155,29 @@ class GroupAsker(Asker):
         part, en, zh = self.rng.choice(_PARTS)
         if self.rng.random() < 0.35:
             kind = "monthcount" if part == "month" else "groupcount"
-            text = self.say(kind, by=zh if self.voice.is_zh else en, where="")
+            text = self.say(kind, by=zh if self.voice.is_zh else en)
             return self.one("group", text, call("tables.group", table=self.table.path, by=part))
         column, how, word = self.measure()
         kind = "month" if part == "month" else "group"
         by = zh if self.voice.is_zh else en
-        text = self.say(kind, how=word, w=self.word(column), by=by, where="")
+        text = self.say(kind, how=word, w=self.word(column), by=by)
         made = call("tables.group", table=self.table.path, by=part, value=column.name, how=how)
         return self.one("group", text, made)
 
     def months(self) -> Ask:
         """Asks for values by month under a condition, or for the best month."""
-        time = self.rng.choice(some(self.table.of_kind("date", "datetime", "month")))
+        time = some(self.table.of_kind("date", "datetime", "month"))[0]
         month, roll = self.month_of(time), self.rng.random()
         plain = len(self.table.of_kind("date", "datetime")) == 1 and self.table.dates == "-"
         counts = (1,) if plain and time.of.kind != "month" else (0, 0, 1)
         if roll < 0.25:
             conds = self.conds(counts, [time])
-            text = self.say("monthcount", where=self.where(conds))
+            text = self.say("monthcount", conds)
             made = self.sql(f"{month} AS month, COUNT(*) AS count", conds, "GROUP BY month")
             return self.one("sql months", text, made, may_be_empty=True)
         if roll < 0.45 and self.table.sums:
             column, down = self.rng.choice(self.table.sums), self.rng.random() < 0.7
-            text = self.say("bestmonth", w=self.word(column), hilo=self.hilo(down=down), where="")
+            text = self.say("bestmonth", w=self.word(column), hilo=self.hilo(down=down))
             rest = f"GROUP BY month ORDER BY total{' DESC' if down else ''} LIMIT 1"
             return self.one(
                 "sql months",
@@ -191,11 +187,11 @@ class GroupAsker(Asker):
         column, how, word = self.measure()
         made_of = f"{SQL_OF[how]}({column.sql}) AS {ALIAS[how]}"
         if roll < 0.55 and self.table.dates != "." and not plain:
-            text = self.say("yearsum", how=word, w=self.word(column), where="")
+            text = self.say("yearsum", how=word, w=self.word(column))
             made = self.sql(f"substr({time.sql}, 1, 4) AS year, {made_of}", rest="GROUP BY year")
             return self.one("sql months", text, made)
         conds = self.conds(counts, [time, column])
-        text = self.say("month", how=word, w=self.word(column), where=self.where(conds))
+        text = self.say("month", conds, how=word, w=self.word(column))
         made = self.sql(f"{month} AS month, {made_of}", conds, "GROUP BY month")
         return self.one("sql months", text, made, may_be_empty=True)
 
@@ -203,10 +199,10 @@ class GroupAsker(Asker):
         by = self.rng.choice(some(self.table.groups))
         values = self.table.values(by)
         if self.rng.random() < 0.5:
-            count = sorted(values.count(each) for each in set(values))[-1] - 1
+            count = max(values.count(each) for each in set(values)) - 1
             if count < 1:
                 raise Unfit
-            text = self.say("having", by=self.word(by), n=str(count), where="")
+            text = self.say("having", by=self.word(by), n=str(count))
             rest = f"GROUP BY {by.sql} HAVING COUNT(*) > {count}"
             return self.one("sql having", text, self.sql(f"{by.sql}, COUNT(*) AS count", rest=rest))
         column = self.rng.choice(some(self.table.sums))
@@ -216,7 +212,7 @@ class GroupAsker(Asker):
             totals[row[key]] = totals.get(row[key], 0) + row[place]
         step = 10 ** max(0, len(str(int(max(totals.values())))) - 2)
         limit = int(max(totals.values()) * 0.7 // step * step)
-        text = self.say("havingsum", by=self.word(by), w=self.word(column), n=str(limit), where="")
+        text = self.say("havingsum", by=self.word(by), w=self.word(column), n=str(limit))
         rest = f"GROUP BY {by.sql} HAVING total > {limit}"
         return self.one(
             "sql having", text, self.sql(f"{by.sql}, SUM({column.sql}) AS total", rest=rest)
@@ -231,7 +227,7 @@ class GroupAsker(Asker):
         conds = self.conds((0, 0, 1), [by, column])
         hilo = self.hilo(down=down)
         words = {"by": self.word(by), "w": self.word(column), "n": self.voice.number(count)}
-        text = self.say("grouptop", hilo=hilo, where=self.where(conds), **words)
+        text = self.say("grouptop", conds, hilo=hilo, **words)
         if text.startswith("Top") and not down:
             raise Unfit
         rest = f"GROUP BY {by.sql} ORDER BY total{' DESC' if down else ''} LIMIT {count}"

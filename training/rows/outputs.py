@@ -68,7 +68,7 @@ class OutputAsker:
         zh, roll = self._voice.is_zh, self._rng.random()
         times = asker.table.of_kind("date", "datetime", "month")
         if times and roll < 0.35:
-            time = self._rng.choice(times)
+            time = times[0]
             column, how, word = asker.measure()
             said = asker.word(column)
             text = (

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from training.rows.conditions import Cond, said_value, some_cond, value_sql
+from training.rows.conditions import said_value, some_cond, value_sql
+from training.rows.periods import Cond
 from training.rows.row import Call, call
 from training.rows.tables import Column, Table, literal
+from training.rows.texts import texts
 from training.rows.voice import Voice
 
 FILE: Final = "table_phrases"
@@ -59,8 +61,17 @@ class Asker:
             return {"rows": domain.rows_zh, "row": domain.rows_zh}
         return {"rows": domain.rows, "row": domain.row}
 
-    def say(self, kind: str, /, **slots: str) -> str:
-        return self.voice.say(FILE, kind, **(self.slots() | slots))
+    def say(self, kind: str, conds: Sequence[Cond] = (), /, **slots: str) -> str:
+        """Fills a template; one condition may stand before the noun: "paid orders"."""
+        way = self.voice.pick(texts(FILE)[kind, self.voice.lang])
+        before = next((each for each in conds if each.before), None)
+        words = self.slots()
+        if before is not None and "{rows}" in way and self.rng.random() < 0.6:
+            conds = [each for each in conds if each is not before]
+            words["rows"] = f"{before.before} {words['rows']}"
+        if conds and "{where}" not in way:
+            raise Unfit
+        return self.voice.fill(way, **(words | {"where": self.where(conds)} | slots))
 
     def conds(self, counts: Sequence[int], used: Sequence[Column] = ()) -> list[Cond]:
         """Returns conditions on columns that the request does not use otherwise."""
@@ -96,19 +107,27 @@ class Asker:
         conds = self.conds((1, 1, 1, 2))
         if not conds:
             raise Unfit
-        text = self.say("count", where=self.where(conds))
+        text = self.say(
+            "count",
+            conds,
+        )
         return self.one("sql count", text, self.sql("COUNT(*) AS count", conds))
 
     def exists(self) -> Ask:
         conds = self.conds((1,))
         if not conds:
             raise Unfit
-        text = self.say("exists", where=self.where(conds))
+        text = self.say(
+            "exists",
+            conds,
+        )
         return self.one("sql count", text, self.sql("COUNT(*) AS count", conds))
 
     def aggregate(self) -> Ask:
         """Asks for one number: sum, average, extremes or median."""
-        how = self.rng.choice(("sum", "sum", "sum", "sum", "avg", "avg", "avg", "max", "min", "median"))
+        how = self.rng.choice(
+            ("sum", "sum", "sum", "sum", "avg", "avg", "avg", "max", "min", "median")
+        )
         column = self.rng.choice(some(self.table.sums if how == "sum" else self.table.numbers))
         conds = self.conds((0, 1, 1, 1, 2), [column])
         made = {
@@ -118,14 +137,17 @@ class Asker:
             "min": f"MIN({column.sql}) AS minimum",
             "median": f"median({column.sql}) AS median",
         }[how]
-        text = self.say(how, where=self.where(conds), w=self.word(column))
+        text = self.say(how, conds, w=self.word(column))
         return self.one(f"sql {how}", text, self.sql(made, conds))
 
     def listing(self) -> Ask:
         conds = self.conds((1, 1, 1, 2))
         if not conds:
             raise Unfit
-        text = self.say("list", where=self.where(conds))
+        text = self.say(
+            "list",
+            conds,
+        )
         return self.one("sql list", text, self.sql("*", conds), may_be_empty=True)
 
     def labels(self) -> Ask:
@@ -135,7 +157,7 @@ class Asker:
         conds = self.conds((1, 1, 2), [label])
         if not conds:
             raise Unfit
-        text = self.say("labels", where=self.where(conds), label=self.word(label))
+        text = self.say("labels", conds, label=self.word(label))
         return self.one("sql list", text, self.sql(label.sql, conds), may_be_empty=True)
 
     def pair(self) -> Ask:
@@ -144,9 +166,7 @@ class Asker:
             raise Unfit
         column = self.rng.choice(some([c for c in self.table.columns if c is not label]))
         conds = self.conds((1,), [label, column])
-        text = self.say(
-            "pair", where=self.where(conds), label=self.word(label), w=self.word(column)
-        )
+        text = self.say("pair", conds, label=self.word(label), w=self.word(column))
         made = self.sql(f"{label.sql}, {column.sql}", conds)
         return self.one("sql list", text, made, may_be_empty=True)
 
@@ -157,19 +177,19 @@ class Asker:
         if not conds:
             raise Unfit
         rest = f"ORDER BY {column.sql}{' DESC' if down else ''} LIMIT 1"
-        return self.one("sql extreme", text_of(self.where(conds)), self.sql("*", conds, rest))
+        return self.one("sql extreme", text_of(conds), self.sql("*", conds, rest))
 
-    def superlative(self) -> tuple[Column, Callable[[str], str], bool]:
+    def superlative(self) -> tuple[Column, Callable[[Sequence[Cond]], str], bool]:
         """Returns a column, a way to ask for its extreme row, and whether the greatest is meant."""
         voice = self.voice
         column = self.rng.choice(some(self.table.numbers or self.table.of_kind("year")))
         most = column.of.most_zh if voice.is_zh else column.of.most_en
         down = self.rng.random() < 0.6
         if len(most) == 2 and self.rng.random() < 0.65:
-            return column, lambda where: self.say("sup", sup=most[not down], where=where), down
+            return column, lambda conds: self.say("sup", conds, sup=most[not down]), down
         label = self.table.label or self.table.columns[0]
         words = {"hilo": self.hilo(down=down), "w": self.word(column), "label": self.word(label)}
-        return column, lambda where: self.say("most", where=where, **words), down
+        return column, lambda conds: self.say("most", conds, **words), down
 
     def hilo(self, *, down: bool) -> str:
         """Returns a word for most or least."""
@@ -184,7 +204,7 @@ class Asker:
         count, down = self.rng.randint(2, 10), self.rng.random() < 0.7
         text = self.say(
             "top",
-            where=self.where(conds),
+            conds,
             w=self.word(column),
             n=self.voice.number(count),
             hilo=self.hilo(down=down) if self.voice.is_zh else ("highest" if down else "lowest"),
@@ -222,19 +242,19 @@ class Asker:
         how = (("average", "平均") if average else ("total", "总"))[self.voice.is_zh]
         text = self.say("versus", v=v, u=u, how=how, w=self.word(column))
         made = f"{'AVG' if average else 'SUM'}({column.sql}) AS {'average' if average else 'total'}"
-        test = f"WHERE {group.sql} IN ({literal(values[0])}, {literal(values[1])}) GROUP BY {group.sql}"
+        both = f"({literal(values[0])}, {literal(values[1])})"
+        test = f"WHERE {group.sql} IN {both} GROUP BY {group.sql}"
         return self.one("sql versus", text, self.sql(f"{group.sql}, {made}", rest=test))
 
     def distinct(self) -> Ask:
         group = self.rng.choice(some(self.table.groups))
         conds = self.conds((0, 0, 1), [group])
-        where = self.where(conds)
         if self.rng.random() < 0.5:
-            text = self.say("distinctcount", w=self.word(group), where=where)
+            text = self.say("distinctcount", conds, w=self.word(group))
             return self.one(
                 "sql distinct", text, self.sql(f"COUNT(DISTINCT {group.sql}) AS count", conds)
             )
-        text = self.say("distinct", w=self.word(group), where=where)
+        text = self.say("distinct", conds, w=self.word(group))
         return self.one(
             "sql distinct", text, self.sql(f"DISTINCT {group.sql}", conds), may_be_empty=True
         )
@@ -275,7 +295,7 @@ class Asker:
 
     def recent(self) -> Ask:
         """Asks for the newest or oldest rows, or for the span of time."""
-        column = self.rng.choice(some(self.table.of_kind("date", "datetime")))
+        column = some(self.table.of_kind("date", "datetime"))[0]
         if self.table.dates == "." and column.of.kind == "date":
             raise Unfit
         word, roll = self.word(column), self.rng.random()
@@ -305,9 +325,7 @@ class Asker:
         if roll < 0.4 or label is None:
             column = self.rng.choice(some(self.table.sums))
             conds = self.conds((0, 0, 1), [column])
-            text = self.say(
-                "percent", p=f"{percent:g}", w=self.word(column), where=self.where(conds)
-            )
+            text = self.say("percent", conds, p=f"{percent:g}", w=self.word(column))
             made = f"SUM({column.sql}) * {percent / 100:g} AS result"
             return self.one("sql arithmetic", text, self.sql(made, conds))
         if roll < 0.7:
@@ -344,13 +362,13 @@ class Asker:
     def stats(self) -> Ask:
         column = self.rng.choice(some(self.table.numbers))
         conds = self.conds((0, 1), [column])
-        where, name = self.where(conds), column.sql
+        name = column.sql
         if self.rng.random() < 0.4:
-            text = self.say("range", w=self.word(column), where=where)
+            text = self.say("range", conds, w=self.word(column))
             return self.one(
                 "sql stats", text, self.sql(f"MAX({name}) - MIN({name}) AS difference", conds)
             )
         made = f"MIN({name}) AS minimum, MAX({name}) AS maximum, AVG({name}) AS average"
         return self.one(
-            "sql stats", self.say("stats", w=self.word(column), where=where), self.sql(made, conds)
+            "sql stats", self.say("stats", conds, w=self.word(column)), self.sql(made, conds)
         )

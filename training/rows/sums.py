@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from training.rows.conditions import MONTHS
+from training.rows.periods import MONTHS
 from training.rows.queries import Ask
 from training.rows.row import Call, call
 from training.rows.voice import Voice
@@ -32,10 +32,12 @@ _UNITS: Final = (
     ("ha", ("hectares",), ("公顷",), "m^2", ("square metres",), ("平方米",)),
 )
 _CITIES: Final = (
-    ("Tokyo", "东京"), ("London", "伦敦"), ("New York", "纽约"), ("Sydney", "悉尼"), ("Paris", "巴黎"),
+    ("Tokyo", "东京"), ("London", "伦敦"), ("New York", "纽约"), ("Sydney", "悉尼"),
+    ("Paris", "巴黎"),
     ("Beijing", "北京"), ("Dubai", "迪拜"), ("Los Angeles", "洛杉矶"), ("Berlin", "柏林"),
     ("Singapore", "新加坡"), ("Moscow", "莫斯科"), ("Cairo", "开罗"), ("Toronto", "多伦多"),
-    ("Seoul", "首尔"), ("Rome", "罗马"), ("Japan", "日本"), ("Kenya", "肯尼亚"), ("Helsinki", "赫尔辛基"),
+    ("Seoul", "首尔"), ("Rome", "罗马"), ("Japan", "日本"), ("Kenya", "肯尼亚"),
+    ("Helsinki", "赫尔辛基"),
 )  # fmt: skip
 _DAYS_EN: Final = (
     "Christmas",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from random import Random
+from statistics import median
 from typing import Any, Final
 
 from training.rows.domains import CHOICES, ColumnKind, Domain
@@ -16,8 +17,42 @@ from training.rows.texts import texts
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _RESERVED: Final = frozenset(
-    "order group index to from values table check default select where case when then else end "
-    "limit in is as by and or not on join set all distinct having union add primary unique".split()
+    [
+        "order",
+        "group",
+        "index",
+        "to",
+        "from",
+        "values",
+        "table",
+        "check",
+        "default",
+        "select",
+        "where",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "limit",
+        "in",
+        "is",
+        "as",
+        "by",
+        "and",
+        "or",
+        "not",
+        "on",
+        "join",
+        "set",
+        "all",
+        "distinct",
+        "having",
+        "union",
+        "add",
+        "primary",
+        "unique",
+    ]
 )
 _LONGEST_LIST: Final = 80
 LISTED: Final = 6  # a text column with at most so many values is shown with all of them
@@ -129,8 +164,8 @@ def name_sources(tables: Sequence[Table]) -> None:
 def database(tables: Iterable[Table]) -> sqlite3.Connection:
     """Returns a database in memory with the tables, named as queries name them."""
     found = sqlite3.connect(":memory:")
-    median: Any = _Median  # the checker wants whole numbers
-    found.create_aggregate("median", 1, median)
+    aggregate: Any = _Median  # the checker wants whole numbers
+    found.create_aggregate("median", 1, aggregate)
     for table in tables:
         columns = ", ".join(each.sql for each in table.columns)
         found.execute(f"CREATE TABLE {table.source} ({columns})")
@@ -146,8 +181,8 @@ class _Median:
     def step(self, value: float | None) -> None:
         self._values += [] if value is None else [value]
 
-    def finalize(self) -> float:
-        return sorted(self._values)[len(self._values) // 2] if self._values else 0
+    def finalize(self) -> float | None:
+        return median(self._values) if self._values else None
 
 
 def make_table(rng: Random, domain: Domain, lang: Lang, now: datetime) -> Table:

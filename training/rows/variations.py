@@ -133,7 +133,8 @@ def _with_foreign(row: Row, rng: Random, part: Part) -> Row:
         made = foreign_behind(wanted, voice, row.request, 1)
         calls = row.calls
     elif rng.random() < 0.5 or row.kind == "impossible":
-        made, used = foreign_ask(wanted, voice), set()
+        made = foreign_ask(wanted, voice)
+        used = used if made is None else set()
     if made is not None:
         request = voice.slips(made[0])
         calls, kind, reply = (*calls, made[1]), "foreign", ""
@@ -272,7 +273,8 @@ def _also_chart(row: Row, rng: Random) -> tuple[str, tuple[Call, ...]] | None:
 def _also_save(row: Row, rng: Random) -> tuple[str, tuple[Call, ...]] | None:
     if not _gives_rows(row):
         return None
-    path = f"{rng.choice(('result', 'out', 'list', '结果', 'export'))}.{rng.choice(('csv', 'json', 'md'))}"
+    name, ending = rng.choice(("result", "out", "list", "结果")), rng.choice(("csv", "json", "md"))
+    path = f"{name}.{ending}"
     told = _said(
         row,
         rng,

@@ -17,7 +17,11 @@ _EVERY: Final = 7
 _KEPT: Final = 3
 _ENOUGH: Final = 6  # shorter lists of templates serve both parts
 NUMBER_WORDS: Final = {
-    "en": dict(enumerate("zero one two three four five six seven eight nine ten".split())),
+    "en": dict(
+        enumerate(
+            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+        )
+    ),
     "zh": dict(enumerate("零一两三四五六七八九十")),
 }
 
@@ -63,7 +67,7 @@ class Voice:
         """Mends spaces and what slots left behind."""
         text = re.sub(r"\s+", " ", text).strip()
         text = re.sub(r"\s+([?.!,:)])(?!\w)", r"\1", text)
-        return text.replace("{where?}", "").replace("的的", "的") if self.is_zh else text
+        return text.replace("的的", "的") if self.is_zh else text
 
     def exact(self, value: str) -> str:
         """Returns a value as this request writes it, kept from slips."""
@@ -119,7 +123,7 @@ class Voice:
             stop = "，" if self.is_zh else ("," if way.startswith("{} p") else ".")
             ends = text.endswith(("?", "？", ".", "。", "!", ")", "）"))
             text = way.replace("{}", text if ends else text + stop)
-        return self.slips(self._punctuated(text))
+        return self.slips(self._punctuated(text)).strip()
 
     def _punctuated(self, text: str) -> str:
         if self.rng.random() < 0.3:

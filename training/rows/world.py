@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, Final
 
 from plansmith.adapters.tools.folder_brief.details import Entry
-from training.rows.conditions import MONTHS
 from training.rows.documents_data import DocumentKind, document_kinds
 from training.rows.domains import Domain, Part, domains, of_part
 from training.rows.folder_lines import table_entry
+from training.rows.periods import MONTHS
 from training.rows.row import Lang
 from training.rows.tables import Table, make_table, name_sources
 from training.rows.texts import texts
@@ -40,7 +40,7 @@ _COUNTS: Final = (
     "downloads/: {n} files", "scans/: {n} files", "node_modules/: {n} files", "归档/: {n} files",
     "旧文件/: {n} files", "2023/: {n} files", "attachments/: {n} files",
 )  # fmt: skip
-_ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "xlsx", "xlsx", "jsonl")
+_ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "jsonl")
 _HOLDERS: Final = ("shop.db", "data.db", "company.sqlite", "records.db", "app.db", "school.db")
 
 
@@ -114,8 +114,9 @@ class WorldMaker:
         holder = rng.choice(_HOLDERS)
         for table in made:
             self._place(table, rng.choice(_ENDINGS), holder)
-        name_sources(made)
-        return made
+        kept = _unlike(made)
+        name_sources(kept)
+        return kept
 
     def _place(self, table: Table, ending: str, holder: str) -> None:
         bare = re.sub(r"\W+", "_", table.path.rpartition("/")[2])
@@ -127,7 +128,7 @@ class WorldMaker:
         holder = self._rng.choice(_HOLDERS)
         for table in tables:
             self._place(table, ending, holder)
-        world.tables += tables
+        world.tables = _unlike([*tables, *world.tables])
         name_sources(world.tables)
         self._list(world)
 
@@ -188,3 +189,11 @@ def _filled(text: str, slots: dict[str, Any]) -> str:
     for name, value in slots.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
+
+
+def _unlike(tables: Sequence[Table]) -> list[Table]:
+    """Returns the tables without those whose path is taken."""
+    found: dict[str, Table] = {}
+    for table in tables:
+        found.setdefault(table.path.casefold(), table)
+    return list(found.values())

@@ -20,8 +20,10 @@ from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.report.build import load_report
+from plansmith.report.markdown import answer_markdown
 from plansmith.review.render import plan_lines, problem_lines
 from plansmith.text import safe
 
@@ -228,7 +230,7 @@ async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:
 async def run_interactively(session: Session, run_id: str, *, fresh: bool = True) -> int:
     """Runs a run as far as it goes now, asks the person, and prints the result."""
     rest = await run_to_rest(session, run_id, fresh=fresh)
-    finish(session, rest.run, detached=rest.stop is Stop.DETACHED)
+    await finish(session, rest.run, detached=rest.stop is Stop.DETACHED)
     return rest.code
 
 
@@ -300,25 +302,38 @@ def say_no_plan(session: Session, run: Run) -> None:
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
 
 
-def finish(session: Session, run: Run, *, detached: bool = False) -> None:
+async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     """Prints the result of a run on stdout, and what to do next on stderr."""
     args = vars(session.args)
     if args.get("json"):
         print_json(run_json(run, session))
-    print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
+    await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
     if detached:
         session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
     elif not run.status.over:
         session.say(*waiting_lines(run, session))
     elif args.get("request") and session.has_person and not has_no_plan(run):
+        whole = session.command("report", run.id)
+        session.say(dim(session.words["details"].format(command=safe(whole))))
         again = session.command("ask", "--thread", "last", "…")
         session.say(dim(session.words["follow_up"].format(command=safe(again))))
 
 
-def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
-    """Prints the report of a run that is over, or why there is no plan."""
+async def _outcome(session: Session, run: Run) -> str:
+    """Returns the answer of a run, after what failed or is missing; the report tells the rest.
+
+    A run without an answer has only its results to show, and the report of a team is its answer.
+    """
+    if run.status is RunStatus.ANSWERED or not run.report or run.options.team is not None:
+        return run.report or in_language(run.reason, session.words["locale"])
+    report = await load_report(session.smith.store, run.id)
+    return answer_markdown(report) if report.answer.text else run.report
+
+
+async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
+    """Prints what a run that is over came to, or why there is no plan."""
     if run.status.over and not silent:
-        print_text(run.report or in_language(run.reason, session.words["locale"]))
+        print_text(await _outcome(session, run))
     if is_unusable(run):
         found = problem_lines(run.problems, session.words["locale"])
         session.say(_no_plan_text(session, run), *found)

@@ -85,6 +85,12 @@ class Report:
     dropped: tuple[str, ...] = ()
 
     @property
+    def is_answered(self) -> bool:
+        """Whether all was done and there is an answer, so that nothing is said before it."""
+        lacking = self.missing or self.dropped or self.failures
+        return self.status == "done" and bool(self.answer.text) and not lacking
+
+    @property
     def words(self) -> Words:
         """Returns the texts of the report's language."""
         return words_for(self.locale)

@@ -66,7 +66,8 @@ def text(given: str) -> str:
 def _body(report: Report) -> Iterator[str]:
     words = report.words
     yield f"<h1>{text(report.title)}</h1>"
-    yield from (f"<p>{text(each)}</p>" for each in report.head)
+    head = [f"<p>{text(each)}</p>" for each in report.head]
+    yield from () if report.is_answered else head
     if report.request and report.request != report.title:
         yield f'<p class="soft">{text(words["request"])}: {text(report.request)}</p>'
     yield f"<h2>{text(words['answer'])}</h2>"
@@ -75,6 +76,7 @@ def _body(report: Report) -> Iterator[str]:
         links = ", ".join(_step_link(name) for name in report.answer.sources)
         yield f'<p class="soft">{text(words["sources"])}: {links}</p>'
     yield from (f'<p class="note">{text(note)}</p>' for note in report.notes)
+    yield from head if report.is_answered else ()
     if report.evidence:
         yield f"<h2>{text(words['evidence'])}</h2>"
         yield from (_evidence(each, words) for each in report.evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +35,14 @@ def to_markdown(report: Report) -> str:
 
 
 def answer_markdown(report: Report) -> str:
-    """Returns the answer of a report with its sources and notes, as Markdown."""
-    return "\n".join(_answer(report)).strip() + "\n"
+    """Returns what a run came to, as Markdown: what failed or is missing, then the answer.
+
+    How it was found out (steps, evidence, decisions, cost) is left to the whole report.
+    """
+    lines = [] if report.is_answered else [*_head(report), ""]
+    lines += [each.rstrip() for each in _prose(report, cites=False)]
+    lines += [*_notes(report), *(f"- {each}" for each in _failures(report))]
+    return "\n".join(lines).strip() + "\n"
 
 
 def plain(text: str) -> str:
@@ -72,23 +78,25 @@ def listing(text: str) -> str:
 def _lines(report: Report) -> Iterator[str]:
     words = report.words
     yield f"# {line(report.title)}"
-    yield from (part for text in report.head for part in ("", line(text)))
+    if not report.is_answered:
+        yield from _head(report)
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
-    yield from _answer(report)
+    yield from _prose(report)
+    if report.answer.sources:
+        named = ", ".join(coded(name) for name in report.answer.sources)
+        yield from (f"{words['sources']}: {named}", "")
+    yield from _notes(report)
+    if report.is_answered:
+        yield from _head(report)
     if report.evidence:
         yield from ("", f"## {words['evidence']}")
         for each in report.evidence:
             yield from _evidence(each, words)
     yield from _section(words["deviations"], [_entry(each) for each in report.deviations])
     yield from _section(words["assumptions"], [line(each) for each in report.assumptions])
-    failures = [
-        f"{coded(each.step)} {words[f'is_{each.status}']}"
-        + (f": {line(each.reason)}" if each.reason else "")
-        for each in report.failures
-    ]
-    yield from _section(words["failures"], failures)
+    yield from _section(words["failures"], list(_failures(report)))
     yield from _section(words["decisions"], [_entry(each) for each in report.decisions])
     yield from _section(words["cost"], list(took_lines(report.took, words)))
     made = f" · {words[f'made_{report.made_by}']}" if report.made_by else ""
@@ -96,15 +104,25 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
 
 
-def _answer(report: Report) -> Iterator[str]:
-    answer = _Prose()
+def _head(report: Report) -> Iterator[str]:
+    return (part for text in report.head for part in ("", line(text)))
+
+
+def _prose(report: Report, *, cites: bool = True) -> Iterator[str]:
+    answer = _Prose(cites=cites)
     for token in prose.read_prose(report.answer.text):
         answer.take(token)
-    yield from (part for block in answer.blocks for part in (block, ""))
-    if report.answer.sources:
-        named = ", ".join(coded(name) for name in report.answer.sources)
-        yield from (f"{report.words['sources']}: {named}", "")
-    yield from (f"> {line(note)}" for note in report.notes)
+    return (part for block in answer.blocks for part in (block, ""))
+
+
+def _notes(report: Report) -> Iterator[str]:
+    return (f"> {line(note)}" for note in report.notes)
+
+
+def _failures(report: Report) -> Iterator[str]:
+    for each in report.failures:
+        reason = f": {line(each.reason)}" if each.reason else ""
+        yield f"{coded(each.step)} {report.words[f'is_{each.status}']}{reason}"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -164,9 +182,10 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
 
 
 class _Prose:
-    """Writes Markdown tokens as Markdown again."""
+    """Writes Markdown tokens as Markdown again, with or without the citations of steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cites: bool = True) -> None:
+        self._cites = cites
         self.blocks: list[str] = []
         self._edges: list[str] = []  # what comes before each line in quotes and lists
         self._counts: list[int | None] = []
@@ -177,7 +196,8 @@ class _Prose:
         """Writes one block token."""
         kind = token.type.removesuffix("_open")
         if kind == "inline":
-            text = _spans(token.children or ())
+            inline = token.children or ()
+            text = _spans(each for each in inline if self._cites or each.type != "cite")
             if self._rows is not None:
                 self._rows[-1].append(_one_line(text))
             else:
@@ -235,7 +255,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _spans(tokens: Sequence[Token]) -> str:
+def _spans(tokens: Iterable[Token]) -> str:
     return "".join(_span(token) for token in tokens)
 
 

@@ -30,9 +30,6 @@ from plansmith.cli.threads import (
     withdraw,
 )
 from plansmith.cli.ui.output import dim, print_line_json, print_text
-from plansmith.plan.run import RunStatus
-from plansmith.report.build import load_report
-from plansmith.report.markdown import answer_markdown
 from plansmith.text import clip, safe, visible
 
 if TYPE_CHECKING:
@@ -218,20 +215,9 @@ class Chat:
             self.session.say(words["chat_stopped"].format(run=turn.run.id))
         self.end(turn, turn.run, Exit.INTERRUPTED)
 
-    async def _answer(self, run: Run) -> str:
-        """Returns the answer of a run that did everything; empty where the report tells more."""
-        if run.status is not RunStatus.DONE:
-            return ""
-        report = await load_report(self.session.smith.store, run.id)
-        lacking = report.missing or report.dropped or report.failures
-        return answer_markdown(report) if report.answer.text and not lacking else ""
-
     async def _show_rest(self, rest: Executed) -> None:
         session, run = self.session, rest.run
-        answer = "" if self.as_json else await self._answer(run)
-        if answer:
-            print_text(answer)
-        print_end(session, run, silent=self.as_json or bool(answer))
+        await print_end(session, run, silent=self.as_json)
         sys.stdout.flush()
         if rest.stop is Stop.DETACHED and not run.status.over:
             session.say(session.words["chat_stopped"].format(run=run.id))

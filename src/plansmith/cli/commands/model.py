@@ -17,14 +17,18 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from plansmith.adapters.models.choose import choose
 from plansmith.adapters.models.local.download import is_offline, pull_local, pull_remote
+from plansmith.adapters.models.local.drafting import DraftingModel
+from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.files import (
     KNOWN,
+    DraftStyle,
     KnownModel,
     ModelFolder,
     known_model,
     weights_path,
 )
 from plansmith.adapters.models.local.model import Trial, try_model
+from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json
@@ -32,7 +36,7 @@ from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import Words
 from plansmith.config import Settings
-from plansmith.errors import Misconfigured, Refused
+from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
 from plansmith.text import safe
 
@@ -201,11 +205,28 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
             raise Refused(f"{model.name} is not on this machine", hint=hint)
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
+    if model.style is DraftStyle.TUNED and find_spec("xllamacpp") is not None:
+        asyncio.run(_warm(model, models))
     if args.json:
         print_json(_row(model, models))
     else:
         print_lines([f"{model.name} is here: {safe(str(path))}"])
     return Exit.OK
+
+
+async def _warm(model: KnownModel, models: ModelFolder) -> None:
+    """Lets the model read about the built-in tools, so that the first question is quick."""
+    drafting = embedded_model(model.name, folder=models.folder)
+    if not isinstance(drafting, DraftingModel):
+        return
+    sources = builtin_sources(Path.cwd())
+    tools = [tool for source in sources for tool in await source.tools()]
+    tell(f"{model.name} reads about the built-in tools, once")
+    try:
+        async for delta in drafting.warm(tools):
+            tell(delta.progress)
+    except ModelFailed as failure:
+        tell(f"{failure}; the first question will take longer")
 
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:

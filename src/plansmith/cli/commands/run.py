@@ -166,7 +166,7 @@ async def _follow(session: Session, run: Run) -> int:
             each.cancel()
         await asyncio.gather(*both, return_exceptions=True)
     run = await session.smith.get(run.id)
-    finish(session, run)
+    await finish(session, run)
     return Exit.INTERRUPTED if leaving.done() and not leaving.cancelled() else exit_of(run)
 
 

@@ -237,7 +237,7 @@ async def _run_now(session: Session) -> int:
     if not await session.smith.store.events(fire.run):
         raise Misconfigured(row.note, hint="fix this and try again")
     run = await session.smith.get(fire.run)
-    finish(session, run)
+    await finish(session, run)
     return exit_of(run)
 
 

@@ -265,7 +265,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
         once = f"to do it once: {session.command('resume', run.id)}"
         raise Refused(f"this cannot be a schedule: {error}", hint=once) from None
     if not session.has_person:
-        finish(session, run)
+        await finish(session, run)
         session.say(*_lines(session, offer), session.words["schedule_waits"])
         session.say(f"  {safe(_approve_command(session, offer))}")
         return Exit.WAITING

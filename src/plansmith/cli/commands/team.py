@@ -176,7 +176,7 @@ async def _sql(session: Session) -> int:
     elif isinstance(step.result, dict):
         print_text(str(step.result["sql"]))
     else:
-        finish(session, run)
+        await finish(session, run)
     return exit_of(run)
 
 

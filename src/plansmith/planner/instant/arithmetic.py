@@ -199,7 +199,8 @@ def _sentence(core: str, call: InstantCall, *, chinese: bool) -> str:
     if _ORDER.match(said):
         said = str(call.inputs["expression"])
     value = (money[0] if len(money) == 1 else "") + found("text")
-    shown = escape_text(said)
+    # Reports are Markdown, in which an asterisk would get a backslash.
+    shown = escape_text(said.replace("**", "^").replace("*", "×"))
     if not _WORDED.search(said):
         return f"{shown} = {value}"
     return f"{shown}是 {value}。" if chinese else f"{shown[0].upper()}{shown[1:]} is {value}."

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
-from tests.unit.adapters.models.local_weights import small_engine
+from tests.unit.adapters.models.local_weights import small_engine, small_weights
 
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar
 from plansmith.adapters.models.local.drafted import PARTS, DraftParts, draft_flaw, plan_of_draft
 from plansmith.adapters.models.local.drafting import DraftingModel
+from plansmith.adapters.models.local.engine import Engine, PromptCache
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prompt import (
@@ -263,3 +264,19 @@ async def test_a_tuned_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
 
 async def _all(stream: AsyncIterator[Delta]) -> list[Delta]:
     return [delta async for delta in stream]
+
+
+async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
+    specs: list[ToolSpec], tmp_path: Path
+) -> None:
+    some = [spec for spec in specs if spec.name in ("files.list", "time.now")]
+
+    async def warmed() -> list[str]:
+        engine = Engine(small_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
+        model = DraftingModel(LocalModel(lambda: engine, name="x"), style=DraftStyle.TUNED)
+        told = [delta.progress async for delta in model.warm(some)]
+        engine.close()
+        return told
+
+    assert (await warmed())[-1].startswith("reading, ")
+    assert await warmed() == []

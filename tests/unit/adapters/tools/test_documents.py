@@ -240,6 +240,23 @@ async def test_a_question_is_answered_by_the_first_passage(
     assert found == await use(desk, "files.lookup", question=question)
 
 
+async def test_words_of_the_other_language_do_not_outweigh_the_words_themselves(
+    tmp_path: Path,
+) -> None:
+    lease = "房屋租赁合同\n\n出租方：陈建国\n承租方：林小雨\n\n" + "双方友好协商处理争议。" * 150
+    put(tmp_path, 租房合同_txt=lease, manual_txt="Every owner of a device pays. " * 200)
+    found = await use(tmp_path, "files.lookup", question="房东是谁")
+    assert "陈建国" in found["passages"][0]["text"]
+
+
+async def test_a_changed_pdf_is_read_again_by_the_same_tools(tmp_path: Path) -> None:
+    tools = DocumentTools(tmp_path)
+    for text in ("The code is 1", "The code is 22"):
+        (tmp_path / "a.pdf").write_bytes(pdf(text))
+        found = await tools.call("files.lookup", {"question": "the code"}, Call(key="k"))
+        assert text in texts(found)
+
+
 async def test_each_passage_stands_at_the_line_that_it_names(desk: Path) -> None:
     found = await use(desk, "files.lookup", question="deposit of the landlord", path="contracts")
     for each in found["passages"]:

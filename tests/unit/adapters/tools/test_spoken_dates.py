@@ -83,6 +83,16 @@ async def use(tool: str, **words: Any) -> Any:
         ("Chinese New Year", "2027-02-06"),
         ("end of the year", "2026-12-31"),
         ("end of the month", "2026-11-30"),
+        ("the end of February", "2027-02-28"),
+        ("end of November", "2026-11-30"),
+        ("end of Feb 2028", "2028-02-29"),
+        ("12月底", "2026-12-31"),
+        ("in a month", "2026-12-16"),
+        ("3 months from now", "2027-02-16"),
+        ("2 years ago", "2024-11-16"),
+        ("一个月后", "2026-12-16"),
+        ("半年后", "2027-05-16"),
+        ("两年前", "2024-11-16"),
         ("今天", "2026-11-16"),
         ("后天", "2026-11-18"),
         ("三天后", "2026-11-19"),
@@ -180,6 +190,8 @@ async def test_a_weekday_that_some_understand_otherwise_is_told() -> None:
     found = await use("until", date="next Friday")
     assert found["days"] == 4
     assert "2026-11-20; the one after it is 2026-11-27" in found["notes"][0]
+    found = await use("until", date="Monday, 24 December")
+    assert found["notes"] == ["2026-12-24 is a Thursday"]
 
 
 @pytest.mark.parametrize(
@@ -218,9 +230,15 @@ async def test_spoken_dates_are_added_to_and_converted() -> None:
         ("são paulo", "America/Sao_Paulo", "06:12:00"),
         ("SAN FRANCISCO", "America/Los_Angeles", "01:12:00"),
         ("India", "Asia/Kolkata", "14:42:00"),
+        ("the UK", "Europe/London", "09:12:00"),
+        ("Vancouver, Canada", "America/Vancouver", "01:12:00"),
+        ("San Jose, Costa Rica", "America/Costa_Rica", "03:12:00"),
+        ("美国纽约", "America/New_York", "04:12:00"),
+        ("日本东京", "Asia/Tokyo", "18:12:00"),
         ("Ouagadougou", "Africa/Ouagadougou", "09:12:00"),
         ("Europe/Oslo", "Europe/Oslo", "10:12:00"),
         ("+02:00", "+02:00", "11:12:00"),
+        ("local", "UTC", "09:12:00"),
     ],
 )
 async def test_the_time_of_a_city_or_country_is_told(place: str, zone: str, clock: str) -> None:

@@ -94,6 +94,8 @@ async def test_a_table_of_a_database_is_described_grouped_ordered_and_exported(
 async def test_a_database_alone_is_its_only_table_or_lists_them(folder: Path) -> None:
     database(folder / "one.sqlite", "CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     assert (await use(folder, "describe", table="one.sqlite"))["rows"] == 1
+    for name in ("one.sqlite", "'one.sqlite'", "one", "one.t", "one.sqlite.t"):
+        assert await sql(folder, f"SELECT a FROM {name} WHERE 'one' = 'one'") == [{"a": 1}]
     with pytest.raises(ToolFailed, match=r"3 tables.*shop.db/customers, shop.db/orders"):
         await use(folder, "describe", table="shop.db")
     with pytest.raises(ToolFailed, match=r"no table shop.db/order_lines.*shop.db/orders"):
@@ -202,3 +204,27 @@ async def test_a_table_of_a_database_that_is_too_long_is_refused(folder: Path) -
     source = TableTools(folder, limits=TableLimits(rows=2))
     with pytest.raises(ToolFailed, match="more than 2 rows"):
         await source.call("tables.describe", {"table": "orders"}, Call(key="k"))
+
+
+async def test_a_huge_database_holds_up_no_other_table_and_is_read_when_it_is_named(
+    folder: Path,
+) -> None:
+    database(folder / "big.db", "CREATE TABLE logs (a); INSERT INTO logs VALUES (1), (2)")
+    with (folder / "big.db").open("r+b") as file:
+        file.truncate(60_000_000)  # a sparse file: the rest is no part of the database
+    assert await sql(folder, "SELECT count(*) AS n FROM orders") == [{"n": 3}]
+    with pytest.raises(ToolFailed, match=r"no table logs.*name tables of big.db with the file"):
+        await sql(folder, "SELECT * FROM logs")
+    assert await sql(folder, 'SELECT sum(a) AS s FROM "big.db/logs"') == [{"s": 3}]
+    assert await sql(folder, "SELECT sum(a) AS s FROM big.db") == [{"s": 3}]
+
+
+async def test_a_database_with_very_many_tables_holds_up_no_other_table(folder: Path) -> None:
+    names = [f"t{number}" for number in range(20_000)]
+    database(folder / "many.db", "BEGIN;" + "".join(f"CREATE TABLE {n} (a);" for n in names[:3]))
+    with closing(sqlite3.connect(folder / "many.db")) as made:
+        made.execute("PRAGMA writable_schema = ON")
+        rows = [("table", n, n, 0, f"CREATE VIRTUAL TABLE {n} USING fts5(a)") for n in names[3:]]
+        made.executemany("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", rows)
+        made.commit()
+    assert await sql(folder, "SELECT count(*) AS n FROM orders") == [{"n": 3}]

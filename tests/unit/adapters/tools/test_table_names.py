@@ -82,9 +82,32 @@ async def test_a_column_can_be_qualified_by_the_name_of_a_file_that_is_a_path(
     assert (await use(folder, "sql", query=query))["rows"] == [{"n": "Ann"}] * 2
 
 
+async def test_parts_of_dates_and_joined_texts_are_asked_as_in_other_databases(
+    folder: Path,
+) -> None:
+    query = (
+        "SELECT year(day) AS y, month(day) AS m, concat(region, '-', NULL, units) AS c, "
+        "day(region) AS none FROM sales_2026 WHERE month(day) = 1 AND day(day) > 2"
+    )
+    found = await use(folder, "sql", query=query)
+    assert found["rows"] == [{"y": 2026, "m": 1, "c": "South-9", "none": None}]
+
+
 async def test_a_text_that_looks_like_a_column_stays_a_text(folder: Path) -> None:
     query = "SELECT 'order_id' AS a, order_id AS b FROM sales_2026 LIMIT 1"
     assert (await use(folder, "sql", query=query))["rows"] == [{"a": "order_id", "b": 1}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a gift from staff", "join staff.json", "staff. order_id", "it''s from staff, staff.name"],
+)
+async def test_a_text_that_looks_like_a_part_of_a_query_stays_a_text(
+    folder: Path, text: str
+) -> None:
+    query = f"SELECT '{text}' AS a FROM staff.json, sales_2026 WHERE staff.name = 'Ann' LIMIT 1"
+    found = await use(folder, "sql", query=query)
+    assert found["rows"] == [{"a": text.replace("''", "'")}]
 
 
 async def test_texts_are_compared_in_any_letter_case_unless_case_tells_them_apart(
@@ -104,10 +127,12 @@ async def test_the_top_rows_of_a_column_leave_out_what_has_no_value_and_tell_of_
     found = await use(folder, "top", table="sales 2026", column="Unit Price", count=2)
     assert [row["Order ID"] for row in found["rows"]] == [1, 2]
     assert found["rows"][0]["paid"] is True
-    assert found["notes"] == ["1 rows without unit_price are left out"]
+    assert found["notes"] == ["left out: 1 row without unit_price"]
     found = await use(folder, "top", table="sales 2026", column="units", count=2, lowest=True)
     assert [row["Order ID"] for row in found["rows"]] == [4, 1]
-    assert found["notes"] == ["1 more rows have the same units as the last one: 2"]
+    assert found["notes"] == ["left out: 1 row with the same units as the last one, 2"]
+    found = await use(folder, "top", table="sales 2026", column="region", count=1)
+    assert found["notes"] == ["region holds texts: they are in the order of the alphabet"]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +171,9 @@ async def test_rows_of_another_step_are_grouped_too(folder: Path) -> None:
     rows: Any = [{"a": "x", "n": 0.1}, {"a": "x", "n": 0.2}]
     found = await use(folder, "group", table=rows, by="a", value="n")
     assert found["rows"] == [{"a": "x", "sum_n": 0.3}]
+    found = await use(folder, "group", table=[{"a": "x"}, {"a": "X"}], by="a")
+    assert found["count"] == 2
+    assert found["notes"] == ["some groups of a differ in letter case alone"]
 
 
 @pytest.mark.parametrize(

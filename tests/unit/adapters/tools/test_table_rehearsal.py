@@ -21,6 +21,7 @@ SALES = """day,region,product,amount,code,side
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "sales.csv").write_text(SALES, encoding="utf-8")
+    (tmp_path / "员工.csv").write_text("姓名,部门\n张三,销售部\n李四,技术部\n", encoding="utf-8")
     with closing(sqlite3.connect(tmp_path / "shop.db")) as made:
         made.executescript("CREATE TABLE orders (id, state); INSERT INTO orders VALUES (1, 'open')")
     return tmp_path
@@ -40,7 +41,10 @@ def folder(tmp_path: Path) -> Path:
             "SELECT sum(price) FROM sales",
             "there is no column price; sales.csv has day, region, product, amount, code, side",
         ),
-        ("SELECT * FROM items", "there is no table items; there are sales.csv, shop.db/orders"),
+        (
+            "SELECT * FROM items",
+            "there is no table items; there are sales.csv, 员工.csv, shop.db/orders",
+        ),
         ("SELECT FROM sales", 'the database says: near "FROM": syntax error'),
         ("DELETE FROM sales", "the statement is not allowed: not authorized; this tool only reads"),
         (
@@ -64,6 +68,12 @@ def folder(tmp_path: Path) -> Path:
             "SELECT 1 FROM sales WHERE day >= '01.02.2026'",
             "day holds dates as 2026-01-02: write '01.02.2026' that way",
         ),
+        (
+            "SELECT region, avg(s.product) FROM sales s GROUP BY region",
+            "product holds texts, and avg() needs numbers: columns of numbers are amount",
+        ),
+        ("SELECT sum(amount), max(product) FROM sales", ""),
+        ("SELECT 1 FROM 员工 WHERE 部门 = '技术'", "部门 never is '技术': did you mean '技术部'?"),
         ("SELECT 1 FROM sales WHERE amount > 'many'", "amount holds numbers, and 'many' is none"),
     ],
 )

@@ -249,6 +249,7 @@ FILES = [
     ("times.csv", b"t\n2026-01-01T10:00:00Z\n2026-01-01 10:00\n", {"t": "datetime"}, ""),
     ("rows.json", b'[{"a": 1, "b": [1]}, {"a": 2.5}]', {"a": "number", "b": "json"}, ""),
     ("inside.json", b'{"meta": 1, "rows": [{"a": "x"}]}', {"a": "text"}, ""),
+    ("settings.json", b'{"a": 1, "list": [1, 2]}', {"a": "integer", "list": "json"}, ""),
     ("lines.jsonl", b'{"a": true}\n\n{"a": false}\n', {"a": "boolean"}, ""),
     ("lists.json", b"[[1, 2], [3]]", {"column_1": "integer", "column_2": "integer"}, ""),
     ("mixed.json", b'[{"a": 1}, {"a": "x"}]', {"a": "text"}, ""),

@@ -13,10 +13,11 @@ from plansmith.adapters.models.local.call_language import is_rows
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in, without_later
+from plansmith.adapters.models.local.known_names import KnownNames
 from plansmith.adapters.models.local.signatures import unknown_names
 from plansmith.plan.data import Json
 
-PARTS: Final = ("gate", "in_turn", "grounding", "flaws")
+PARTS: Final = ("gate", "in_turn", "grounding", "flaws", "names")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class DraftParts:
 
     `gate`: a first call decides between a reply and calls. `in_turn`: words such as "then" force
     a second call. `grounding`: invented values are asked for or left out. `flaws`: a draft with
-    invented rows or wrong queries is written again.
+    invented rows or wrong queries is written again. `names`: tables, columns and files that the
+    folder does not have become those that are meant.
     """
 
     style: DraftStyle = DraftStyle.CALLS
@@ -33,6 +35,7 @@ class DraftParts:
     in_turn: bool = True
     grounding: bool = True
     flaws: bool = True
+    names: bool = False
 
     @classmethod
     def of(cls, style: DraftStyle, without: Collection[str] = ()) -> DraftParts:
@@ -44,6 +47,7 @@ class DraftParts:
             in_turn=not tuned and "in_turn" not in without,
             grounding="grounding" not in without,
             flaws="flaws" not in without,
+            names=tuned and "names" not in without,
         )
 
     @property
@@ -95,6 +99,9 @@ def _query_flaws(query: str, task: DraftTask) -> list[str]:
 def _calls(answer: dict[str, Any], task: DraftTask, parts: DraftParts) -> list[dict[str, Any]]:
     calls = cast("list[dict[str, Any]]", answer["calls"])
     tools = {tool.name: tool for tool in task.tools}
+    if parts.names:
+        known = KnownNames(task.folder)
+        calls = [known.mended(call, tools[call["tool"]]) for call in calls]
     if not parts.grounding:
         return without_later(calls, tools)
     return grounded(calls, tools, task.request_text, task.context, tuned=parts.tuned)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 from plansmith.adapters.models.local.answer_check import check_wording, source_text
 from plansmith.adapters.models.local.answering import answer
-from plansmith.adapters.models.local.brief import DraftTask
+from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
 from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, new_call, plan_of_draft
 from plansmith.adapters.models.local.files import DraftStyle
@@ -28,6 +28,7 @@ from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
+from plansmith.plan.capability import ToolSpec
 from plansmith.planner.model_calls import total
 from plansmith.ports import (
     Delta,
@@ -83,6 +84,14 @@ class DraftingModel:
                 return self._checked(prompt)
             case _:
                 return self._model.stream(prompt)
+
+    async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
+        """Reads the start of all drafts with these tools; yields how far it is."""
+        known = tuple(map(offered, tools))
+        some = chosen_tools(DraftTask("", (), enabled=known)) if self._parts.tuned else ()
+        async with aclosing(self._model.prime(prompt_prefix(some, self._parts.style))) as primed:
+            async for progress in primed:
+                yield progress
 
     async def _triage(self, brief: TriageBrief) -> AsyncIterator[Delta]:
         """Always decides to plan: the later check knows the tools and costs nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -16,16 +17,22 @@ from plansmith.adapters.models.local.files import (
     with_adapter,
 )
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.ports import ChatModel
 
 CONTEXT: Final = 8192
 _LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted with whole plans
 
 
 def embedded_model(
-    name: str = "", *, context: int = CONTEXT, folder: Path | None = None
-) -> ChatModel:
-    """Returns the model of a name; loads and checks nothing before its first call."""
+    name: str = "",
+    *,
+    context: int = CONTEXT,
+    folder: Path | None = None,
+    without: Collection[str] = (),
+) -> LocalModel | DraftingModel:
+    """Returns the model of a name; loads and checks nothing before its first call.
+
+    `without` names parts of drafting to leave out, so that a bench can measure them.
+    """
     models = ModelFolder(folder)
     wished = name or models.chosen or DEFAULT
 
@@ -36,7 +43,7 @@ def embedded_model(
 
     model = LocalModel(engine, name=f"local:{wished}")
     style = _style(wished)
-    return model if style is DraftStyle.PLAN else DraftingModel(model, style=style)
+    return model if style is DraftStyle.PLAN else DraftingModel(model, style=style, without=without)
 
 
 def _style(name: str) -> DraftStyle:

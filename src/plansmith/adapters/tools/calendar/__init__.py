@@ -92,6 +92,7 @@ _MONTHS: Final = (
     *("August", "September", "October", "November", "December"),
 )
 _ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
+_HERE: Final = ("here", "local", "local time", "这里", "本地", "当地")
 _NOW: Final = ("now", "right now", "现在", "此刻")
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -205,7 +206,8 @@ class CalendarTools(PureTools):
         return _result(in_zone(self._clock.now(), self._place(given)))
 
     def _place(self, given: Arguments, name: str = "zone") -> str:
-        return zone_name(given[name]) if name in given else self._zone
+        said: str = given.get(name, "here")
+        return self._zone if said.strip().casefold() in _HERE else zone_name(said)
 
     def _today(self, zone: str) -> date:
         return in_zone(self._clock.now(), zone).at.date()

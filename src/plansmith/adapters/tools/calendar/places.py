@@ -32,15 +32,26 @@ def _places() -> _Places:
 def zone_name(text: str) -> str:
     """Returns the IANA name of the zone that a place has; any other text as it is."""
     name = " ".join(unicodedata.normalize("NFKC", text).casefold().replace("_", " ").split())
-    name = name.removeprefix("in ")
+    name = name.removeprefix("in ").removeprefix("the ")
     for ending in ("", *_ENDINGS):
         if ending and not name.endswith(ending):
             continue
         found = _zone(name.removesuffix(ending).strip())
         if found:
             return found
-    city, comma, _ = name.partition(",")
-    return (_zone(city.strip()) if comma else "") or text
+    return _in_country(name) or text
+
+
+def _in_country(name: str) -> str:
+    """Returns the zone of a city named with its country: Paris, France or 日本东京."""
+    places = _places()
+    city, comma, country = (part.strip() for part in name.partition(","))
+    if comma:
+        # The country decides where it has one zone: San José is in Costa Rica, too.
+        return places.zones.get(country) or _zone(city)
+    countries = places.zones.keys() | places.several.keys()
+    halves = ((name[:at], name[at:]) for at in range(2, len(name) - 1))
+    return next((places.zones.get(b, "") for a, b in halves if a in countries), "")
 
 
 def _zone(name: str) -> str:

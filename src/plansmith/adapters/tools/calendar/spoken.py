@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from calendar import monthrange
 from datetime import date, time, timedelta
 from typing import Final, NamedTuple
 
@@ -53,7 +54,7 @@ def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | Non
     rest, clock = _split_clock(plain)
     if not rest:
         return Spoken(today, clock) if clock else None
-    for read in (_near, _counted, _weekday, _holiday, _numeric, _chinese, _english, _end):
+    for read in (_near, _counted, _months, _weekday, _holiday, _numeric, _chinese, _english, _end):
         found = read(rest, today, after or today)
         if found is not None:
             return found._replace(clock=clock)
@@ -141,6 +142,35 @@ def _counted(text: str, today: date, after: date) -> Spoken | None:
         return None
     days = number(found["count"]) * _UNITS[found["unit"][0]]
     return Spoken(today + timedelta(days=-days if found["past"] else days))
+
+
+_MONTHLY: Final = (
+    lazy_pattern(rf"in {_COUNT} (?P<unit>month|year)s?(?P<past>)(?: time)?"),
+    lazy_pattern(rf"{_COUNT} (?P<unit>month|year)s? (?:from (?:now|today)|later)(?P<past>)"),
+    lazy_pattern(rf"{_COUNT} (?P<unit>month|year)s? (?P<past>ago)"),
+    lazy_pattern(
+        r"(?P<count>\d{1,4}|[一二两三四五六七八九十]{1,3}|半)(?P<unit>个月|年)"
+        r"(?:[之以]?后|(?P<past>[之以]?前))"
+    ),
+)
+
+
+def _months(text: str, today: date, after: date) -> Spoken | None:
+    del after
+    found = _first(_MONTHLY, text)
+    if found is None:
+        return None
+    if found["count"] == "半":
+        months = 6 if found["unit"] == "年" else 0
+    else:
+        months = number(found["count"]) * (12 if found["unit"] in ("year", "年") else 1)
+    if not months:
+        return None
+    at = today.year * 12 + today.month - 1 + (-months if found["past"] else months)
+    year, month = divmod(at, 12)
+    if not 1 <= year <= 9998:
+        raise ToolFailed(f"{text!r} is too far away", hint="use smaller numbers")
+    return Spoken(date(year, month + 1, min(today.day, monthrange(year, month + 1)[1])))
 
 
 _DAY: Final = r"(?P<day>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?"
@@ -269,27 +299,47 @@ _ENGLISH: Final = (
 )
 
 
+_FRONT: Final = lazy_pattern(rf"{_DAY}\.?,? ")
+
+
 def _english(text: str, today: date, after: date) -> Spoken | None:
     rest, said = _said_year(text, today)
-    rest = re.sub(
-        rf"^(?:on )?(?:{'|'.join(_WEEKDAYS)}|{_DAY.replace('?P<day>', '?:')}),? ", "", rest
-    )
-    alone = re.fullmatch(r"(?:on )?the (\d{1,2})(?:st|nd|rd|th)", rest)
+    rest = rest.removeprefix("on ")
+    front = _FRONT.match(rest)
+    rest = rest[front.end() :] if front else rest
+    alone = re.fullmatch(r"the (\d{1,2})(?:st|nd|rd|th)", rest)
     if alone is not None and said is None:
         return Spoken(_next_day(text, int(alone[1]), today))
-    found = _first(_ENGLISH, rest.removeprefix("on "))
+    found = _first(_ENGLISH, rest)
     if found is None:
         return None
-    month = [each[:3] for each in _MONTHS].index(found["month"][:3]) + 1
-    return Spoken(_dated(text, month, int(found["day"]), said, after))
+    day = _dated(text, _month(found["month"]), int(found["day"]), said, after)
+    named = _WEEKDAYS[day.weekday()]
+    odd = front is not None and not named.startswith(front["day"])
+    return Spoken(day, note=f"{day} is a {named.title()}" if odd else "")
+
+
+_END: Final = lazy_pattern(
+    rf"(?:the )?end of (?:the month|month|this month|{_MONTH})"
+    r"|(?:本月|(?P<number>\d{1,2})月|月)[底末]"
+)
 
 
 def _end(text: str, today: date, after: date) -> Spoken | None:
-    del after
-    if text not in ("end of the month", "the end of the month", "end of month", "月底", "本月底"):
+    """Reads the last day of a month."""
+    rest, said = _said_year(text, today)
+    found = _END.fullmatch(rest)
+    if found is None:
         return None
-    following = today.replace(day=28) + timedelta(days=4)
-    return Spoken(following - timedelta(days=following.day))
+    month = int(found["number"] or 0) or (_month(found["month"]) if found["month"] else 0)
+    if not month:
+        return Spoken(today.replace(day=monthrange(today.year, today.month)[1]))
+    first = _dated(text, month, 1, said, after.replace(day=1))
+    return Spoken(first.replace(day=monthrange(first.year, first.month)[1]))
+
+
+def _month(word: str) -> int:
+    return [each[:3] for each in _MONTHS].index(word[:3]) + 1
 
 
 def _dated(text: str, month: int, day: int, year: int | None, after: date) -> date:

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.adapters.tools.documents.compare import (
     Difference,
@@ -18,7 +18,6 @@ from plansmith.adapters.tools.documents.compare import (
     compare_lines,
     told,
 )
-from plansmith.adapters.tools.documents.lookup import Document, find_passages
 from plansmith.adapters.tools.documents.selection import DocumentLimits, Selection
 from plansmith.adapters.tools.documents.specs import COMPARE, COUNT, DUPLICATES, LOOKUP, READ_ALL
 from plansmith.adapters.tools.documents.text import is_paged
@@ -26,8 +25,14 @@ from plansmith.adapters.tools.folder import Folder, stamp
 from plansmith.adapters.tools.patterns import search_forms
 from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith.errors import ToolFailed
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.text import CJK_RANGE, clip
+
+if TYPE_CHECKING:
+    from plansmith.adapters.tools.documents import lookup
+else:
+    lazy_modules(globals(), lookup="plansmith.adapters.tools.documents.lookup")
 
 _WORD: Final = re.compile(rf"[{CJK_RANGE}]|[^\s{CJK_RANGE}]+")
 _PIECE: Final = 1 << 20
@@ -54,7 +59,7 @@ class DocumentTools(ToolSet):
     def _lookup(self, given: Arguments, job: Job) -> Json:
         names = self._files.documents(given.get("path") or None)
         documents, notes = self._read(names, job)
-        found = find_passages(given["question"], documents)
+        found = lookup.find_passages(given["question"], documents)
         passages: list[Json] = [
             {"path": each.path, "line": each.line, "text": each.text} for each in found
         ]
@@ -81,9 +86,9 @@ class DocumentTools(ToolSet):
         result: dict[str, Json] = {"files": files, "left_out": len(names) - len(documents)}
         return noted(result, _few(notes))
 
-    def _read(self, names: Sequence[str], job: Job) -> tuple[list[Document], list[str]]:
+    def _read(self, names: Sequence[str], job: Job) -> tuple[list[lookup.Document], list[str]]:
         """Reads the texts of some files; notes those that cannot be read."""
-        documents: list[Document] = []
+        documents: list[lookup.Document] = []
         notes: list[str] = []
         read, end = 0, time.monotonic() + self._limits.seconds
         for at, name in enumerate(names):
@@ -100,7 +105,7 @@ class DocumentTools(ToolSet):
                 continue
             read += len(text)
             notes += cut
-            documents.append(Document(name, text))
+            documents.append(lookup.Document(name, text))
         return documents, notes
 
     def _count(self, given: Arguments, job: Job) -> Json:

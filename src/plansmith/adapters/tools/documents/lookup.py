@@ -25,7 +25,11 @@ _NAME_WEIGHT: Final = 0.5
 _DOCUMENT_WEIGHT: Final = 0.4
 _ANSWER_BONUS: Final = 1.25
 _LATEST_BONUS: Final = 1.5
-_SATURATION: Final = 0.8
+_START_BONUS: Final = 1.15  # names, dates and parties stand where a document begins
+_SATURATION: Final = 0.5
+_LENGTH_WEIGHT: Final = 0.15
+_PAGE: Final = 3_000
+_BEGINNING: Final = 0.8  # a word of the text that only begins with the word of the question
 _HEADED: Final = (".md", ".markdown", ".html", ".htm", ".docx")
 _DATE: Final = re.compile(r"(\d{4})[-_. 年]?(\d{1,2})[-_. 月]?(\d{1,2})")
 
@@ -94,7 +98,7 @@ def _ranked(asked: _Question, documents: Sequence[Document]) -> list[tuple[int, 
         rarity = _rarity(sum(each > 0 for each in likeness), len(texts)) * word.weight
         for at, document in enumerate(documents):
             named = _NAME_WEIGHT * _likeness(word, document.path.casefold())
-            found[at] += rarity * (likeness[at] + named)
+            found[at] += rarity * (likeness[at] * _brevity(texts[at]) + named)
     if asked.latest:
         _prefer_latest(found, documents)
     kept = [(at, score) for at, score in found.items() if score > 0]
@@ -103,6 +107,11 @@ def _ranked(asked: _Question, documents: Sequence[Document]) -> list[tuple[int, 
 
 def _likeness(word: _Word, text: str) -> float:
     return max((like for form, like in word.forms.items() if _needle(form) in text), default=0.0)
+
+
+def _brevity(text: str) -> float:
+    """Returns less than 1 for a long document, in which any word may stand by chance."""
+    return 1 / (1 + _LENGTH_WEIGHT * math.log2(max(1.0, len(text) / _PAGE)))
 
 
 def _needle(form: str) -> str:
@@ -144,6 +153,7 @@ def _scored(
     for (at, chunk), score in zip(pieces, scores, strict=True):
         if score > 0:
             bonus = _ANSWER_BONUS if any(each.search(chunk.text) for each in asked.answers) else 1.0
+            bonus *= _START_BONUS if chunk.first <= 3 else 1.0
             whole = score * bonus + _DOCUMENT_WEIGHT * top * best[at] / highest
             found.append(_Scored(whole, at, chunk))
     return sorted(found, key=lambda each: (-each.score, each.document, each.chunk.first))
@@ -161,14 +171,12 @@ def _stems(text: str) -> Iterable[str]:
 def _fit(word: _Word, count: Counter[str], above: set[str], mean: float) -> float:
     """Returns how well a chunk has a word: its best form counts, in the heading by half."""
     length = _SATURATION * (0.4 + 0.6 * count.total() / mean)
-    return max(
-        like
-        * max(
-            count[form] / (count[form] + length) if form in count else 0.0,
-            _NAME_WEIGHT / (1 + _SATURATION) if form in above else 0.0,
-        )
-        for form, like in word.forms.items()
-    )
+    fits = [like * count[form] / (count[form] + length) for form, like in word.forms.items()]
+    heads = (like for form, like in word.forms.items() if form in above)
+    fit = max(*fits, _NAME_WEIGHT / (1 + _SATURATION) * max(heads, default=0.0), 0.0)
+    if not fit and len(word.term) > 4 and any(each.startswith(word.term) for each in count):
+        return _BEGINNING / (1 + length)
+    return fit
 
 
 def _taken(documents: Sequence[Document], found: Sequence[_Scored], most: int) -> list[Passage]:
@@ -206,6 +214,7 @@ def _joined(taken: list[Passage], document: Document, chunk: Chunk, room: int) -
 
 
 _LIKENESS: Final = 0.6
+_TRANSLATED: Final = 0.4
 _LONE_CHARACTER: Final = 0.4
 _CJK_RUN: Final = re.compile(rf"[{CJK_RANGE}]+")
 _ORDINAL: Final = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
@@ -255,6 +264,7 @@ _LATEST: Final = re.compile(
 class _Word(NamedTuple):
     """A word of a question: its forms in a text, each with a likeness from 0 to 1."""
 
+    term: str
     forms: Mapping[str, float]
     weight: float
 
@@ -269,7 +279,7 @@ class _Question(NamedTuple):
 
 def _read_question(text: str) -> _Question:
     """Takes a question apart, in English or Chinese."""
-    words = {term: _Word(_forms(term), weight) for term, weight in _asked_terms(text)}
+    words = {term: _Word(term, _forms(term), weight) for term, weight in _asked_terms(text)}
     answers = tuple(answer for asked, answer in _KINDS if asked.search(text))
     return _Question(tuple(words.values()), answers, bool(_LATEST.search(text)))
 
@@ -287,7 +297,10 @@ def _asked_terms(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _forms(term: str) -> Mapping[str, float]:
-    forms = dict.fromkeys(_same().get(term, ()), _LIKENESS) | {term: 1.0}
+    forms = {
+        other: _LIKENESS if is_cjk(other) == is_cjk(term) else _TRANSLATED
+        for other in _same().get(term, ())
+    } | {term: 1.0}
     if term.isdecimal() and len(term) <= 2:
         # A day or a month may be written with a zero before it, or without.
         forms |= {term.lstrip("0") or "0": 1.0, term.zfill(2): 1.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -10,12 +11,14 @@ from typing import Final
 
 from plansmith.adapters.context.files import NEVER_READ, is_text_name
 from plansmith.adapters.tools.documents.text import is_paged, kind, readable_text
-from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.folder import Folder, stamp
 from plansmith.adapters.tools.patterns import fits, is_pattern
 from plansmith.errors import ToolFailed
 from plansmith.text import clip
 
 _TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", ".sqlite3"})
+
+_KEPT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Selection:
     def __init__(self, folder: Folder, limits: DocumentLimits) -> None:
         self.folder = folder
         self.limits = limits
+        self._texts: dict[tuple[str | int, ...], tuple[str, list[str]]] = {}
 
     def named(self, path: str) -> list[str]:
         """Returns the files that a path, a folder or a pattern means; fails if there are none."""
@@ -52,6 +56,19 @@ class Selection:
         if not found:
             raise self._missing(path, every)
         return found
+
+    def _paged_text(self, name: str) -> tuple[str, list[str]]:
+        """Returns the text of a PDF or DOCX; keeps it, since to take it out takes seconds."""
+        with self.folder.opened(name) as file:
+            key: tuple[str | int, ...] = (name, *stamp(os.fstat(file.fileno())))
+        known = self._texts.get(key)
+        if known is None:
+            data = self.folder.read(name, most=self.limits.paged_bytes)
+            known = readable_text(name, data)
+            if len(self._texts) >= _KEPT:
+                self._texts.clear()
+            self._texts[key] = known
+        return known
 
     def _missing(self, path: str, every: list[str]) -> ToolFailed:
         near = _nearest(path, every)
@@ -79,7 +96,7 @@ class Selection:
     def text(self, name: str) -> tuple[str, list[str]]:
         """Returns the text of a file, and notes on what was cut."""
         if is_paged(name):
-            return readable_text(name, self.folder.read(name, most=self.limits.paged_bytes))
+            return self._paged_text(name)
         with self.folder.opened(name) as file:
             data = file.read(self.limits.bytes_each + 1)
         if len(data) <= self.limits.bytes_each:

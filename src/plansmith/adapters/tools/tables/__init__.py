@@ -197,13 +197,7 @@ class _Reader:
         query, places = named_places(given["query"], self.catalogue.places, known=named)
         tables = {name: self.catalogue.read(each, given) for name, each in places.items()}
         tables |= {name: self._read(each, given, name) for name, each in named.items()}
-
-        def load(name: str) -> Data:
-            place = self.catalogue.find(name)
-            if place is None:
-                raise self.catalogue.unknown(name)
-            return self.catalogue.read(place, given)
-
+        load = partial(self._read, given=given)
         query = prepared(query, tables, load, self._job, self._rows)
         if not tables:
             hint = self.catalogue.unknown("").hint

@@ -22,7 +22,8 @@ from plansmith.text import clip
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
 _MOST_FILES: Final = 500
-_MOST_DATABASES: Final = 10
+_MOST_DATABASES: Final = 20
+_MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
 _LOOSE: Final = re.compile(r"[\s_.-]+")
 
@@ -34,10 +35,11 @@ def loose(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is: a file, or a table of a SQLite file."""
+    """Where a table is: a file, or a table of a SQLite file, which may be its only one."""
 
     path: str
     table: str = ""
+    alone: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}/{self.table}" if self.table else self.path
@@ -47,12 +49,13 @@ class Place:
         """What it can be called, the surest names first."""
         whole, last = str(self).casefold(), self.path.casefold().rpartition("/")[2]
         stem, table = last.rpartition(".")[0], self.table.casefold()
+        file = {self.path.casefold()}, {last}, {stem}, {loose(stem), loose(last)}
         if not table:
-            exact = {whole}, {last}, {stem}, {loose(stem), loose(last)}
-        else:
-            both = {table, f"{stem}.{table}", f"{stem}/{table}", f"{last}.{table}"}
-            exact = {whole}, {f"{last}/{table}"}, both, {loose(each) for each in both}
-        return tuple(map(frozenset, exact))
+            return tuple(map(frozenset, file))
+        both = {table, f"{stem}.{table}", f"{stem}/{table}", f"{last}.{table}"}
+        inner = {whole}, {f"{last}/{table}"}, both, {loose(each) for each in both}
+        pairs = zip(inner, file, strict=True)
+        return tuple(frozenset(names | (more if self.alone else set())) for names, more in pairs)
 
     @property
     def word(self) -> str:
@@ -70,6 +73,7 @@ class Catalogue:
         self._job = job
         self._stack = ExitStack()
         self._copies: dict[str, DatabaseCopy] = {}
+        self._skipped: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -79,14 +83,20 @@ class Catalogue:
 
     @cached_property
     def places(self) -> list[Place]:
-        """All tables, files first; a database that cannot be read has none."""
+        """All tables, files first; not those of databases that are broken or too large to try."""
         files, databases = files_of(self._folder)
         found = [Place(path) for path in files]
-        for path in databases:
+        left = _MOST_BYTES
+        for path, size in databases.items():
+            if size > left:
+                self._skipped.append(path)
+                continue
+            left -= size
             try:
-                found += [Place(path, table) for table in self._copy(path).tables()]
+                tables = self._copy(path).tables()
             except ToolFailed:
                 continue  # asked for by its name, it says why
+            found += [Place(path, table, alone=len(tables) == 1) for table in tables]
         return found
 
     def find(self, name: str) -> Place | None:
@@ -128,20 +138,25 @@ class Catalogue:
         """Returns the error for a table that is not there; it lists those that are."""
         places = self.places
         more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+        more += (
+            f"; name tables of {', '.join(self._skipped)} with the file" if self._skipped else ""
+        )
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables here"
         return ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}{more}")
 
     def _inside(self, name: str) -> Place | None:
-        """Returns the only table of a SQLite file that is named alone, or of its missing table."""
-        database = next((each for each in files_of(self._folder)[1] if _begins(name, each)), None)
-        if database is None:
+        """Returns a table of the SQLite file that a name begins with; refuses one it has not."""
+        path = next((each for each in files_of(self._folder)[1] if _begins(name, each)), None)
+        if path is None:
             return None
-        tables = self._copy(database).tables()
-        if len(tables) == 1 and name.casefold() == database.casefold():
-            return Place(database, tables[0])
-        listed = ", ".join(f"{database}/{each}" for each in tables[:_MOST_NAMED]) or "no tables"
-        if name.casefold() == database.casefold():
-            raise ToolFailed(f"{database} has {len(tables)} tables", hint=f"name one: {listed}")
+        tables = self._copy(path).tables()
+        places = [Place(path, table, alone=len(tables) == 1) for table in tables]
+        fitting = fitting_places(name, places)
+        if fitting:
+            return fitting[0]
+        listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
+        if name.casefold() == path.casefold():
+            raise ToolFailed(f"{path} has {len(tables)} tables", hint=f"name one: {listed}")
         raise ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}")
 
     def _copy(self, path: str) -> DatabaseCopy:
@@ -155,12 +170,12 @@ def _begins(name: str, path: str) -> bool:
     return f"{name.removeprefix('./')}/".casefold().startswith(f"{path}/".casefold())
 
 
-def files_of(folder: Folder) -> tuple[list[str], list[str]]:
-    """Returns the paths of files with one table each, and of SQLite files; up to a limit."""
-    paths = [path for path, _ in folder.walk(".")]
-    files = sorted(islice((each for each in paths if each.lower().endswith(FILES)), _MOST_FILES))
-    databases = sorted(each for each in paths if each.lower().endswith(DATABASES))
-    return files, databases[:_MOST_DATABASES]
+def files_of(folder: Folder) -> tuple[list[str], dict[str, int]]:
+    """Returns the paths of files with one table each, and SQLite files with sizes."""
+    sizes = {path: state.st_size for path, state in folder.walk(".")}
+    files = sorted(islice((each for each in sizes if each.lower().endswith(FILES)), _MOST_FILES))
+    databases = sorted(each for each in sizes if each.lower().endswith(DATABASES))
+    return files, {path: sizes[path] for path in databases[:_MOST_DATABASES]}
 
 
 def fitting_places(name: str, places: Iterable[Place]) -> list[Place]:
@@ -175,8 +190,10 @@ def fitting_places(name: str, places: Iterable[Place]) -> list[Place]:
     return []
 
 
+# A text comes first, so that what it says is never taken for a part of the query.
 _SOURCE: Final = re.compile(
-    r"""\b(from|join)(\s+)("[^"]+"|'[^']+'|`[^`]+`|\[[^\]]+\]|[\w./-]*\w)""", re.IGNORECASE
+    r"""'(?:[^']|'')*'|\b(from|join)(\s+)("[^"]+"|'[^']+'|`[^`]+`|\[[^\]]+\]|[\w./-]*\w)""",
+    re.IGNORECASE,
 )
 
 
@@ -190,6 +207,8 @@ def named_places(
     found: dict[str, Place] = {}
 
     def put(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
         name = match[3].strip("\"'`[]")
         fitting = [] if name in known else fitting_places(name, places)
         if len(fitting) != 1:

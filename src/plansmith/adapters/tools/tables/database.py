@@ -6,6 +6,7 @@ import sqlite3
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +19,7 @@ from plansmith.errors import ToolBusy, ToolFailed
 
 ENDINGS: Final = (".db", ".sqlite", ".sqlite3", ".db3")
 _MOST_BYTES: Final = 200_000_000
+_LOOK_S: Final = 1.0  # to see what a database has: it must not hold up other tables
 _HEAD: Final = b"SQLite format 3\0"
 _JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
 # Not virtual tables, whose code is not ours to trust, nor those in which they keep their data.
@@ -58,12 +60,12 @@ class DatabaseCopy:
             try:
                 self._database.execute("PRAGMA query_only = ON")
                 self._database.execute("PRAGMA trusted_schema = OFF")
+                guard(self._database, self._job, replace(self._limits, seconds=_LOOK_S))
                 # Opens the log too: from here on the names of the copies are not needed.
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except sqlite3.Error:
                 self._stack.close()
                 raise
-        guard(self._database, self._job, self._limits)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,12 +99,15 @@ class DatabaseCopy:
 
     def tables(self) -> list[str]:
         """Returns the names of its tables and views."""
-        with converting_errors(self._limits):
+        brief = replace(self._limits, seconds=_LOOK_S)
+        with converting_errors(brief):
+            guard(self._database, self._job, brief)
             return [str(row[0]) for row in self._database.execute(_TABLES)]
 
     def read(self, table: str, *, limits: TableLimits) -> Data:
         """Reads a whole table or view."""
         with converting_errors(self._limits):
+            guard(self._database, self._job, self._limits)
             names = self._names(table, limits)
             most = min(limits.rows, limits.cells // max(1, len(names))) + 1
             rows = self._rows(table, names, most)
@@ -113,6 +118,7 @@ class DatabaseCopy:
         """Reads the first rows of a table or view, and counts all."""
         limits = TableLimits()
         with converting_errors(self._limits):
+            guard(self._database, self._job, self._limits)
             names = self._names(table, limits)
             found = self._rows(table, names, rows)
             counted = f"SELECT count(*) FROM {quoted(table)}"  # noqa: S608

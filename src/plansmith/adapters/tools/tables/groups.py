@@ -7,6 +7,7 @@ from typing import Any, Final
 from plansmith.adapters.tools.sql.rows import Found
 from plansmith.adapters.tools.tables.catalogue import column_of, meant_columns, no_column
 from plansmith.adapters.tools.tables.database import quoted
+from plansmith.adapters.tools.tables.memory import in_several_cases
 from plansmith.adapters.tools.tables.read import Data
 from plansmith.errors import ToolFailed
 
@@ -39,13 +40,19 @@ def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Found:
     place = data.names.index(column)
     there = [row for row in data.rows if row[place] is not None]
     missing = len(data.rows) - len(there)
-    notes = [f"{missing} rows without {column} are left out"] if missing else []
+    notes = [f"left out: {_rows(missing)} without {column}"] if missing else []
+    if data.columns[place][1] == "text":
+        notes.append(f"{column} holds texts: they are in the order of the alphabet")
     there.sort(key=lambda row: _key(row[place]), reverse=not lowest)
     if len(there) > count and there[count][place] == there[count - 1][place]:
         value = there[count][place]
         same = sum(row[place] == value for row in there[count:])
-        notes.append(f"{same} more rows have the same {column} as the last one: {value}")
+        notes.append(f"left out: {_rows(same)} with the same {column} as the last one, {value}")
     return Found(data.columns, [*there[:count]], notes=[*notes, *data.notes])
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count:,} rows"
 
 
 def _key(value: Any) -> tuple[bool, Any]:
@@ -77,6 +84,8 @@ def _groups(data: Data, by: str) -> tuple[list[tuple[str, str]], str]:
     """Returns names and expressions of the groups, and the part of time if they are such."""
     if len(meant_columns(by, [data])) == 1:
         column = column_of(by, data)
+        if in_several_cases(data, data.names.index(column)):
+            data.notes.append(f"some groups of {column} differ in letter case alone")
         return [(column, quoted(column))], ""
     part = _PARTS.get(by.strip().casefold(), "")
     dates = _dates(data)

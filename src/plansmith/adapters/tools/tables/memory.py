@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from plansmith.adapters.tools.sql.guard import (
@@ -55,6 +56,19 @@ class _Stdev(_Numbers):
         return math.sqrt(math.fsum((each - mean) ** 2 for each in self._values) / (count - 1))
 
 
+# What other databases have and SQLite has not; parts of a date by their place in its text.
+_PARTS: Final = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
+
+
+def _part(value: Any, *, start: int, end: int) -> int | None:
+    text = str(value)
+    return int(text[start:end]) if re.match(r"\d{4}-\d{2}-\d{2}", text) else None
+
+
+def _concat(*values: Any) -> str:
+    return "".join("" if value is None else str(value) for value in values)
+
+
 @contextmanager
 def memory(
     tables: Mapping[str, Data], job: Job, limits: RowLimits, *, filled: bool = True
@@ -69,6 +83,10 @@ def memory(
             exact_aggregates(database)
             for name, made in (("median", _Median), ("stdev", _Stdev)):
                 database.create_aggregate(name, 1, made)
+            for name, (start, end) in _PARTS.items():
+                part = partial(_part, start=start, end=end)
+                database.create_function(name, 1, part, deterministic=True)
+            database.create_function("concat", -1, _concat, deterministic=True)
             guard(database, job, limits)
             yield database
         finally:
@@ -77,7 +95,8 @@ def memory(
 
 def _make(database: sqlite3.Connection, name: str, data: Data, *, filled: bool) -> None:
     columns = ", ".join(
-        f"{quoted(each)} {_declared(data, place)}" for place, each in enumerate(data.names)
+        f"{quoted(each)} {_declared(data, place) if filled else ''}"
+        for place, each in enumerate(data.names)
     )
     database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
     places = ", ".join("?" * len(data.columns))
@@ -151,7 +170,7 @@ def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits
 def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
     if missing.kind == "table":
         tables[missing.name] = load(missing.name)
-        return query
+        return query if missing.name.isidentifier() else _with_quoted(query, missing.name)
     prefix, _, name = missing.name.rpartition(".")
     meant = meant_columns(name, tables.values())
     if prefix and name in meant:
@@ -171,8 +190,17 @@ def _stems(name: str) -> tuple[str, str]:
 
 
 def _with_prefix(query: str, prefix: str, table: str) -> str:
-    dotted = re.compile(rf"""(?<![\w"'.]){re.escape(prefix)}\s*\.(?=\s*["\w])""", re.IGNORECASE)
-    return dotted.sub(lambda _: f"{quoted(table)}.", query)
+    return _replaced(query, rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])", f"{quoted(table)}.")
+
+
+def _with_quoted(query: str, name: str) -> str:
+    return _replaced(query, rf"{re.escape(name)}(?![\w.])", quoted(name))
+
+
+def _replaced(query: str, pattern: str, instead: str) -> str:
+    """Replaces a bare name; one in quotes is left as it is."""
+    found = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
+    return found.sub(lambda match: match[0] if match[0][0] in "'\"" else instead, query)
 
 
 def _renamed(query: str, name: str, column: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")
@@ -58,7 +58,7 @@ class Marked(NamedTuple):
     """A column of numbers that are not plain: how its cells are converted, and a note."""
 
     kind: str
-    convert: Callable[[Any], Any]
+    convert: Callable[[str], float | None]
     note: str
 
 
@@ -78,7 +78,11 @@ def marked_numbers(cells: Iterable[str], *, comma: bool) -> Marked | None:
     notes = [f"{shown} is read as {values[shown]}"] if shown else []
     notes += [f"{' and '.join(map(repr, missing))} is read as missing"] if missing else []
     kind = "integer" if whole else "number"
-    return Marked(kind, lambda cell: values.get(cell.strip()), ", ".join(notes))
+
+    def convert(cell: str) -> float | None:
+        return values.get(cell.strip())
+
+    return Marked(kind, convert, ", ".join(notes))
 
 
 def _plain(cells: Sequence[str], *, comma: bool) -> list[str] | None:

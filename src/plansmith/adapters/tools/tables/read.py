@@ -100,10 +100,10 @@ def _json(text: str, name: str) -> Any:
 
 
 def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
-    """Makes a table of a JSON value: a list of objects, or an object with one such list."""
+    """Makes a table of a JSON value: a list of objects, an object with one such list, or a row."""
     if isinstance(value, dict):
         table = cast("dict[str, object]", value)
-        lists: list[object] = [each for each in table.values() if isinstance(each, list)]
+        lists = [each for each in table.values() if _is_list_of_rows(each)]
         return from_values(lists[0] if len(lists) == 1 else [table], name, limits=limits)
     if not isinstance(value, list):
         raise ToolFailed(f"{name} is not a list of rows", hint="give a list of objects")
@@ -120,6 +120,12 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
     return typed(names, [[each.get(key) for key in names] for each in listed], limits)
+
+
+def _is_list_of_rows(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict) for each in cast("list[object]", value)
+    )
 
 
 def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:

@@ -21,26 +21,55 @@ _COMPARED: Final = re.compile(
     rf"|(?:\bnot\s+)?\bin\s*\(\s*(?P<values>{_TEXT}(?:\s*,\s*{_TEXT})*)\s*\))",
     re.IGNORECASE,
 )
+_ADDED: Final = re.compile(
+    rf"\b(?P<function>sum|avg|total|median|stdev|exact_sum)\s*\(\s*(?:distinct\s+)?"
+    rf"(?:{_NAME}\s*\.\s*)?(?P<column>{_NAME})\s*\)",
+    re.IGNORECASE,
+)
 _CASED: Final = re.compile(r"\b(?:lower|upper|trim|collate)\b", re.IGNORECASE)
 _MOST_VALUES: Final = 20_000
 _MOST_COMPARED: Final = 40
 _NEAR: Final = 0.85
-_SHORTEST: Final = 4
+_SHORTEST: Final = 4  # bytes: two Chinese letters say as much as four Latin ones
 _MORE: Final = 12  # what a file says goes to a planner: a name, never a sentence
 
 
 def flaw_of_values(query: str, tables: Mapping[str, Data]) -> str:
     """Returns what is surely wrong with a value that a query names; empty if nothing is."""
-    compared = [*_compared(query)][:_MOST_COMPARED]
-    for column, sign, value in compared:
-        owners = [data for data in tables.values() if column in _folded(data)]
-        # A column of several tables, or of none: an alias, whose values nobody knows yet.
-        if len(owners) != 1 or _is_alias(column, query):
-            continue
-        flaw = _flaw(owners[0], _folded(owners[0]).index(column), sign, value)
-        if flaw:
-            return flaw
-    return ""
+    found = [_flaw_of_sum(owner, place, name) for name, owner, place in _sums(query, tables)]
+    for column, sign, value in [*_compared(query)][:_MOST_COMPARED]:
+        owner = _owner(column, query, tables)
+        found += [_flaw(*owner, sign, value)] if owner else []
+    return next(filter(None, found), "")
+
+
+def _owner(column: str, query: str, tables: Mapping[str, Data]) -> tuple[Data, int] | None:
+    """Returns the one table that has a column, and its place there."""
+    owners = [data for data in tables.values() if column in _folded(data)]
+    # A column of several tables, or of none: an alias, whose values nobody knows yet.
+    if len(owners) != 1 or _is_alias(column, query):
+        return None
+    return owners[0], _folded(owners[0]).index(column)
+
+
+def _sums(query: str, tables: Mapping[str, Data]) -> Iterator[tuple[str, Data, int]]:
+    for found in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
+        owner = _owner(bare(found["column"]).casefold(), query, tables)
+        if owner:
+            yield found["function"].lower(), *owner
+
+
+def _flaw_of_sum(data: Data, place: int, function: str) -> str:
+    """Says where SQLite would count texts as numbers by how they begin, without a word."""
+    name, kind = data.columns[place]
+    if kind not in ("text", "date", "datetime", "json"):
+        return ""
+    strange = next((each for each in _values(data, place) if not is_number(each.strip())), None)
+    if strange is None:
+        return ""
+    numbers = [each for each, kind in data.columns if kind in ("integer", "number")]
+    hint = f": columns of numbers are {', '.join(numbers)}" if numbers else ""
+    return f"{name} holds texts, and {function}() needs numbers{clip(hint, 200)}"
 
 
 def _compared(query: str) -> Iterator[tuple[str, str, str]]:
@@ -100,12 +129,13 @@ def _flaw_of_spelling(data: Data, place: int, value: str, values: Sequence[str])
 def _near(value: str, values: Sequence[str]) -> str:
     """Returns the one value that can only be meant."""
     same = [each for each in values if loose(each) == loose(value)]
-    if not same and len(value) >= _SHORTEST:
+    if not same and len(value.encode()) >= _SHORTEST:
         low = value.casefold()
         same = [
             each
             for each in values
-            if _SHORTEST <= len(each) <= len(value) + _MORE
+            if len(each.encode()) >= _SHORTEST
+            and len(each) <= len(value) + _MORE
             and (each.casefold().startswith(low) or low.startswith(each.casefold()))
         ]
     if not same:

@@ -1,0 +1,157 @@
+"""Puts right the names of tables, columns and files that a small model copied badly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+from plansmith.adapters.models.local.signatures import Offered
+
+_TABLE: Final = re.compile(r"(?P<path>.+?): [\d,]+ rows?: (?P<columns>.+)")
+_COLUMN: Final = re.compile(r"(?:^|, )(.+?) \((?:[^()]|\([^()]*\))*\)(?=, |$)")
+_FILE: Final = re.compile(r"([^:]+?)(?:: .*)?")
+_MORE_FILES: Final = re.compile(r".*/: \d+ files")
+_KEYWORD: Final = re.compile(
+    r"\b(SELECT|FROM|JOIN|WHERE|AND|OR|BY|ON|HAVING|DISTINCT)(?=[\u3400-\u9fff])", re.IGNORECASE
+)
+_SOURCE: Final = re.compile(
+    r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|'([^']+)'|([^\s(),;'\"]+))", re.IGNORECASE
+)
+_NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
+_TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
+_WORD: Final = re.compile(r"\w+")
+_ALIKE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    path: str
+    columns: tuple[str, ...]
+
+    @property
+    def names(self) -> set[str]:
+        """Returns what the table may be called, in small letters."""
+        path = self.path.casefold()
+        inner = path.rpartition("/")[2]
+        return {name for each in (path, inner) for name in (each, each.rpartition(".")[0] or each)}
+
+    @property
+    def sql_name(self) -> str:
+        """Returns the name to use in a query."""
+        stem = self.path.rpartition("/")[2]
+        stem = stem.rpartition(".")[0] or stem
+        return stem if re.fullmatch(r"[^\W\d]\w*", stem) else f'"{self.path}"'
+
+    def has(self, columns: Sequence[str]) -> int:
+        """Returns how many of these columns it has."""
+        own = {each.casefold() for each in self.columns}
+        return sum(each.casefold() in own for each in columns)
+
+
+class KnownNames:
+    """The names in the lines about a folder."""
+
+    def __init__(self, folder: str) -> None:
+        lines = folder.splitlines()
+        found = [match for line in lines if (match := _TABLE.fullmatch(line))]
+        self._tables = [
+            _Table(match["path"], tuple(_COLUMN.findall(match["columns"]))) for match in found
+        ]
+        self._files = {match[1] for line in lines if (match := _FILE.fullmatch(line))}
+        self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
+
+    def mended(self, call: Mapping[str, Any], tool: Offered) -> dict[str, Any]:
+        """Returns a call with the names that its folder has."""
+        args: dict[str, Any] = dict(call["args"])
+        for name, value in call["args"].items():
+            if not isinstance(value, str):
+                continue
+            schema: Mapping[str, Any] = tool.fields.get(name) or {}
+            if schema.get("format") == "sql":
+                args[name] = self.query(value)
+            elif name == "table":
+                said = [args[each] for each in ("column", "by", "value") if each in args]
+                args[name] = self._table(value, [each for each in said if isinstance(each, str)])
+            elif name == "path" and name not in tool.required and self._is_missing(value):
+                del args[name]
+        return {**call, "args": args}
+
+    def query(self, query: str) -> str:
+        """Returns a query whose tables are known ones, if it is clear which are meant."""
+        query = self._quoted(_KEYWORD.sub(r"\1 ", query))
+        new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
+        for found in _SOURCE.findall(query):
+            name = next(filter(None, found))
+            if name.casefold() in new or self._known(name) is not None:
+                continue
+            table = self._meant(name, self._columns_in(query))
+            if table is not None:
+                wrong = (
+                    rf"\"{re.escape(name)}\"|'{re.escape(name)}'|(?<![\w.]){re.escape(name)}(?!\w)"
+                )
+                query = re.sub(wrong, _literal(table.sql_name), query)
+        return query
+
+    def _quoted(self, query: str) -> str:
+        """Quotes columns whose names are no plain words."""
+        for column in {each for table in self._tables for each in table.columns}:
+            if not re.fullmatch(r"[^\W\d]\w*", column):
+                bare = rf"(?<![\w\"'.]){re.escape(column)}(?![\w\"'])"
+                query = re.sub(bare, _literal(f'"{column}"'), query)
+        return query
+
+    def _columns_in(self, query: str) -> list[str]:
+        bare = _TEXTS.sub("", query).casefold()
+        words = {*_WORD.findall(bare), *re.findall(r'"([^"]+)"', bare)}
+        return [
+            column
+            for column in {each.casefold() for table in self._tables for each in table.columns}
+            if column in words
+        ]
+
+    def _table(self, name: str, columns: Sequence[str]) -> str:
+        if self._known(name) is not None or name.startswith("$"):
+            return name
+        table = self._meant(name, columns)
+        return table.path if table is not None else name
+
+    def _known(self, name: str) -> _Table | None:
+        low = name.casefold()
+        return next((each for each in self._tables if low in each.names), None)
+
+    def _meant(self, name: str, columns: Sequence[str]) -> _Table | None:
+        """Returns the table that a wrong name means: by its columns, then by likeness."""
+        if not self._tables:
+            return None
+        ranked = sorted(
+            self._tables,
+            key=lambda each: (each.has(columns), _likeness(name, each)),
+            reverse=True,
+        )
+        best = ranked[0]
+        sure = len(ranked) == 1 or best.has(columns) > ranked[1].has(columns)
+        return best if (sure and columns) or _likeness(name, best) >= _ALIKE else None
+
+    def _is_missing(self, path: str) -> bool:
+        """Whether a path is certainly none of the files here."""
+        if not self._all_files or re.search(r"[*?{,]", path):
+            return False
+        wanted = path.casefold().strip("./")
+        return not any(
+            wanted == each.casefold() or each.casefold().startswith(f"{wanted}/")
+            or each.casefold().endswith(f"/{wanted}")
+            for each in self._files
+        )  # fmt: skip
+
+
+def _literal(text: str) -> str:
+    """Returns a replacement in which a backslash is a backslash."""
+    return text.replace("\\", r"\\")
+
+
+def _likeness(name: str, table: _Table) -> float:
+    low = name.casefold()
+    return max(SequenceMatcher(None, low, each).ratio() for each in table.names)

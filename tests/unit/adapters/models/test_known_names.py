@@ -1,0 +1,80 @@
+"""Names of tables, columns and files that a draft copied badly are put right."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith.adapters.models.local.known_names import KnownNames
+from plansmith.adapters.models.local.signatures import Offered
+
+FOLDER = """\
+值班表.csv: 60 rows: 日期 (2027-02-06), 员工 (韩冰, 朱琳), 岗位 (厨房/吧台/前台), 小时 (9.7, 6.3)
+shop.db/orders: 120 rows: id (1, 2), customer_id (7, 3), status (open/paid), total (33.9, 12)
+class list.csv: 30 rows: Student (Ada, Tom), Average Grade (2.1, 3.0), 单价(元) (3, 4)
+notes/meeting.md: Team meeting
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("SELECT * FROM 候位 WHERE 岗位 <> '吧台'", "SELECT * FROM 值班表 WHERE 岗位 <> '吧台'"),
+        ("SELECT 员工 FROM值班表", "SELECT 员工 FROM 值班表"),
+        ("SELECT SUM(total) FROM order", "SELECT SUM(total) FROM orders"),
+        ("SELECT o.total FROM sales o", "SELECT o.total FROM orders o"),
+        (
+            "SELECT AVG(Average Grade) FROM class_list",
+            'SELECT AVG("Average Grade") FROM "class list.csv"',
+        ),
+        ('SELECT 单价(元) FROM "class list"', 'SELECT "单价(元)" FROM "class list"'),
+    ],
+)
+def test_a_query_gets_the_table_and_columns_that_it_means(wrong: str, right: str) -> None:
+    assert KnownNames(FOLDER).query(wrong) == right
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT status, COUNT(*) FROM orders GROUP BY status",
+        "SELECT * FROM shop.db/orders",
+        "WITH best AS (SELECT * FROM orders) SELECT total FROM best",
+        "SELECT 1 FROM nowhere",
+        "SELECT * FROM (SELECT total FROM orders)",
+    ],
+)
+def test_a_query_with_known_names_or_none_that_could_be_meant_stays(query: str) -> None:
+    assert KnownNames(FOLDER).query(query) == query
+
+
+def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
+    tool = Offered("tables.group", "", {"properties": {"table": {}, "by": {}}}, only_reads=True)
+    call = {"tool": "tables.group", "args": {"table": "排班.csv", "by": "岗位"}}
+    assert KnownNames(FOLDER).mended(call, tool)["args"]["table"] == "值班表.csv"
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [("notes/meeting.md", True), ("meeting.md", True), ("notes", True), ("README", False)],
+)
+def test_a_file_that_is_not_there_is_not_looked_up_in(path: str, kept: bool) -> None:
+    fields = {"properties": {"question": {}, "path": {}}, "required": ["question"]}
+    tool = Offered("files.lookup", "", fields, only_reads=True)
+    call = {"tool": "files.lookup", "args": {"question": "who?", "path": path}}
+    assert ("path" in KnownNames(FOLDER).mended(call, tool)["args"]) is kept
+
+
+def test_a_file_of_a_listing_that_was_cut_may_be_there() -> None:
+    fields = {"properties": {"question": {}, "path": {}}, "required": ["question"]}
+    tool = Offered("files.lookup", "", fields, only_reads=True)
+    call = {"tool": "files.lookup", "args": {"question": "who?", "path": "old/README"}}
+    cut = f"{FOLDER}old/: 14 files\n"
+    assert KnownNames(cut).mended(call, tool) == call
+
+
+@given(st.text(max_size=60), st.text(max_size=80))
+def test_no_query_and_no_folder_breaks_it(folder: str, query: str) -> None:
+    KnownNames(folder).query(query)
+    KnownNames(FOLDER).query(query)
