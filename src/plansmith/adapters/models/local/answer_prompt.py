@@ -107,7 +107,7 @@ def _texts(result: str) -> Iterator[_Text]:
 def file_texts(value: Any) -> Iterator[tuple[str, str]]:
     """Yields the path and text of a file that was read, of several, or of passages."""
     if isinstance(value, list):
-        yield from (each for item in value for each in file_texts(item))
+        yield from (each for item in cast("Sequence[Any]", value) for each in file_texts(item))
     if not isinstance(value, dict):
         return
     fields = cast("Mapping[str, Any]", value)
@@ -118,7 +118,7 @@ def file_texts(value: Any) -> Iterator[tuple[str, str]]:
     for key in ("passages", "files"):
         items: Any = fields.get(key)
         if isinstance(items, list):
-            yield from (each for each in map(_file_text, items) if each)
+            yield from (each for each in map(_file_text, cast("Sequence[Any]", items)) if each)
 
 
 def _file_text(value: Any) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.answer_shape import (
     MOST_NAMES,
@@ -15,6 +15,7 @@ from plansmith.adapters.models.local.answer_shape import (
     Fields,
     Language,
     Rule,
+    list_in,
 )
 from plansmith.adapters.models.local.file_answers import FILE_RULES
 from plansmith.adapters.models.local.result_text import number_text, table
@@ -45,7 +46,7 @@ def rule_answer(value: Any, request: str, language: Language) -> Answer | None:
     """Returns what a result says; None where its text must be read, or its shape is not known."""
     if not isinstance(value, dict):
         return None
-    fields: Fields = value
+    fields = cast("Fields", value)
     rules = [rule for names, rule in _RULES if names <= fields.keys()]
     for found in (_tried(rule, fields, Asked(request, language)) for rule in rules):
         if found is not None:
@@ -68,20 +69,20 @@ def notes_of(value: Any, language: Language) -> list[str]:
     """Returns what a tool says was left out or else has to be known, a line each."""
     if not isinstance(value, dict):
         return []
+    fields = cast("Fields", value)
     asked = Asked("", language)
-    notes, left_out = value.get("notes"), value.get("left_out")
-    said = [str(each) for each in notes] if isinstance(notes, list) else []
+    left_out = fields.get("left_out")
+    listed = isinstance(fields.get("notes"), list)
+    said = [str(each) for each in list_in(fields, "notes")] if listed else []
     if isinstance(left_out, int) and left_out:
         said.append(asked.say(f"{left_out} more were left out.", f"另有 {left_out} 个未列出。"))
     return [asked.say(f"Note: {each}", f"注意：{each}") for each in said]
 
 
 def _rows(fields: Fields, asked: Asked) -> Answer | None:
-    rows, columns = fields["rows"], fields["columns"]
-    if not isinstance(rows, list) or not isinstance(columns, list):
-        return None
-    names = [str(each["name"] if isinstance(each, dict) else each) for each in columns]
-    values = [[row.get(name) for name in names] for row in rows if isinstance(row, dict)]
+    rows, columns = list_in(fields, "rows"), list_in(fields, "columns")
+    names = [str(each["name"]) for each in columns]
+    values = [[row.get(name) for name in names] for row in rows]
     if not values or all(cell is None for row in values for cell in row):
         return Answer(asked.say("Nothing was found: no row matches.", "没有找到符合条件的记录。"))
     if len(values) == 1:
@@ -148,8 +149,8 @@ def _many(word: str, count: int) -> str:
 
 
 def _described(fields: Fields, asked: Asked) -> Answer | None:
-    rows, columns = fields["rows"], fields["columns"]
-    if not isinstance(rows, int) or not isinstance(columns, list):
+    rows, columns = fields["rows"], list_in(fields, "columns")
+    if not isinstance(rows, int):
         return None
     names = asked.joined([str(each.get("name")) for each in columns])
     said = asked.say(
@@ -187,9 +188,8 @@ def _until(fields: Fields, asked: Asked) -> Answer | None:
 
 
 def _day(fields: Fields, asked: Asked) -> str:
-    spoken = fields.get("spoken")
-    if isinstance(spoken, dict) and asked.language in spoken:
-        return str(spoken[asked.language])
+    if "spoken" in fields:
+        return str(fields["spoken"][asked.language])
     weekday = str(fields["weekday"])
     day = date.fromisoformat(str(fields["date"]))
     return asked.say(

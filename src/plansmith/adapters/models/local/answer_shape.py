@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 Language = Literal["en", "zh"]
 Fields = Mapping[str, Any]
@@ -31,6 +31,14 @@ class Asked(NamedTuple):
     def joined(self, names: Sequence[str]) -> str:
         """Returns names as a list within a sentence."""
         return self.say(", ", "、").join(names)
+
+
+def list_in(fields: Fields, name: str) -> list[Any]:
+    """Returns the list that a field holds; refuses anything else."""
+    value = fields[name]
+    if not isinstance(value, list):
+        raise TypeError(name)
+    return list(cast("Sequence[Any]", value))
 
 
 Rule = Callable[[Fields, Asked], Answer | None]

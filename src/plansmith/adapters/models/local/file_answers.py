@@ -13,6 +13,7 @@ from plansmith.adapters.models.local.answer_shape import (
     Asked,
     Fields,
     Rule,
+    list_in,
 )
 from plansmith.adapters.models.local.result_text import table
 
@@ -34,7 +35,8 @@ _ORDERS: Final = (
 
 
 def _files(fields: Fields, asked: Asked) -> Answer | None:
-    files, folders = fields["files"], fields.get("folders") or []
+    files = list_in(fields, "files")
+    folders = list_in(fields, "folders") if fields.get("folders") else []
     if not all(isinstance(each, dict) and "size" in each for each in files):
         return None
     if not files and not folders:
@@ -93,9 +95,7 @@ def _file_table(files: Sequence[Fields], asked: Asked) -> list[str]:
 
 
 def _searched(fields: Fields, asked: Asked) -> Answer | None:
-    files, text = fields["files"], str(fields["text"])
-    if not isinstance(files, list):
-        return None
+    files, text = list_in(fields, "files"), str(fields["text"])
     if not files:
         count = fields["searched"]
         return Answer(
@@ -112,15 +112,13 @@ def _searched(fields: Fields, asked: Asked) -> Answer | None:
     found = [
         f"- {each['path']}: {' '.join(str(line['text']).split())[:160]}"
         for each in files
-        for line in (each.get("lines") or [])[:2]
+        for line in (list_in(each, "lines") if "lines" in each else [])[:2]
     ]
     return Answer("\n".join([said, *found[:_MOST_LINES]]))
 
 
 def _counted(fields: Fields, asked: Asked) -> Answer | None:
-    files = fields["files"]
-    if not isinstance(files, list):
-        return None
+    files = list_in(fields, "files")
     words, letters = fields.get("words"), fields.get("characters")
     if isinstance(words, int) and _WORDS.search(asked.request):
         said = asked.say(f"{words:,} words", f"{words:,} 个词")
@@ -141,7 +139,9 @@ def _counted(fields: Fields, asked: Asked) -> Answer | None:
 def _compared(fields: Fields, asked: Asked) -> Answer | None:
     if fields["same"] is True:
         return Answer(asked.say("The two are the same.", "两者完全相同。"))
-    groups = {name: fields.get(name) or [] for name in ("added", "removed", "changed")}
+    groups = {
+        name: list_in(fields, name) for name in ("added", "removed", "changed") if name in fields
+    }
     chinese = {"added": "新增", "removed": "删除", "changed": "修改"}
     counts = [(name, len(each)) for name, each in groups.items() if each]
     english = f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}."
@@ -160,14 +160,14 @@ def _compared(fields: Fields, asked: Asked) -> Answer | None:
 
 
 def _difference(one: Any) -> str:
-    if isinstance(one, dict) and "before" in one and "after" in one:
-        return f"{one['before']} → {one['after']}"
-    return str(one)
+    if isinstance(one, str):
+        return one
+    return f"{one['before']} → {one['after']}"
 
 
 def _duplicates(fields: Fields, asked: Asked) -> Answer | None:
-    groups = fields["groups"]
-    if not isinstance(groups, list) or not all("paths" in each for each in groups):
+    groups = list_in(fields, "groups")
+    if not all("paths" in each for each in groups):
         return None
     if not groups:
         return Answer(asked.say("No duplicate files were found.", "没有重复的文件。"))

@@ -155,7 +155,7 @@ def number_text(value: Json) -> str:
     """Writes a value on one line; of a long fraction two digits, or four where it is below one."""
     if isinstance(value, float) and abs(value) < _LARGEST and value != round(value, 4):
         value = round(value, 2) if abs(value) >= 1 else float(f"{value:.4g}")
-    if isinstance(value, float) and abs(value) < _LARGEST and value == int(value):
+    if isinstance(value, float) and abs(value) < _LARGEST and value.is_integer():
         value = int(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return " ".join(text.split())

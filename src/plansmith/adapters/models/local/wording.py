@@ -160,7 +160,7 @@ def _part(step: str, text: str, task: Task) -> _Part:
     if texts:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
         return _Part(step, text, Answer(facts(texts[0][1])) if shown else None, texts)
-    if isinstance(value, dict) and value.get("passages") == []:
+    if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
         return _Part(step, text, Answer(_NOT_SAID[task.language]))
     return _Part(
         step, text, rule_answer(value, task.request, task.language) or _listed(value, text, task)
