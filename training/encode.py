@@ -23,7 +23,7 @@ from training.prompts import Rendered, Renderer, Row
 from training.tokenizer import Tokenizer
 
 # Ids grow with the rank of their merge: the first ones are the common pieces of words.
-_COMMON: Final = 30_000
+_COMMON: Final = 20_000
 _LONGEST: Final = 1800
 _SHARED_BY: Final = 48
 PARTS: Final = ("train", "validation")
