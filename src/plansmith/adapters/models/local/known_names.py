@@ -21,6 +21,7 @@ _SOURCE: Final = re.compile(
     r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|'([^']+)'|([^\s(),;'\"]+))", re.IGNORECASE
 )
 _NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
+_INTO_FILE: Final = re.compile(r"\s+INTO\s+(?:OUT)?FILE\b.*$", re.IGNORECASE | re.DOTALL)
 _TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 _WORD: Final = re.compile(r"\w+")
 _ALIKE: Final = 0.5
@@ -86,7 +87,8 @@ class KnownNames:
 
     def query(self, query: str) -> str:
         """Returns a query whose tables are known ones, if it is clear which are meant."""
-        query = self._quoted(_KEYWORD.sub(r"\1 ", query))
+        # A query gives rows; a file is written by another call.
+        query = self._quoted(_KEYWORD.sub(r"\1 ", _INTO_FILE.sub("", query)))
         new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
         for found in _SOURCE.findall(query):
             name = next(filter(None, found))
