@@ -4,39 +4,47 @@ Sets with a free licence are split into two folds: each is measured with vectors
 other one. Sets that may only be measured get vectors trained on both.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import argparse
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
 from bench.shortlist import Case, Catalogue, load
+from torch import Tensor
 from torch.nn import functional
 
 from plansmith.plan.capability import tool_specs
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.planner.shortlist.words import split, stem
 
-FOLDS = (
+FOLDS: Final = (
     ("bfcl", "metatool", "acebench_zh", "apibank"),
     (
-        "sealtools",
-        "toolbench",
-        "toolbench10k",
-        "restbench",
-        "livemcp",
-        "mcpm_servers",
-        "acebench_en",
+        *("sealtools", "toolbench", "toolbench10k", "restbench"),
+        *("livemcp", "mcpm_servers", "acebench_en"),
     ),
 )
-MEASURED_ONLY = ("ultratool_zh", "ultratool_en", "toollens", "mcptoolbench", "a2a_agents")
-SAMPLE, K, SIZE, RARE, BATCH = 200, 6, 96, 2, 256
+MEASURED_ONLY: Final = ("ultratool_zh", "ultratool_en", "toollens", "mcptoolbench", "a2a_agents")
+SAMPLE: Final = 200  # requests of a set that are measured
+K: Final = 6  # tools that a shortlist holds
+SIZE: Final = 96  # of a vector
+RARE: Final = 2  # a word that is seen less often is not learned
+LONGEST: Final = 160  # words of a text that count
+BATCH: Final = 256
+
+Bag = list[int]
+Tool = tuple[str, str]  # its set and its name
+Pair = tuple[Bag, Tool]
+Sets = Mapping[str, tuple[list[Case], Catalogue]]
 
 
 def features(text: str) -> list[str]:
@@ -50,6 +58,7 @@ def features(text: str) -> list[str]:
 
 
 def tool_text(name: str, description: str) -> str:
+    """Returns what a tool says of itself, as text that is compared with requests."""
     return f"{name.replace('_', ' ').replace('.', ' ')}: {description}"
 
 
@@ -63,22 +72,25 @@ class Vectors:
         torch.nn.init.normal_(self.table.weight, std=0.1)
         torch.nn.init.ones_(self.weight.weight)
 
-    def parameters(self) -> list[torch.nn.Parameter]:
+    @property
+    def parameters(self) -> list[Tensor]:
+        """Returns everything that is trained."""
         return [*self.table.parameters(), *self.weight.parameters()]
 
-    def of(self, bags: Sequence[Sequence[int]]) -> torch.Tensor:
+    def of(self, bags: Sequence[Bag]) -> Tensor:
         """Returns a vector of length one for each bag of words."""
         flat = torch.tensor([each for bag in bags for each in bag])
         starts = torch.tensor(np.cumsum([0, *(len(bag) for bag in bags)])[:-1])
         weights = functional.softplus(self.weight(flat)).squeeze(1)
         return functional.normalize(self.table(flat, starts, per_sample_weights=weights), dim=1)
 
-    def bag(self, text: str) -> list[int]:
+    def bag(self, text: str) -> Bag:
+        """Returns the numbers of the words of a text that are known."""
         found = (self.vocabulary.get(each) for each in features(text))
-        return [each for each in found if each is not None][:160] or [0]
+        return [each for each in found if each is not None][:LONGEST] or [0]
 
 
-def train(sets: Mapping[str, tuple[list[Case], Catalogue]], epochs: int, seed: int) -> Vectors:
+def train(sets: Sets, epochs: int, seed: int) -> Vectors:
     """Trains vectors so that a request is nearer to its tools than to those of others."""
     torch.manual_seed(seed)
     rng = random.Random(seed)
@@ -87,42 +99,55 @@ def train(sets: Mapping[str, tuple[list[Case], Catalogue]], epochs: int, seed: i
         for name, (_, catalogue) in sets.items()
         for tool, spec in catalogue.items()
     }
-    counted = Counter(each for text in texts.values() for each in set(features(text)))
-    counted.update(
-        each for cases, _ in sets.values() for case in cases for each in set(features(case.query))
-    )
-    kept = ["#", *sorted(word for word, count in counted.items() if count >= RARE)]
-    vectors = Vectors({word: at for at, word in enumerate(kept)})
+    vectors = Vectors(_vocabulary(sets, texts.values()))
     bags = {key: vectors.bag(text) for key, text in texts.items()}
-    pairs = [
+    pairs = _pairs(sets, vectors)
+    # A tool's name stands for a request, too: it teaches words that no request has.
+    pairs += [(vectors.bag(key[1].replace("_", " ")), key) for key in texts]
+    steps = torch.optim.Adam(vectors.parameters, lr=0.01)
+    for epoch in range(epochs):
+        rng.shuffle(pairs)
+        lost: list[float] = []
+        for at in range(0, len(pairs) - BATCH, BATCH):
+            loss = _loss(vectors, pairs[at : at + BATCH], bags)
+            steps.zero_grad()
+            loss.backward()
+            steps.step()
+            lost.append(loss.item())
+        print(f"  epoch {epoch + 1}: {sum(lost) / len(lost):.3f}", flush=True)
+    return vectors
+
+
+def _vocabulary(sets: Sets, texts: Iterable[str]) -> dict[str, int]:
+    """Numbers the words of tools and requests that are not too rare; 0 stands for none."""
+    queries = (case.query for cases, _ in sets.values() for case in cases)
+    counted = Counter(each for text in chain(texts, queries) for each in set(features(text)))
+    kept = ["#", *sorted(word for word, count in counted.items() if count >= RARE)]
+    return {word: at for at, word in enumerate(kept)}
+
+
+def _pairs(sets: Sets, vectors: Vectors) -> list[Pair]:
+    """Returns each request with each of its tools."""
+    return [
         (vectors.bag(case.query), (name, tool))
         for name, (cases, catalogue) in sets.items()
         for case in cases
         for tool in case.gold
         if tool in catalogue
     ]
-    # A tool's name stands for a request, too: it teaches words that no request has.
-    pairs += [(vectors.bag(key[1].replace("_", " ")), key) for key in texts]
-    rate = torch.optim.Adam(vectors.parameters(), lr=0.01)
-    for epoch in range(epochs):
-        rng.shuffle(pairs)
-        lost: list[float] = []
-        for at in range(0, len(pairs) - BATCH, BATCH):
-            batch = pairs[at : at + BATCH]
-            left = vectors.of([bag for bag, _ in batch])
-            right = vectors.of([bags[key] for _, key in batch])
-            keys = [key for _, key in batch]
-            same = torch.tensor(
-                [[a == b and i != j for j, b in enumerate(keys)] for i, a in enumerate(keys)]
-            )
-            near = (left @ right.T / 0.05).masked_fill(same, -1e9)
-            loss = functional.cross_entropy(near, torch.arange(len(batch)))
-            rate.zero_grad()
-            loss.backward()
-            rate.step()
-            lost.append(loss.item())
-        print(f"  epoch {epoch + 1}: {sum(lost) / len(lost):.3f}", flush=True)
-    return vectors
+
+
+def _loss(vectors: Vectors, batch: Sequence[Pair], bags: Mapping[Tool, Bag]) -> Tensor:
+    """Says how far requests are from their tools; the others' tools of a batch are wrong ones."""
+    keys = [key for _, key in batch]
+    left = vectors.of([bag for bag, _ in batch])
+    right = vectors.of([bags[key] for key in keys])
+    # The same tool in another row is no wrong answer.
+    same = torch.tensor(
+        [[a == b and i != j for j, b in enumerate(keys)] for i, a in enumerate(keys)]
+    )
+    near = (left @ right.T / 0.05).masked_fill(same, -1e9)
+    return functional.cross_entropy(near, torch.arange(len(batch)))
 
 
 class StaticRanker:
@@ -133,14 +158,13 @@ class StaticRanker:
         self._known: dict[str, Any] = {}
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """Returns how near each text is to the request."""
         new = [text for text in texts if text not in self._known]
         with torch.no_grad():
             for at in range(0, len(new), 512):
                 part = new[at : at + 512]
-                for text, each in zip(
-                    part, self._vectors.of(list(map(self._vectors.bag, part))), strict=True
-                ):
-                    self._known[text] = each.numpy()
+                made = self._vectors.of([self._vectors.bag(text) for text in part]).numpy()
+                self._known.update(zip(part, made, strict=True))
             asked = self._vectors.of([self._vectors.bag(query)])[0].numpy()
         found: list[float] = (np.stack([self._known[text] for text in texts]) @ asked).tolist()
         return found
@@ -169,6 +193,7 @@ def measure(
 
 
 def sampled(cases: list[Case]) -> list[Case]:
+    """Returns the same few cases of a set each time."""
     return random.Random(0).sample(cases, min(SAMPLE, len(cases)))
 
 
@@ -184,6 +209,7 @@ def plan(data: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 def main() -> None:
+    """Trains and measures by the folds, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--epochs", type=int, default=6)
