@@ -35,7 +35,7 @@ def test_the_product_takes_the_answers_of_rows_for_right(made: list[Row]) -> Non
     wrong = [
         row
         for row in asked
-        if not is_right(Task(row["request"], {"a": _result(row)}, "en"), row["answer"])
+        if not is_right(Task(row["request"], {"a": _result(row)}, row["lang"]), row["answer"])
     ]
     # A company or a thing may be named in words of the other language only.
     assert len(wrong) <= len(asked) // 50, [(row["request"], row["answer"]) for row in wrong]
