@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from plansmith.adapters.tools.folder_brief.layout import words
+from training.rows.comparing import ComparingAsker
 from training.rows.documents import DocumentAsker
 from training.rows.domains import Part
 from training.rows.files import FileAsker
@@ -78,8 +79,10 @@ class RowMaker:
     def _of_table(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
         table = self._rng.choice(world.tables)
-        ask = self._pick(table_ways(NaturalAsker(table, voice, world.now)))
-        return self._row(world, voice, ask, [table])
+        ways = table_ways(NaturalAsker(table, voice, world.now))
+        if self._rng.random() < 0.25:
+            ways = ComparingAsker(table, voice, world.now).ways()
+        return self._row(world, voice, self._pick(ways), [table])
 
     def _of_join(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 0, 1, 2)))
