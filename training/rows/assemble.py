@@ -163,9 +163,7 @@ class RowMaker:
             raise Unfit
         return self._row(world, voice, Ask("two questions", text, calls), used)
 
-    def _of_three(
-        self, world: World, voice: Voice, asks: list[Ask], used: Sequence[Table]
-    ) -> Row:
+    def _of_three(self, world: World, voice: Voice, asks: list[Ask], used: Sequence[Table]) -> Row:
         """Asks a third thing as well."""
         table = self._rng.choice(world.tables)
         asks.append(self._pick(table_ways(NaturalAsker(table, voice, world.now))))

@@ -229,7 +229,11 @@ class ComparingAsker(NaturalAsker):
             f'{rows} whose {name} contains "{word}"',
             f"Find {rows} with {word} in their {name}",
         )
-        zh = (f"{name}里含有{word}的{rows}有哪些？", f"查找{name}包含“{word}”的{rows}", f"{name}带{word}字样的{rows}")
+        zh = (
+            f"{name}里含有{word}的{rows}有哪些？",
+            f"查找{name}包含“{word}”的{rows}",
+            f"{name}带{word}字样的{rows}",
+        )
         if counted:
             en = (f"How many {rows} have {word} in the {name}?",) * 3
             zh = (f"有多少{rows}的{name}含有{word}？",) * 3
@@ -290,7 +294,11 @@ class ComparingAsker(NaturalAsker):
                     f"share of total {word} by {name} in percent",
                     f"How is the {word} split over the {name} values, in %?",
                 ),
-                (f"每个{name}占总{word}的百分比", f"各{name}的{word}占比是多少？", f"按{name}算{word}的占比"),
+                (
+                    f"每个{name}占总{word}的百分比",
+                    f"各{name}的{word}占比是多少？",
+                    f"按{name}算{word}的占比",
+                ),
             )
             part = f"SUM({column.sql}) / (SELECT SUM({column.sql}) FROM {source})"
         else:
@@ -307,7 +315,10 @@ class ComparingAsker(NaturalAsker):
         conds = self.conds((0, 1, 1), [column])
         where, word = self.where(conds), self.word(column)
         text = self.voice.either(
-            (f"Total and average {word} {where}", f"What are the sum and the mean of {word} {where}?"),
+            (
+                f"Total and average {word} {where}",
+                f"What are the sum and the mean of {word} {where}?",
+            ),
             (f"{where}{word}的总和与平均值", f"{where}总{word}和平均{word}分别是多少？"),
         )
         made = f"SUM({column.sql}) AS total, AVG({column.sql}) AS average"
@@ -349,7 +360,9 @@ class ComparingAsker(NaturalAsker):
         word, rows = self.word(column), self.slots()["rows"]
         counted = self.rng.random() < 0.5
         text = self.voice.either(
-            (f"How many {rows} have no {word} at all?",) if counted else (f"{rows} with zero {word}",),
+            (f"How many {rows} have no {word} at all?",)
+            if counted
+            else (f"{rows} with zero {word}",),
             (f"有多少{rows}的{word}为零？",) if counted else (f"列出{word}为0的{rows}",),
         )
         test = Cond(f"{column.sql} = 0", "", column.name)
@@ -379,7 +392,10 @@ class ComparingAsker(NaturalAsker):
 
     def per_group_where(self) -> Ask:
         """Asks for the count and the average of each group."""
-        by, column = self.rng.choice(some(self.table.groups)), self.rng.choice(some(self.table.numbers))
+        by, column = (
+            self.rng.choice(some(self.table.groups)),
+            self.rng.choice(some(self.table.numbers)),
+        )
         name, word, rows = self.word(by), self.word(column), self.slots()["rows"]
         text = self.voice.either(
             (

@@ -167,7 +167,11 @@ def by_weekday(voice: Voice, column: Column) -> Cond:
     """Returns a condition on weekends, working days or one day of the week."""
     number = voice.rng.randrange(7)
     days = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-    one = (f"= '{number}'", (f"on {days[number]}s",), (f"星期{'日一二三四五六'[number]}的", f"周{'日一二三四五六'[number]}的"))
+    one = (
+        f"= '{number}'",
+        (f"on {days[number]}s",),
+        (f"星期{'日一二三四五六'[number]}的", f"周{'日一二三四五六'[number]}的"),
+    )
     ways = (
         ("IN ('0', '6')", ("on weekends", "at the weekend"), ("周末的",)),
         ("NOT IN ('0', '6')", ("on weekdays", "on working days"), ("工作日的",)),

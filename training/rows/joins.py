@@ -176,7 +176,9 @@ class JoinAsker:
         column, label, count = self._sum(), self._label.sql, self._rng.randint(2, 6)
         text = self._say("topn", w=self._word(column), n=self._voice.number(count))
         rest = f"GROUP BY b.{label} ORDER BY total DESC LIMIT {count}"
-        return self._made("top", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest))
+        return self._made(
+            "top", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        )
 
     def _average(self) -> Ask:
         column, label = self._sum(), self._label.sql
@@ -193,7 +195,9 @@ class JoinAsker:
         test = cond.sql.replace(identifier(cond.column), f"a.{identifier(cond.column)}")
         text = self._say("bestwhere", w=self._word(column), where=cond.said)
         rest = f"WHERE {test} GROUP BY b.{label} ORDER BY total DESC LIMIT 1"
-        return self._made("best", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest))
+        return self._made(
+            "best", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        )
 
     def _count_of_group(self) -> Ask:
         group = self._group()
@@ -211,7 +215,9 @@ class JoinAsker:
         limit = int(total // step * step)
         text = self._say("over", w=self._word(column), n=str(limit))
         rest = f"GROUP BY b.{label} HAVING total > {limit}"
-        return self._made("having", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest))
+        return self._made(
+            "having", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        )
 
     def _show(self) -> Ask:
         return self._made("show", self._say("show"), self._query(f"a.*, b.{self._label.sql}"))

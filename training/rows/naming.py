@@ -59,11 +59,19 @@ def _code(rng: Random) -> str:
 def _time(rng: Random, lang: Lang) -> str:
     year, month = rng.randrange(2019, 2029), rng.randrange(1, 13)
     if lang == "zh":
-        ways = (f"{year}", f"{year}年", f"{year}年{month}月", f"{month}月", f"{year}Q{month % 4 + 1}")
+        ways = (
+            f"{year}",
+            f"{year}年",
+            f"{year}年{month}月",
+            f"{month}月",
+            f"{year}Q{month % 4 + 1}",
+        )
         return rng.choice((*ways, "上半年", "下半年", f"{year}{month:02}"))
     months = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
     ways = (f"{year}", f"{year}-{month:02}", f"{months[month - 1]}_{year}", f"Q{month % 4 + 1}")
-    return rng.choice((*ways, f"FY{year % 100}", f"{months[month - 1]}{year % 100}", "H1", "w%02d" % month))
+    return rng.choice(
+        (*ways, f"FY{year % 100}", f"{months[month - 1]}{year % 100}", "H1", "w%02d" % month)
+    )
 
 
 def _english(rng: Random, subject: str) -> str:
@@ -109,9 +117,7 @@ def _chinese(rng: Random, subject: str) -> str:
     return f"{text}（{_time(rng, 'zh')}）" if rng.random() < 0.05 else text
 
 
-def column_names(
-    rng: Random, domain: Domain, kinds: Sequence[ColumnKind], lang: Lang
-) -> list[str]:
+def column_names(rng: Random, domain: Domain, kinds: Sequence[ColumnKind], lang: Lang) -> list[str]:
     """Returns a name for each column, none twice, each one fit to say what its column is."""
     found: list[str] = []
     for kind in kinds:

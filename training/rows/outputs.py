@@ -311,7 +311,9 @@ class OutputAsker:
         kind, en, zh = self._rng.choice(_CHARTS)
         word, rows = voice.either(en, zh), self._path("csv", "json")
         saves = self._rng.random() < 0.4
-        also_en, also_zh = (f", save the numbers as {rows}", f"，数据存到{rows}") if saves else ("", "")
+        also_en, also_zh = (
+            (f", save the numbers as {rows}", f"，数据存到{rows}") if saves else ("", "")
+        )
         text = voice.either(
             (
                 f"Work out {core}, draw a {word}{also_en} and write a short report to {path}",
@@ -339,7 +341,10 @@ class OutputAsker:
         kinds = [self._rng.choice(_CHARTS) for _ in range(2)]
         x, y = (self._voice.either(en, zh) for _, en, zh in kinds)
         text = self._voice.either(
-            (f"Draw a {x} of {a} and a {y} of {b}", f"Two charts please: {a} as a {x}, {b} as a {y}"),
+            (
+                f"Draw a {x} of {a} and a {y} of {b}",
+                f"Two charts please: {a} as a {x}, {b} as a {y}",
+            ),
             (f"画{a}的{x}和{b}的{y}", f"画两张图：{a}用{x}，{b}用{y}"),
         )
         drawn = [

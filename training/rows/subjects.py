@@ -50,7 +50,9 @@ class SubjectAsker:
     def _paper(self, kind: str, subject: str) -> Paper:
         rng, ending = self._rng, self._rng.choice(_ENDINGS)
         if self._files == "zh":
-            stem = rng.choice((f"{subject}{kind}", f"{kind}-{subject}", f"{subject}_{kind}", subject))
+            stem = rng.choice(
+                (f"{subject}{kind}", f"{kind}-{subject}", f"{subject}_{kind}", subject)
+            )
             title = rng.choice((f"{subject}{kind}", f"关于{subject}的{kind}"))
         else:
             dashed = subject.replace(" ", rng.choice(("-", "_")))
@@ -73,7 +75,9 @@ class SubjectAsker:
         self._voice.kept.append(text)
         bare = text.rstrip("?？.。 ")
         said = bare.lower() if self._voice.lower else bare
-        return Ask("lookup", text, (call("files.lookup", question=said, path=path),), names_file=True)
+        return Ask(
+            "lookup", text, (call("files.lookup", question=said, path=path),), names_file=True
+        )
 
     def meant(self) -> Ask:
         """Asks about the thing of one paper: its title tells which one is meant."""

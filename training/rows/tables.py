@@ -204,9 +204,7 @@ def make_table(rng: Random, domain: Domain, lang: Lang, now: datetime) -> Table:
     style = rng.choices(("snake", "title", "space", "camel", "upper"), (70, 10, 8, 7, 5))[0]
     kept += rng.sample(_EXTRA, rng.choice((0, 0, 1, 1, 2)))
     names = column_names(rng, domain, kept, lang)
-    columns = [
-        Column(each, _named(name, style)) for each, name in zip(kept, names, strict=True)
-    ]
+    columns = [Column(each, _named(name, style)) for each, name in zip(kept, names, strict=True)]
     dates = rng.choices(("-", "/", "."), (90, 7, 3))[0]
     count = rng.choice((8, 12, 15, 20, 24, 30, 36, 48, 60, 80, 120, 150, 240))
     maker = _Values(rng, value_lang, now, dates, count)

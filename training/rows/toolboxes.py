@@ -205,7 +205,9 @@ class ToolboxRows:
         a, b = (each.rstrip("?？.。") for each in (a, b))
         b = b if self._voice.is_zh else b[:1].lower() + b[1:]
         text = self._rng.choice(_JOINS[self._voice.lang]).replace("{a}", a).replace("{b}", b)
-        return self._row(text, "calls", tools[:1] if tools[0] is tools[1] else tools, [first, second])
+        return self._row(
+            text, "calls", tools[:1] if tools[0] is tools[1] else tools, [first, second]
+        )
 
     def _chain(self) -> Row | None:
         first = self._pick("read")
@@ -306,7 +308,11 @@ class ToolboxRows:
             if each.name in values or each.required
         }
         if self._rng.random() < 0.15:
-            polite = ("Please {}", "Could you {}", "Hi, {}") if not self._voice.is_zh else ("请{}", "麻烦{}", "帮我{}")
+            polite = (
+                ("Please {}", "Could you {}", "Hi, {}")
+                if not self._voice.is_zh
+                else ("请{}", "麻烦{}", "帮我{}")
+            )
             low = text if self._voice.is_zh else text[:1].lower() + text[1:]
             if not text.endswith(("?", "？")):
                 text = self._rng.choice(polite).replace("{}", low)
@@ -319,7 +325,11 @@ class ToolboxRows:
             if slot in way:
                 said, values[each.name] = self._value(each)
                 self._voice.kept.append(said)
-                if self._voice.lower and isinstance(values[each.name], str) and said == values[each.name]:
+                if (
+                    self._voice.lower
+                    and isinstance(values[each.name], str)
+                    and said == values[each.name]
+                ):
                     values[each.name] = said.lower()
                 way = way.replace(slot, said)
         return way, values
@@ -330,7 +340,10 @@ class ToolboxRows:
         match argument.kind:
             case "date" if argument.name == "since":
                 day = self._now.date() - timedelta(days=rng.randrange(1, 90))
-                past = (f"{day.year}年{day.month}月{day.day}日", f"{day.day} {MONTHS[day.month - 1]} {day.year}")
+                past = (
+                    f"{day.year}年{day.month}月{day.day}日",
+                    f"{day.day} {MONTHS[day.month - 1]} {day.year}",
+                )
                 return rng.choice((past[not zh], day.isoformat())), day.isoformat()
             case "date":
                 return self._date()
@@ -374,7 +387,11 @@ class ToolboxRows:
     def _date(self) -> tuple[str, str]:
         """Returns a day as it is said, and as a call gives it."""
         rng, now, zh = self._rng, self._now.date(), self._voice.is_zh
-        near = ((0, "today", "今天"), (1, "tomorrow", "明天"), (2, "the day after tomorrow", "后天"))
+        near = (
+            (0, "today", "今天"),
+            (1, "tomorrow", "明天"),
+            (2, "the day after tomorrow", "后天"),
+        )
         roll = rng.random()
         if roll < 0.4:
             days, en, said = rng.choice(near)
@@ -389,7 +406,11 @@ class ToolboxRows:
             return f"on {_DAYS[weekday]}", (now + timedelta(days=ahead)).isoformat()
         day = now + timedelta(days=rng.randrange(3, 300))
         if roll < 0.8:
-            spoken = f"{day.year}年{day.month}月{day.day}日" if zh else f"on {day.day} {MONTHS[day.month - 1]} {day.year}"
+            spoken = (
+                f"{day.year}年{day.month}月{day.day}日"
+                if zh
+                else f"on {day.day} {MONTHS[day.month - 1]} {day.year}"
+            )
             return spoken, day.isoformat()
         return (day.isoformat() if zh else f"on {day.isoformat()}"), day.isoformat()
 
