@@ -1,4 +1,4 @@
-"""Requests that compare: differences, shares of groups, ratios, durations, ranks, parts of texts."""
+"""Requests that compare: differences, shares of groups, ratios, ranks, parts of texts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from training.rows.conditions import said_value
-from training.rows.natural import NaturalAsker
-from training.rows.periods import MONTHS, Cond
+from training.rows.periods import Cond
 from training.rows.queries import Ask, Unfit, some
+from training.rows.spans import SpanAsker
 from training.rows.tables import Column, literal
 
 _NTH: Final = ((2, "third", "三"), (3, "fourth", "四"), (1, "second", "二"), (4, "fifth", "五"))
@@ -24,7 +24,7 @@ _AGGREGATES: Final = {
 }
 
 
-class ComparingAsker(NaturalAsker):
+class ComparingAsker(SpanAsker):
     """Asks for what takes more than one value of a table."""
 
     def ways(self) -> list[tuple[Callable[[], Ask], int]]:
@@ -157,42 +157,6 @@ class ComparingAsker(NaturalAsker):
         tests = [f"SUM({by.sql} = {literal(each)})" for each in values]
         return self.one("sql difference", text, self.sql(f"{tests[0]} - {tests[1]} AS difference"))
 
-    def two_months(self) -> Ask:
-        time = some(self.table.of_kind("date", "datetime", "month"))[0]
-        if self.table.dates != "-":
-            raise Unfit
-        months = sorted({str(each)[:7] for each in self.table.values(time)})
-        if len(months) < 2:
-            raise Unfit
-        a, b = sorted(self.rng.sample(months, 2))
-        column = self.rng.choice(some(self.table.sums))
-        word = self.word(column)
-        (x, y), (u, v) = ([self._month(each, lang) for each in (a, b)] for lang in ("en", "zh"))
-        text = self.voice.either(
-            (
-                f"Compare the {word} of {x} with {y}",
-                f"{word} in {x} compared to {y}",
-                f"How did the {word} change from {x} to {y}?",
-                f"Total {word} in {x} and in {y}",
-            ),
-            (
-                f"比较{u}和{v}的{word}",
-                f"{u}与{v}的总{word}对比",
-                f"{word}从{u}到{v}变化如何？",
-                f"{u}和{v}的{word}分别是多少？",
-            ),
-        )
-        month = self.month_of(time)
-        test = f"WHERE {month} IN ('{a}', '{b}') GROUP BY month"
-        made = self.sql(f"{month} AS month, SUM({column.sql}) AS total", rest=test)
-        return self.one("sql months", text, made)
-
-    def _month(self, month: str, lang: str) -> str:
-        year, number = month.split("-")
-        if lang == "zh":
-            return f"{year}年{int(number)}月"
-        return f"{MONTHS[int(number) - 1]} {year}"
-
     def ratio(self) -> Ask:
         sums = self.table.sums
         if len(sums) < 2:
@@ -240,47 +204,6 @@ class ComparingAsker(NaturalAsker):
         test = Cond(f"{column.sql} LIKE {literal(f'%{word}%')}", "", column.name)
         made = self.sql("COUNT(*) AS count" if counted else "*", [test])
         return self.one("sql containing", self.voice.either(en, zh), made)
-
-    def duration(self) -> Ask:
-        times = self.table.of_kind("date", "datetime")
-        if len(times) < 2 or self.table.dates != "-":
-            raise Unfit
-        a, b = times[:2]
-        x, y = self.word(a), self.word(b)
-        days = f"julianday({b.sql}) - julianday({a.sql})"
-        label = self.table.label
-        if label is None or self.rng.random() < 0.5:
-            text = self.voice.either(
-                (
-                    f"How many days are there on average between {x} and {y}?",
-                    f"average number of days from {x} to {y}",
-                    f"How long does it take on average from {x} to {y}?",
-                ),
-                (f"从{x}到{y}平均多少天？", f"{x}和{y}平均间隔几天", f"平均多久（天）从{x}到{y}？"),
-            )
-            return self.one("sql duration", text, self.sql(f"AVG({days}) AS average"))
-        text = self.voice.either(
-            (f"Days between {x} and {y} for each {self.slots()['row']}",),
-            (f"每个{self.slots()['rows']}从{x}到{y}的天数",),
-        )
-        return self.one("sql duration", text, self.sql(f"{label.sql}, {days} AS days"))
-
-    def days_since(self) -> Ask:
-        time = some(self.table.of_kind("date", "datetime"))[0]
-        if self.table.dates != "-" or time.of.values.startswith("+"):
-            raise Unfit
-        conds = self.conds((0, 0, 1), [time])
-        where, row, rows = self.where(conds), self.slots()["row"], self.slots()["rows"]
-        text = self.voice.either(
-            (
-                f"How many days ago was the last {row} {where}?",
-                f"How long ago was the latest {row} {where} (in days)?",
-            ),
-            (f"最近一次{where}{rows}是几天前？", f"上一次{where}{rows}距今多少天"),
-        )
-        today = literal(self.now.date().isoformat())
-        made = self.sql(f"julianday({today}) - julianday(MAX({time.sql})) AS days", conds)
-        return self.one("sql duration", self.voice.tidy(text), made)
 
     def share_each(self) -> Ask:
         by = self.rng.choice(some(self.table.groups))
@@ -376,9 +299,10 @@ class ComparingAsker(NaturalAsker):
         a, b = (said_value(self.table, by, each, self.voice) for each in values)
         rows, name = self.slots()["rows"], self.word(by)
         counted = self.rng.random() < 0.5
+        first = "How many" if counted else "Which"
         text = self.voice.either(
             (
-                f"{'How many' if counted else 'Which'} {rows} have a {name} other than {a} and {b}?",
+                f"{first} {rows} have a {name} other than {a} and {b}?",
                 f"{'Count' if counted else 'List'} the {rows} with {name} neither {a} nor {b}",
             ),
             (

@@ -99,7 +99,18 @@ def extra_column(
 ) -> ColumnKind:
     """Returns a column that any table may have; its values are not added up."""
     en, _, zh = names.partition("/")
-    return ColumnKind(en, zh, kind, False, False, values, words_en, words_zh, (), ())
+    return ColumnKind(
+        en=en,
+        zh=zh,
+        kind=kind,
+        adds_up=False,
+        may_miss=False,
+        values=values,
+        words_en=words_en,
+        words_zh=words_zh,
+        most_en=(),
+        most_zh=(),
+    )
 
 
 def _domain(block: list[str]) -> Domain:

@@ -21,7 +21,7 @@ _SHORT: Final = {
     "total": "tot", "price": "prc", "account": "acct", "supplier": "suppl", "temperature": "temp",
 }  # fmt: skip
 _MONEY: Final = {
-    "en": ("{}_eur", "{}_usd", "{} (EUR)", "{}_gbp", "{} in EUR", "{}_total_eur", "net_{}", "{} ($)"),
+    "en": ("{}_eur", "{}_usd", "{} (EUR)", "{}_gbp", "{} in EUR", "net_{}", "{} ($)"),
     "zh": ("{}_元", "{}(元)", "{}（元）", "{}元", "含税{}", "{}_人民币", "{} (元)"),
 }  # fmt: skip
 _COUNTED: Final = {
@@ -70,7 +70,7 @@ def _time(rng: Random, lang: Lang) -> str:
     months = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
     ways = (f"{year}", f"{year}-{month:02}", f"{months[month - 1]}_{year}", f"Q{month % 4 + 1}")
     return rng.choice(
-        (*ways, f"FY{year % 100}", f"{months[month - 1]}{year % 100}", "H1", "w%02d" % month)
+        (*ways, f"FY{year % 100}", f"{months[month - 1]}{year % 100}", "H1", f"w{month:02}")
     )
 
 

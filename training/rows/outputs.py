@@ -317,7 +317,7 @@ class OutputAsker:
         text = voice.either(
             (
                 f"Work out {core}, draw a {word}{also_en} and write a short report to {path}",
-                f"Make a {word} of {core}{also_en}, then write a few sentences about it into {path}",
+                f"Make a {word} of {core}{also_en}, then write a few sentences into {path}",
                 f"I need a report on {core}: a {word}{also_en} and a text in {path}",
             ),
             (

@@ -27,19 +27,9 @@ _EVERY: Final = 22
 _MADE_ROWS: Final = {"train": 2_200, "validation": 120}
 _COMMON: Final = frozenset(
     [
-        "data",
-        "inform",
-        "get",
-        "given",
-        "based",
-        "specif",
-        "provid",
-        "retrie",
-        "user",
-        "with",
-        "from",
+        *("data", "inform", "given", "based", "specif", "provid", "retrie", "user", "with", "from"),
+        *("using", "this", "that", "about", "detail", "list", "calcul", "find", "search"),
     ]
-    + ["using", "this", "that", "about", "detail", "list", "the", "for", "calcul", "find", "search"]
 )
 _MADE: Final = {"sealtools": "en", "bfcl": "en", "acebench_en": "en", "acebench_zh": "zh"}
 _APOLOGY: Final[dict[Lang, str]] = {

@@ -249,10 +249,7 @@ class _Values:
     def _all(self, of: ColumnKind) -> list[Any]:
         rng, count = self._rng, self._count
         if of.kind in CHOICES:
-            pairs = of.pairs
-            values = [each[self._lang == "zh"] for each in pairs]
-            if of.kind == "place" and "~" in of.values:
-                values = cities(rng, self._lang, len(values))
+            values = self._choices(of)
             return [rng.choice(values) for _ in range(count)]
         if of.kind in ("date", "datetime"):
             return self._times(of)
@@ -270,6 +267,12 @@ class _Values:
                 return [self._number(of) for _ in range(count)]
             case _:
                 return [self._text(of.kind) for _ in range(count)]
+
+    def _choices(self, of: ColumnKind) -> list[str]:
+        """Returns the values of a column of choices; places that mean nothing else vary."""
+        values = [each[self._lang == "zh"] for each in of.pairs]
+        varies = of.kind == "place" and "~" in of.values
+        return cities(self._rng, self._lang, len(values)) if varies else values
 
     def _persons(self) -> list[str]:
         if self._rng.random() < 0.5:

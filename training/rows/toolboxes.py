@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
 from plansmith.plan.capability import tool_spec
 from plansmith.planner.shortlist.pick import shortlist
-from training.rows.domains import DATA, Part
+from training.rows.domains import Part
 from training.rows.naming import cities, people
 from training.rows.periods import MONTHS
-from training.rows.row import Call, Lang, Row, Spec
+from training.rows.row import Call, Lang, Row
 from training.rows.texts import texts
+from training.rows.toolbox_data import Argument, Dressed, Toolbox, chains, toolboxes
 from training.rows.voice import Voice
 
 _START: Final = datetime(2025, 1, 6, 8, 0)  # noqa: DTZ001 - the wall clock of a request
@@ -27,8 +25,9 @@ _OTHER_NAMES: Final = {
     "date": ("day", "on_date", "when_date"), "city": ("location", "town", "place"),
     "title": ("name", "headline", "summary"), "person": ("user", "assignee", "colleague"),
     "text": ("message", "content"), "quantity": ("qty", "count", "pieces"),
-    "amount": ("sum", "value"), "destination": ("target", "to_city"), "start": ("begin", "from_date"),
-    "time": ("at", "clock_time"), "query": ("keywords", "search_text"), "due": ("due_date", "deadline"),
+    "amount": ("sum", "value"), "destination": ("target", "to_city"),
+    "start": ("begin", "from_date"), "due": ("due_date", "deadline"),
+    "time": ("at", "clock_time"), "query": ("keywords", "search_text"),
 }  # fmt: skip
 # What people say where they leave a value open, by its kind: English, Chinese.
 _VAGUE: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -49,101 +48,6 @@ _APOLOGY: Final[dict[Lang, str]] = {
     "en": "None of the tools here can do this.",
     "zh": "这里没有能完成这件事的工具。",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument: its name, the kind of its values, and whether it is required."""
-
-    name: str
-    kind: str
-    detail: str
-    required: bool
-
-    @property
-    def choices(self) -> list[tuple[str, str, str]]:
-        """The values of a choice with the words for each, in English and Chinese."""
-        found: list[tuple[str, str, str]] = []
-        for each in self.detail.split(","):
-            value, _, words = each.strip().partition("=")
-            en, _, zh = (words or value).partition("~")
-            found.append((value.partition("~")[0], en, zh or en))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Toolbox:
-    """A tool with the ways people ask for it."""
-
-    name: str
-    effect: str
-    about: str
-    arguments: tuple[Argument, ...]
-    ways: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Dressed:
-    """A tool under one of many names, with other names of its arguments."""
-
-    of: Toolbox
-    name: str
-    names: dict[str, str]
-
-    @property
-    def spec(self) -> Spec:
-        fields: dict[str, Any] = {}
-        for each in self.of.arguments:
-            fields[self.names[each.name]] = _schema(each)
-        required = [self.names[each.name] for each in self.of.arguments if each.required]
-        inputs = {"type": "object", "properties": fields, "required": required}
-        about = self.of.about
-        return {
-            "name": self.name,
-            "description": about,
-            "input_schema": inputs,
-            "effect": self.of.effect,
-        }
-
-
-def _schema(argument: Argument) -> dict[str, Any]:
-    match argument.kind:
-        case "int":
-            return {"type": "integer"}
-        case "money":
-            return {"type": "number"}
-        case "date":
-            return {"type": "string", "format": "date", "description": "day as YYYY-MM-DD"}
-        case "time":
-            return {"type": "string", "description": "time as HH:MM"}
-        case "pick":
-            return {"type": "string", "enum": [value for value, _, _ in argument.choices]}
-        case _:
-            return {"type": "string"}
-
-
-@cache
-def _blocks() -> tuple[tuple[Toolbox, ...], tuple[str, ...]]:
-    lines = (DATA / "toolboxes.txt").read_text(encoding="utf-8").splitlines()
-    used = [line for line in lines if line.strip() and not line.startswith("#")]
-    starts = [place for place, line in enumerate(used) if line.startswith("=")]
-    blocks = [used[a:b] for a, b in pairwise([*starts, len(used)])]
-    return tuple(_toolbox(each) for each in blocks[:-1]), tuple(blocks[-1][1:])
-
-
-def toolboxes() -> tuple[Toolbox, ...]:
-    """Returns all tools of other makers."""
-    return _blocks()[0]
-
-
-def _toolbox(block: Sequence[str]) -> Toolbox:
-    name, effect, about, arguments = (each.strip() for each in block[0][1:].split("|"))
-    found: list[Argument] = []
-    for each in arguments.split(";"):
-        label, _, kind = each.strip().partition(" ")
-        word, _, detail = kind.partition("(")
-        found.append(Argument(label.rstrip("!"), word, detail.rstrip(")"), label.endswith("!")))
-    return Toolbox(name, effect, about, tuple(found), tuple(block[1:]))
 
 
 class ToolboxRows:
@@ -211,7 +115,7 @@ class ToolboxRows:
 
     def _chain(self) -> Row | None:
         first = self._pick("read")
-        ways = [way[2:].strip() for way in _blocks()[1] if way.startswith(self._voice.lang)]
+        ways = [way[2:].strip() for way in chains() if way.startswith(self._voice.lang)]
         way, _, target = self._rng.choice(ways).partition(" > ")
         name, argument = target.split()
         if first.of.name == name:
@@ -375,7 +279,8 @@ class ToolboxRows:
             case "email":
                 name = rng.choice(texts("names")["first", "en"]).lower()
                 host = rng.choice(texts("names")["words", "en"])
-                return f"{name}{rng.choice(('', '.k', str(rng.randrange(99))))}@{host}.{rng.choice(('com', 'org', 'net', 'cn'))}"
+                more = rng.choice(("", ".k", str(rng.randrange(99))))
+                return f"{name}{more}@{host}.{rng.choice(('com', 'org', 'net', 'cn'))}"
             case "id":
                 mark = rng.choice(("-", "", "_")) if argument.detail != "+49" else " "
                 return f"{argument.detail}{mark}{rng.randrange(10, 10 ** rng.choice((3, 4, 6)))}"
