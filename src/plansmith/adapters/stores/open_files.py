@@ -35,3 +35,16 @@ def is_held(state: os.stat_result) -> bool:
             if os.path.samestat(found, state):
                 return True
     return False
+
+
+def is_held_below(state: os.stat_result) -> bool:
+    """Whether a database that is open here lies in a folder, given by its `stat` result."""
+    for path in list(_held):
+        for folder in path.parents:
+            try:
+                found = folder.stat()
+            except OSError:
+                continue
+            if os.path.samestat(found, state):
+                return True
+    return False

@@ -18,6 +18,8 @@ from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 200
+# What SQLite keeps beside a database, and takes for a part of it.
+_BESIDE: Final = ("-wal", "-journal", "-shm")
 # Not blocking, so that a pipe in the place of a file cannot hold a thread.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -196,6 +198,21 @@ def regular(place: int, last: str, name: str) -> os.stat_result | None:
     return state
 
 
+def check_parts(place: int, last: str, name: str) -> None:
+    """Refuses a database with changes that wait beside it, and a file that would be such changes.
+
+    One without the other loses changes, and a wrong pair is a damaged database.
+    """
+    partners = [f"{last}{each}" for each in _BESIDE if each != "-shm"]
+    partners += [last.removesuffix(each) for each in _BESIDE if last.endswith(each)]
+    for each in partners:
+        with suppress(OSError):
+            state = os.stat(each, dir_fd=place, follow_symlinks=False)
+            if stat.S_ISREG(state.st_mode) and state.st_size:
+                hint = "close the program that uses the database, or open it there once"
+                raise ToolFailed(f"{name} and {each} belong together", hint=hint)
+
+
 def stamp(state: os.stat_result | None) -> tuple[int, ...]:
     """Returns what changes when a file is written or replaced."""
     return () if state is None else (state.st_ino, state.st_mtime_ns, state.st_size)
@@ -233,6 +250,7 @@ def _open(place: int, last: str, name: str) -> BinaryIO | None:
 
 def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result | None) -> None:
     """Writes a temporary file and renames it, so that no one sees an incomplete file."""
+    check_parts(place, last, name)
     beside = f".{secrets.token_hex(8)}.part"
     try:
         handle = os.open(beside, MAKE, 0o666, dir_fd=place)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from plansmith.adapters.stores.open_files import is_held
-from plansmith.adapters.tools.folder import MAKE, Folder, failed, flush, regular, stamp
+from plansmith.adapters.stores.open_files import is_held, is_held_below
+from plansmith.adapters.tools.folder import MAKE, Folder, check_parts, failed, flush, regular, stamp
 from plansmith.adapters.tools.toolset import (
     TEXT,
     Arguments,
@@ -128,7 +128,9 @@ class MovingTools(ToolSet):
 
     def _copied(self, source: BinaryIO, new: _Entry, job: Job, *, overwrite: bool) -> bool:
         """Copies beside the target and renames then; the same content again changes nothing."""
-        if new.state is not None:
+        if new.state is None:
+            check_parts(new.place, new.last, new.name)
+        else:
             _check_file(new)
             with self._folder.opened(new.name) as there:
                 if _equal(source, there):
@@ -182,6 +184,8 @@ class MovingTools(ToolSet):
                 raise ToolFailed(f"there is no {entry.name}", hint=hint)
             if not entry.is_folder:
                 _check_file(entry)
+            elif is_held_below(entry.state):
+                raise _in_use(entry)
             yield entry
 
     @contextmanager
@@ -235,6 +239,7 @@ def _link(old: _Entry, new: _Entry) -> None:
 
     A link, and not a rename, fails where somebody took the name meanwhile.
     """
+    check_parts(new.place, new.last, new.name)
     os.link(
         *(old.last, new.last),
         src_dir_fd=old.place,
@@ -264,7 +269,13 @@ def _check_file(entry: _Entry) -> None:
     """Refuses what is no file, and a database that is in use."""
     state = regular(entry.place, entry.last, entry.name)
     if state is not None and is_held(state):
-        raise ToolFailed(f"{entry.name} is not touched", hint="it is a database that is in use")
+        raise _in_use(entry)
+    check_parts(entry.place, entry.last, entry.name)
+
+
+def _in_use(entry: _Entry) -> ToolFailed:
+    what = "it has a database in it" if entry.is_folder else "it is a database"
+    return ToolFailed(f"{entry.name} is not touched", hint=f"{what} that is in use")
 
 
 def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:

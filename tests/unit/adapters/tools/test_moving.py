@@ -14,6 +14,7 @@ from plansmith import Plan, Plansmith, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.moving import MovingTools
+from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 
@@ -250,6 +251,54 @@ async def test_a_store_in_use_is_neither_moved_nor_deleted_nor_replaced(folder: 
     with sqlite3.connect(folder / "runs.db") as database:
         assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
     database.close()
+
+
+async def test_a_folder_that_holds_a_store_in_use_is_not_moved(folder: Path) -> None:
+    store = SqliteStore(folder / "sub" / "deep" / "runs.db")
+    (folder / "sub" / "deep").mkdir()
+    async with Plansmith(store=store, tools=builtin_sources(folder)) as smith:
+        steps = [{"id": "a", "tool": "files.list", "inputs": {}}]
+        await smith.submit(Plan.model_validate({"goal": "g", "steps": steps}))
+        for path in ("sub", "sub/deep"):
+            with pytest.raises(ToolFailed, match="is not touched"):
+                await use(folder, "files.move", path=path, to="elsewhere")
+    assert (await use(folder, "files.move", path="sub", to="elsewhere"))["path"] == "elsewhere"
+
+
+async def test_a_database_is_not_parted_from_changes_that_wait_beside_it(folder: Path) -> None:
+    used = sqlite3.connect(folder / "shop.db")
+    used.execute("PRAGMA journal_mode = WAL")
+    used.execute("CREATE TABLE orders (id)")
+    used.commit()
+    for tool, words in (
+        ("files.move", {"path": "shop.db", "to": "old.db"}),
+        ("files.copy", {"path": "shop.db", "to": "old.db"}),
+        ("files.delete", {"path": "shop.db"}),
+        ("files.delete", {"path": "shop.db-wal"}),
+        ("files.move", {"path": "shop.db-wal", "to": "sub/"}),
+        ("files.copy", {"path": "a.txt", "to": "shop.db", "overwrite": True}),
+        ("files.move", {"path": "a.txt", "to": "shop.db", "overwrite": True}),
+    ):
+        with pytest.raises(ToolFailed, match="belong together"):
+            await use(folder, tool, **words)
+    used.close()  # which takes the changes in
+    assert (await use(folder, "files.move", path="shop.db", to="old.db"))["path"] == "old.db"
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal"])
+async def test_no_file_is_put_where_sqlite_would_take_it_for_changes(
+    folder: Path, ending: str
+) -> None:
+    with sqlite3.connect(folder / "shop.db") as made:
+        made.execute("CREATE TABLE orders (id)")
+    made.close()
+    to = f"shop.db{ending}"
+    for tool in ("files.move", "files.copy"):
+        with pytest.raises(ToolFailed, match="belong together"):
+            await use(folder, tool, path="a.txt", to=to)
+    with pytest.raises(ToolFailed, match="belong together"):
+        await WorkspaceTools(folder).call("files.write", {"path": to, "text": "x"}, Call(key="k"))
+    assert not (folder / to).exists()
 
 
 async def test_deleting_and_moving_wait_for_a_person_and_reading_documents_does_not(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
@@ -34,6 +36,14 @@ _MOST_BYTES: Final = 6_000_000
 _MOST_READ: Final = 120
 _MOST_PAPERS: Final = 6
 _SECONDS: Final = 1.0
+_SECONDS_ALL: Final = 3.0
+# What is in such a file is nobody's business before a person asks for it.
+_PRIVATE: Final = re.compile(
+    r"(?<![a-z])(?:passw(?:or)?ds?|passwd|passphrases?|pwd|secrets?|credentials?|creds|tokens?"
+    r"|api[ _-]?keys?|private[ _-]?keys?|id_(?:rsa|dsa|ecdsa|ed25519)|recovery[ _-]?codes?)(?![a-z])"
+    r"|密码|口令|密钥|私钥|凭证|令牌|\.(?:pem|key|env)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +62,21 @@ class Entry:
 class Reading:
     """Reads the heads of files for one request, as long as there is something left to spend."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, *, seconds: float = _SECONDS_ALL) -> None:
         self.folder = folder
+        self._end = time.monotonic() + seconds
         self._bytes, self._files, self._papers = _MOST_BYTES, _MOST_READ, _MOST_PAPERS
+
+    @property
+    def seconds(self) -> float:
+        """Returns the time that is left."""
+        return max(self._end - time.monotonic(), 0.0)
 
     def spend(self, size: int, *, paper: bool) -> bool:
         """Counts a file that is to be read; False if it would be too much."""
-        if size > self._bytes or not self._files or (paper and not self._papers):
+        if size > self._bytes or not self._files or not self.seconds:
+            return False
+        if paper and not self._papers:
             return False
         self._bytes -= size
         self._files -= 1
@@ -68,37 +86,37 @@ class Reading:
 
 def entries_of(path: str, size: int, reading: Reading) -> tuple[Entry, ...] | None:
     """Returns what is told of a file: its name if it cannot be read, None if nothing is left."""
-    for endings, cost, tell in _KINDS:
+    for endings, cost, tell in () if _PRIVATE.search(path) else _KINDS:
         if path.lower().endswith(endings):
             if not reading.spend(min(size, cost), paper=endings == _PAPERS):
                 return None
             try:
-                return tuple(tell(path, size, reading.folder)) or (Entry(path),)
+                return tuple(tell(path, size, reading)) or (Entry(path),)
             except (PlansmithError, OSError, ValueError):
                 break
     return (Entry(path),)
 
 
-def _json(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+def _json(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     if size <= _WHOLE:
-        yield Entry(path, _columns(_read(folder.read(path, most=_WHOLE), path), whole=True))
+        yield Entry(path, _columns(_read(reading.folder.read(path, most=_WHOLE), path), whole=True))
 
 
-def _log(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+def _log(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     if size <= _COUNTED:
-        with folder.opened(path) as file:
-            yield Entry(path, f"{_count_lines(file)} lines")
+        with reading.folder.opened(path) as file:
+            yield Entry(path, f"{_count_lines(file, reading)} lines")
 
 
-def _text(path: str, _: int, folder: Folder) -> Iterator[Entry]:
-    with folder.opened(path) as file:
+def _text(path: str, _: int, reading: Reading) -> Iterator[Entry]:
+    with reading.folder.opened(path) as file:
         yield Entry(path, _title(file.read(_TITLE).decode("utf-8", "replace")))
 
 
-def _paper(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+def _paper(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     if size > _LARGEST_PAPER:
         return
-    data = folder.read(path, most=_LARGEST_PAPER)
+    data = reading.folder.read(path, most=_LARGEST_PAPER)
     if path.lower().endswith(".docx"):
         yield Entry(path, _title(file_text(path, data)[0]))
         return
@@ -113,13 +131,13 @@ def _title(text: str) -> str:
     return clip(" ".join(first.split()), _LONGEST_TITLE)
 
 
-def _table(path: str, size: int, folder: Folder) -> Iterator[Entry]:
-    with folder.opened(path) as file:
+def _table(path: str, size: int, reading: Reading) -> Iterator[Entry]:
+    with reading.folder.opened(path) as file:
         if size <= _WHOLE:
             yield Entry(path, _columns(_read(file.read(_WHOLE), path), whole=True))
             return
         head = file.read(_HEAD)
-        rows = head.count(b"\n") + _count_lines(file) - 1 if size <= _COUNTED else None
+        rows = head.count(b"\n") + _count_lines(file, reading) - 1 if size <= _COUNTED else None
     data = _read(head[: head.rfind(b"\n") + 1], path)
     yield Entry(path, _columns(data, whole=len(data.rows) >= _SURE_FROM, count=rows))
 
@@ -128,20 +146,26 @@ def _read(data: bytes, path: str) -> Data:
     return read_table(data, path, limits=TableLimits(), encoding=None, header=True)
 
 
-def _count_lines(file: BinaryIO) -> int:
+def _count_lines(file: BinaryIO, reading: Reading) -> int:
     count, last = 0, b"\n"
     while block := file.read(1 << 20):
+        if not reading.seconds:
+            raise TimeoutError
         count, last = count + block.count(b"\n"), block[-1:]
     return count + (last != b"\n")
 
 
-def _database(path: str, size: int, folder: Folder) -> Iterator[Entry]:
+def _database(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     if size > _LARGEST_DATABASE:
         return
-    limits = RowLimits(seconds=_SECONDS)
-    with DatabaseCopy(folder, path, limits=limits, job=Job(Call(key=""))) as copy:
+    limits = RowLimits(seconds=min(_SECONDS, reading.seconds))
+    with DatabaseCopy(reading.folder, path, limits=limits, job=Job(Call(key=""))) as copy:
         for table in copy.tables():
-            data, count = copy.head(table, rows=_MOST_ROWS)
+            try:
+                data, count = copy.head(table, rows=_MOST_ROWS)
+            except PlansmithError:  # such as a view that never ends: the others are told
+                yield Entry(f"{path}/{table}")
+                continue
             whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
             yield Entry(f"{path}/{table}", _columns(data, whole=whole, count=count))
 
@@ -180,7 +204,7 @@ def _plain(text: str) -> str:
     return " ".join(visible(text[:200]).split())
 
 
-_Tell = Callable[[str, int, Folder], Iterator[Entry]]
+_Tell = Callable[[str, int, Reading], Iterator[Entry]]
 _PAPERS: Final = (".pdf", ".docx")
 # Endings, the most bytes that are read of such a file, and what tells of it.
 _KINDS: Final[tuple[tuple[tuple[str, ...], int, _Tell], ...]] = (
