@@ -201,7 +201,7 @@ def reader_picks(query: str, files: Sequence[str], tools: Sequence[ToolSpec]) ->
     if not named:
         return []
     tables = [bool(_TABLE.search(name)) for name in named]
-    wanted = ({"table"} if any(tables) else set[str]()) | (set() if all(tables) else {"path"})
+    wanted = {"table" if each else "path" for each in tables}
     return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]
 
 
