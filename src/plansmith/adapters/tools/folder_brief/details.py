@@ -40,8 +40,8 @@ _SECONDS_ALL: Final = 3.0
 # What is in such a file is nobody's business before a person asks for it.
 _PRIVATE: Final = re.compile(
     r"(?<![a-z])(?:passw(?:or)?ds?|passwd|passphrases?|pwd|secrets?|credentials?|creds|tokens?"
-    r"|api[ _-]?keys?|private[ _-]?keys?|id_(?:rsa|dsa|ecdsa|ed25519)|recovery[ _-]?codes?"
-    r")(?![a-z])"
+    r"|api[ _-]?keys?|private[ _-]?keys?|id_(?:rsa|dsa|ecdsa|ed25519)|recovery[ _-]?codes?)"
+    r"(?![a-z])"
     r"|密码|口令|密钥|私钥|凭证|令牌|\.(?:pem|key|env)(?![a-z])",
     re.IGNORECASE,
 )
