@@ -91,8 +91,8 @@ class KnownNames:
         # A query gives rows; a file is written by another call.
         query = self._quoted(_KEYWORD.sub(r"\1 ", _INTO_FILE.sub("", query)))
         new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
-        for found in _SOURCE.findall(query):
-            name = next(filter(None, found))
+        for found in _SOURCE.finditer(query):
+            name = found[found.lastindex or 0]
             if name.casefold() in new or self._known(name) is not None:
                 continue
             table = self._meant(name, self._columns_in(query))
