@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from plansmith.adapters.tools.documents.text import file_text, pdf_head
+from plansmith.adapters.tools.documents.text import paper_head
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables.database import ENDINGS as DATABASES
@@ -119,11 +119,9 @@ def _paper(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     if size > _LARGEST_PAPER:
         return
     data = reading.folder.read(path, most=_LARGEST_PAPER)
-    if path.lower().endswith(".docx"):
-        yield Entry(path, _title(file_text(path, data)[0]))
-        return
-    pages, text = pdf_head(path, data)
-    yield Entry(path, ": ".join(filter(None, (f"{pages} pages", _title(text)))))
+    pages, text = paper_head(path, data, seconds=min(_SECONDS, reading.seconds))
+    counted = f"{pages} pages" if pages else ""
+    yield Entry(path, ": ".join(filter(None, (counted, _title(text)))))
 
 
 def _title(text: str) -> str:
