@@ -161,7 +161,8 @@ def _part(step: str, text: str, task: Task) -> _Part:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
         return _Part(step, text, Answer(facts(texts[0][1])) if shown else None, texts)
     if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
-        return _Part(step, text, Answer(_NOT_SAID[task.language]))
+        notes = notes_of(value, task.language)  # such as files that could not be read
+        return _Part(step, text, Answer("\n".join([_NOT_SAID[task.language], *notes])))
     return _Part(
         step, text, rule_answer(value, task.request, task.language) or _listed(value, text, task)
     )
