@@ -27,7 +27,8 @@ _NEW: Final = re.compile(
 _OLD: Final = re.compile(r"\b(?:oldest|earliest)\b|最旧|最早|最老", re.IGNORECASE)
 # Larger or older than something: the sizes and dates tell, no file is the answer.
 _SIZE: Final = re.compile(
-    r"\bsizes?\b|\bbytes?\b|\bhow (?:big|large)\b|\b(?:larg|bigg|small)er\b|大小|多大|大于|小于|超过",
+    r"\bsizes?\b|\bbytes?\b|\bhow (?:big|large)\b|\b(?:larg|bigg|small)er\b"
+    r"|大小|多大|大于|小于|超过",
     re.IGNORECASE,
 )
 _DATE: Final = re.compile(
