@@ -192,6 +192,23 @@ async def test_a_name_that_somebody_takes_meanwhile_is_not_overwritten(
         assert content(folder / "a.txt") == "one"
 
 
+async def test_a_move_whose_old_name_cannot_be_taken_away_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def refusing(path: str, *, dir_fd: int) -> None:
+        if path == "a.txt":  # such as a file of another person in a shared folder
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refusing)
+    with pytest.raises(ToolFailed, match="not permitted"):
+        await use(folder, "files.move", path="a.txt", to="z.txt")
+    assert not (folder / "z.txt").exists()
+    assert content(folder / "a.txt") == "one"
+
+
 async def test_a_file_swapped_for_a_link_meanwhile_is_not_moved(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
