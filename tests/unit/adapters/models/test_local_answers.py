@@ -257,6 +257,15 @@ def test_what_was_done_comes_first_in_an_answer_and_what_was_read_is_not_repeate
     assert drawn.splitlines()[-1] == "| y | 2 |"
 
 
+async def test_an_answer_tells_what_was_asked_besides_what_was_done() -> None:
+    text = {"path": "m.md", "text": "Ada and Bob attended."}
+    copied = {"path": "b/m.md", "from": "m.md", "bytes": 9, "changed": True}
+    task = asked("Who attended in m.md? Copy it to b/", text, copied)
+    told = await said(task, Says("Ada and Bob attended."))
+    assert told.splitlines()[0] == "Copied: m.md → b/m.md [step:b]"
+    assert "Ada and Bob attended. [step:a]" in told
+
+
 def test_a_number_that_was_worked_out_comes_before_the_rows_of_its_answer() -> None:
     sum_of = {"value": 3, "text": "3", "exact": True}
     told = worded(asked("Sum?", rows("a b", ["x", 1], ["y", 2]), sum_of), "")
