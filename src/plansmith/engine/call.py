@@ -163,14 +163,18 @@ class Callees:
 
     def is_read(self, unit: Unit) -> bool:
         """Tells whether a call changes nothing; an unknown tool or agent may change something."""
+        return self.effect(unit) is Effect.READ
+
+    def effect(self, unit: Unit) -> Effect:
+        """Returns what a call may do; of an unknown tool or agent a change."""
         step = unit.step
         if step.kind == "tool":
             spec = self.specs.get(step.tool)
-            return spec is not None and spec.effect is Effect.READ
+            return spec.effect if spec is not None else Effect.WRITE
         if step.kind == "agent":
             agent = self.agents.get(step.agent)
-            return agent is not None and agent.spec.effect is Effect.READ
-        return True
+            return agent.spec.effect if agent is not None else Effect.WRITE
+        return Effect.READ
 
     def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
         """Returns the key of the early read that the unit will use; empty if there is none."""

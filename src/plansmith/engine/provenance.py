@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 from plansmith.engine.call import Callees
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
+from plansmith.plan.capability import is_freed
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
@@ -119,7 +119,7 @@ class Consent:
         attempt = state.attempts.get(unit.name, 0) + 1
         if isinstance(unit.step, MapStep):
             return self._about_items(unit, unit.step, inputs["over"], state.units, attempt)
-        if any(fnmatchcase(unit.callee, each) for each in self.limits.data_free):
+        if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):
             return None
         sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":

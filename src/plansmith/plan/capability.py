@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pydantic import Field, ValidationError
@@ -26,6 +27,16 @@ class Effect(StrEnum):
 
 
 _RANK: Final = {Effect.READ: 0, Effect.WRITE: 1, Effect.FINAL: 2}
+
+
+def is_freed(name: str, effect: Effect, patterns: Sequence[str]) -> bool:
+    """Whether settings free a call from questions, by patterns of names.
+
+    What cannot be undone has to be named whole: a pattern also fits tools that come later.
+    """
+    if effect is Effect.FINAL:
+        return name in patterns
+    return any(fnmatchcase(name, each) for each in patterns)
 
 
 # Lets callers write a schema as a plain dictionary, without our JSON type.

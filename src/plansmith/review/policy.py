@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.data import Record, Whole
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
@@ -32,6 +31,7 @@ MOST_ITEMS: Final = 20
 class ReviewPolicy(Record):
     """Plans that only read need no review; `never_for` names changing tools that need none either.
 
+    A tool whose effect is final is freed by its whole name, never by a pattern.
     A map step that changes something for each item of a list from tools asks again beyond
     `most_items` items, unless the step sets its own number. Calls that a new plan adds are
     reviewed even if `never_for` names them.
@@ -65,8 +65,7 @@ def reasons_to_ask(
             _reason(active, name, effect, policy)
             for active in _active(plan, templates or {})
             for name, effect in effects(active.step, tools=tools, agents=agents)
-            if effect is not Effect.READ
-            and not any(fnmatchcase(name, each) for each in policy.never_for)
+            if effect is not Effect.READ and not is_freed(name, effect, policy.never_for)
         ]
     if plan.degraded:
         reasons.append(Sentence("review.degraded"))

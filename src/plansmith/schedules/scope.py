@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Final
 
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
@@ -55,8 +54,7 @@ def reasons_attended(
                 changes = [
                     name
                     for name, effect in effects(step, tools=tools, agents=agents)
-                    if effect is not Effect.READ
-                    and not any(fnmatchcase(name, each) for each in limits.data_free)
+                    if effect is not Effect.READ and not is_freed(name, effect, limits.data_free)
                 ]
                 outcome = "a person is asked" if limits.data == "ask" else "it is refused"
                 reasons += [

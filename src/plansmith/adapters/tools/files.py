@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -98,7 +99,7 @@ FILE_TOOLS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FileToolLimits:
-    """Limits: files listed or searched, size of one file, lines shown."""
+    """Limits: files listed or searched, size of one file, lines shown, time of a search."""
 
     files: int = 200
     bytes_each: int = 1_000_000
@@ -106,6 +107,7 @@ class FileToolLimits:
     searched: int = 5_000
     lines_each: int = 5
     letters_each: int = 200
+    seconds: float = 40.0
 
 
 class FileTools:
@@ -219,8 +221,9 @@ class FileTools:
         needles = search_forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0
+        end = time.monotonic() + self._limits.seconds
         for path in self._below(folder):
-            if searched + unreadable >= self._limits.searched:
+            if searched + unreadable >= self._limits.searched or time.monotonic() > end:
                 left_out += 1
                 continue
             content = self._content(path)

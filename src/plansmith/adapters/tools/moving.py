@@ -250,7 +250,11 @@ def _link(old: _Entry, new: _Entry) -> None:
     if not all(_is_same(old, state) for state in states):
         os.unlink(new.last, dir_fd=new.place)
         raise ToolFailed(f"{old.name} changed meanwhile", hint="try it again")
-    os.unlink(old.last, dir_fd=old.place)
+    try:
+        os.unlink(old.last, dir_fd=old.place)
+    except OSError:
+        os.unlink(new.last, dir_fd=new.place)  # what failed has changed nothing
+        raise
 
 
 def _rename(old: _Entry, new: _Entry) -> None:

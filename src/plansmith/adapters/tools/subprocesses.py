@@ -41,11 +41,15 @@ _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """Limits of one call; `writes` says that a crash leaves its outcome unknown."""
+    """Limits of one call; `writes` says that a crash leaves its outcome unknown.
+
+    A child that goes on after its seconds is killed when `grace_s` is over too.
+    """
 
     seconds: float
     memory_bytes: int
     writes: bool = False
+    grace_s: float = _GRACE_S
 
 
 class Subprocesses:
@@ -148,7 +152,7 @@ class _Child:
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
         """Returns the child's reply; None if it died. Kills it at a limit."""
         try:
-            reply = self._exchange(data, time.monotonic() + limits.seconds + _GRACE_S, job)
+            reply = self._exchange(data, time.monotonic() + limits.seconds + limits.grace_s, job)
         except BaseException:
             self.end()
             raise

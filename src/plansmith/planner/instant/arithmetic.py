@@ -29,6 +29,7 @@ _TAIL: Final = lazy_pattern(
 _N: Final = rf"([-−]?\s?[$€£¥￥]?{NUMBER}(?:\s?(?:%|percent\b|per cent\b))?)"
 _AND: Final = r"(?:\s*,\s*and\s+|\s*,\s*|\s+and\s+|\s*[、和与]\s*)"
 _EACH: Final = f"(?:{_N[1:]}"
+_ITEM: Final = lazy_pattern(_EACH, re.IGNORECASE)
 _LIST: Final = rf"({_EACH}(?:{_AND}{_EACH}){{1,30}})"
 
 
@@ -51,8 +52,9 @@ def _form(pattern: str, expression: str, says: str = "") -> _Form:
 
 def _listed(pattern: str, function: str) -> _Form:
     def write(match: re.Match[str]) -> str:
-        each = [_number(part) for part in re.split(_AND, match[1], flags=re.IGNORECASE)]
-        return f"{function}({', '.join(each)})" if all(each) else ""
+        each = [_number(part[0]) for part in _ITEM.finditer(match[1])]
+        # One alone is 1,200,300: a number, or three of them, nobody knows.
+        return f"{function}({', '.join(each)})" if all(each) and len(each) > 1 else ""
 
     return _Form(lazy_pattern(pattern.replace("LIST", _LIST), re.IGNORECASE), write)
 
@@ -74,7 +76,7 @@ _FORMS: Final = (
     _form(rf"(?:subtract|take) {_N} (?:away )?from {_N}", "{2} - {1}"),
     _form(rf"(?:multiply|the product of|product of) {_N} (?:by|and|with) {_N}", "{1} * {2}"),
     _form(rf"(?:divide|the quotient of) {_N} (?:by|and) {_N}", "{1} / {2}"),
-    _form(rf"(?:the )?difference (?:between|of) {_N} and {_N}", "{1} - {2}"),
+    _form(rf"(?:the )?difference (?:between|of) {_N} and {_N}", "abs({1} - {2})"),
     _form(rf"(?:double|twice) {_N}", "2 * {1}"),
     _form(rf"triple {_N}", "3 * {1}"),
     _form(rf"(?:one )?half (?:of )?{_N}", "{1} / 2"),
@@ -99,7 +101,6 @@ _FORMS: Final = (
     _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的(?:总和|和)", "{1} + {2}"),
     _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的差", "{1} - {2}"),
     _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的(?:乘积|积)", "{1} * {2}"),
-    _form(rf"{_N}\s?除\s?{_N}", "{2} / {1}"),
     _listed("(?:the )?(?:sum|total) of LIST", "sum"),
     _listed("(?:the )?(?:average|mean) of LIST", "mean"),
     _listed("(?:the )?median of LIST", "median"),
@@ -147,6 +148,7 @@ _OTHER: Final = lazy_pattern(
     r"|\d{4}/\d{1,2}|\d{1,2}/\d{4}"
 )
 _BARE: Final = lazy_pattern(r"\d{1,4}\s?[-/–]\s?\d{1,4}")
+_SIGNED: Final = lazy_pattern(r"[-+]\d[\d.]*")  # an amount, or someone who agrees
 _MONEY: Final = lazy_pattern(r"[$€£¥￥]")
 _WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]*\()|[\u4e00-\u9fff]")
 _ORDER: Final = lazy_pattern(
@@ -156,6 +158,8 @@ _ORDER: Final = lazy_pattern(
 
 def read_arithmetic(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that is nothing but arithmetic; None for anything else."""
+    if len(set(_MONEY.findall(text))) > 1:
+        return None  # what one currency is in another changes every day
     form = _read_form(text)
     if form is not None:
         return form._replace(says=form.says or _sentence(text, form, chinese=chinese))
@@ -222,7 +226,8 @@ def expression(text: str) -> str:
         if step is None:
             return ""
         at, has_sign = step[0], has_sign or step[1]
-    return parts.written() if has_sign else ""
+    written = parts.written() if has_sign else ""
+    return "" if _SIGNED.fullmatch(written) else written
 
 
 def _fraction(match: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final, Literal, NamedTuple
 
 from plansmith.plan.data import Json
@@ -57,7 +58,8 @@ _INDIRECT: Final = (
 
 def core(text: str) -> str:
     """Returns a request without courtesies around it, on one line, with narrow digits and signs."""
-    bare = " ".join(text.translate(_WIDE).replace("’", "'").split())
+    narrow = (str(unicodedata.decimal(each, each)) for each in text.translate(_WIDE))
+    bare = " ".join("".join(narrow).replace("’", "'").split())
     for _ in range(_MOST_TRIMS):
         opening = _OPENING.match(bare)
         shorter = bare[opening.end() :] if opening else _CLOSING.sub("", bare)

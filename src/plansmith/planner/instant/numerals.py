@@ -87,6 +87,9 @@ def _han_whole(text: str) -> int | None:
         return int("".join(str(_DIGITS[each]) for each in text)) if text else None
     total, part = 0, ""
     largest = 10**13
+    if text[-2:-1] in _HAN_GROUPS and text[-1] in _DIGITS and _DIGITS[text[-1]]:
+        # 两万五 is 25,000: a last digit counts the next smaller scale, as in 三百五.
+        text += "千" if text[-2] == "万" else "千万"
     for each in text:
         if each not in _HAN_GROUPS:
             part += each

@@ -117,10 +117,10 @@ def _weekday(given: Given, language: Language) -> InstantCall:
 
 def _until(given: Given, language: Language) -> InstantCall:
     day = _date(given)
-    said, days = escape_text(day), found("days")
+    said = escape_text(day)
     says = f"{found('text')}."
     if language == "zh":
-        says = f"距离{said}还有 {days} 天（{found('date')}）。"
+        says = f"距离{said}{found('away.zh')}（{found('date')}）。"
     return InstantCall("date", "time.until", {"date": day}, says)
 
 

@@ -210,6 +210,33 @@ def test_rows_of_an_answer_are_a_table_that_says_how_many_are_left_out() -> None
     assert clipped.splitlines()[-1] == "(the first 2 of many) [step:a]"
 
 
+def test_an_answer_about_files_names_one_only_where_one_is_asked_for() -> None:
+    for request in (
+        "Which files are larger than 9 MB?",
+        "files older than 2020",
+        "哪些文件大于9MB",
+    ):
+        assert worded(asked(request, FILES), "").startswith("| path | size | modified")
+    assert worded(asked("List the new folder", FILES), "").startswith("2 files: a.md, b.md")
+    many: Json = [{"path": f"{n}.md", "size": n, "modified": "2026"} for n in range(30)]
+    told = worded(asked("Which file is the largest?", {"files": many}), "")
+    assert told.startswith("29.md (29 bytes)")
+    assert "(+ 10 more)" in told
+
+
+def test_an_answer_that_nothing_was_found_says_what_was_not_looked_at() -> None:
+    found: dict[str, Json] = {"text": "x", "files": [], "searched": 3, "not_text": 4}
+    assert "(3 searched, 4 are no text)" in worded(asked("Who mentions x?", found), "")
+    assert "另有 4 个不是文本" in worded(asked("谁提到 x？", found), "")
+    empty: dict[str, Json] = {"passages": [], "searched": 1, "notes": ["left out: b.pdf"]}
+    assert "Note: left out: b.pdf" in worded(asked("Who?", empty), "")
+
+
+def test_an_answer_about_files_that_only_differ_in_order_is_whole_in_chinese() -> None:
+    differ: dict[str, Json] = {"same": False, "added": [], "removed": [], "changed": []}
+    assert worded(asked("比较", differ), "").startswith("两者内容不同。")
+
+
 def test_a_note_of_a_tool_is_kept_below_a_table_and_is_no_row_of_it() -> None:
     result = rows("a b", [1, 2], [3, 4]) | {"notes": ["line 7 was no row"]}
     assert worded(asked("Rows?", result), "").endswith(
@@ -228,6 +255,15 @@ def test_what_was_done_comes_first_in_an_answer_and_what_was_read_is_not_repeate
     assert drawn is not None
     assert drawn.splitlines()[0] == "Chart: chart.svg [step:b]"
     assert drawn.splitlines()[-1] == "| y | 2 |"
+
+
+async def test_an_answer_tells_what_was_asked_besides_what_was_done() -> None:
+    text = {"path": "m.md", "text": "Ada and Bob attended."}
+    copied = {"path": "b/m.md", "from": "m.md", "bytes": 9, "changed": True}
+    task = asked("Who attended in m.md? Copy it to b/", text, copied)
+    told = await said(task, Says("Ada and Bob attended."))
+    assert told.splitlines()[0] == "Copied: m.md → b/m.md [step:b]"
+    assert "Ada and Bob attended. [step:a]" in told
 
 
 def test_a_number_that_was_worked_out_comes_before_the_rows_of_its_answer() -> None:

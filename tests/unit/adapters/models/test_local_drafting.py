@@ -337,7 +337,7 @@ def test_changes_and_problems_are_told_again() -> None:
             tools=tuple(SPECS),
             previous=Plan.model_validate(plan),
             feedback="to Bo",
-            problems=("no such tool",),
+            problems=("no\nsuch tool",),
         )
     )
     before = {

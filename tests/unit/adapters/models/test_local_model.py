@@ -211,6 +211,17 @@ def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+async def test_a_model_answers_where_no_state_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "states").touch()  # a file: as on a disk on which no folder can be made
+    cache = PromptCache(tmp_path / "states")
+    engine = Engine(small_weights(), context=256, threads=2, cache=cache)
+    model = LocalModel(lambda: engine, name="local:small")
+    assert [each async for each in model.prime(RULES)]
+    heard = await read_answer(model.constrained(Prompt(HELLO), grammar='root ::= "1"\n'))
+    assert heard.text == "1"
+    engine.close()
+
+
 def test_models_of_one_file_share_one_engine() -> None:
     path = small_weights()
     assert shared_engine(path, 512) is shared_engine(path.parent / "." / path.name, 512)

@@ -314,6 +314,13 @@ def test_a_damaged_file_is_not_used(shelf: ModelFolder, tmp_path: Path) -> None:
         shelf.find(model())
 
 
+def test_a_model_in_a_folder_that_cannot_be_written_is_used(shelf: ModelFolder) -> None:
+    shelf.folder.mkdir(parents=True)
+    shelf.path(model()).write_bytes(CONTENT)
+    (shelf.folder / "tiny.gguf.checked").mkdir()  # so that nothing can be remembered
+    assert shelf.find(model()) == shelf.path(model())
+
+
 def test_a_file_that_did_not_change_is_hashed_once(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT)

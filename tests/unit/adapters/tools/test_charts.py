@@ -206,6 +206,17 @@ async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_p
     assert (tmp_path / "chart.svg").read_text(encoding="utf-8") == "mine"
 
 
+async def test_a_chart_without_a_path_is_drawn_beside_folders_and_links_of_its_name(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "chart.svg").mkdir()
+    (tmp_path / "chart-2.svg").symlink_to(tmp_path / "nowhere")
+    made: Any = await ChartTools(tmp_path).call(
+        "charts.draw", {"rows": [{"a": "x", "b": 1}]}, Call(key="k")
+    )
+    assert (made["path"], made["created"]) == ("chart-3.svg", True)
+
+
 async def test_a_pie_of_a_group_is_drawn_from_its_rows_alone(tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("year,region,n\n2025,North,1\n2026,South,3\n", "utf-8")
     for by in ("region", "year"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,7 +15,8 @@ import pytest
 
 from plansmith.adapters.tools.documents import DocumentTools
 from plansmith.adapters.tools.documents.selection import DocumentLimits
-from plansmith.adapters.tools.files import FileTools
+from plansmith.adapters.tools.documents.text import paper_head
+from plansmith.adapters.tools.files import FileToolLimits, FileTools
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
@@ -25,6 +27,29 @@ WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 async def use(root: Path, tool: str, limits: DocumentLimits | None = None, **words: Any) -> Any:
     source = FileTools(root) if tool == "files.read" else DocumentTools(root, limits=limits)
     return await source.call(tool, words, Call(key="k"))
+
+
+def maze(*, deep: int = 12) -> bytes:
+    """Write a PDF whose page draws a form ten times, which draws a form ten times, and so on."""
+    fonts = "/Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+
+    def form(kind: str, drawn: str, inner: str = "") -> str:
+        about = f"{kind} /Resources << {fonts} {inner} >> /Length {len(drawn)}"
+        return f"<< {about} >>\nstream\n{drawn}\nendstream"
+
+    kind, text = "/Type /XObject /Subtype /Form /BBox [0 0 9 9]", "BT /F 12 Tf (x) Tj ET"
+    page = f"/Parent 2 0 R /Contents 4 0 R /Resources << {fonts} /XObject << /X 5 0 R >> >>"
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /MediaBox [0 0 200 200] {page} >>",
+        form("", "/X Do " * 10),
+    ]
+    objects += [
+        form(kind, "/X Do " * 10, f"/XObject << /X {number} 0 R >>")
+        for number in range(6, 6 + deep)
+    ]
+    return pdf_of([*objects, form(kind, text)])
 
 
 def pdf(*pages: str, packed: bool = False) -> bytes:
@@ -50,6 +75,10 @@ def pdf(*pages: str, packed: bool = False) -> bytes:
             f"<< /Type /Page /Parent 2 0 R {fonts} /Contents {5 + at * 2} 0 R >>",
             f"<< {filters}/Length {len(stream)} >>\nstream\n{stream}\nendstream",
         ]
+    return pdf_of(objects)
+
+
+def pdf_of(objects: Sequence[str]) -> bytes:
     out = "%PDF-1.4\n"
     places: list[int] = []
     for number, each in enumerate(objects, start=1):
@@ -163,6 +192,31 @@ async def test_a_hostile_document_fails_with_a_reason_and_hides_no_other(
     found = await use(tmp_path, "files.lookup", question="What is the code?")
     assert texts(found) == "The code is 4711."
     assert why in found["notes"][0]
+
+
+def test_a_pdf_made_to_take_very_long_is_given_up() -> None:
+    # Takes a second: the process that reads it has to be killed for real.
+    with pytest.raises(ToolFailed, match=r"maze\.pdf takes too much time"):
+        paper_head("maze.pdf", maze(), seconds=0.1)
+    pages, text = paper_head("small.pdf", maze(deep=1), seconds=20)
+    assert (pages, text.split()) == (1, ["x"] * 100)
+
+
+async def test_a_search_that_takes_too_long_says_what_it_left_out(tmp_path: Path) -> None:
+    put(tmp_path, a_txt="needle", b_txt="needle")
+    tools = FileTools(tmp_path, limits=FileToolLimits(seconds=0))
+    found: Any = await tools.call("files.search", {"text": "needle"}, Call(key="k"))
+    assert (found["searched"], found["left_out"]) == (0, 2)
+
+
+async def test_a_line_without_an_end_is_counted_in_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("ERROR " + "x" * 30_000_000 + "\nok\nerror", encoding="utf-8")
+    tracemalloc.start()
+    found = await use(tmp_path, "files.count", path="a.log", text="error")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found["count"] == 2
+    assert most < 20_000_000
 
 
 async def test_a_pdf_that_may_be_opened_without_a_password_is_read(tmp_path: Path) -> None:

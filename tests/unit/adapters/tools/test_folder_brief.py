@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from plansmith.adapters.stores.open_files import hold, release
+from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.folder_brief import FolderBrief
+from plansmith.adapters.tools.folder_brief.details import Reading, entries_of
 
 
 @pytest.fixture
@@ -138,3 +140,37 @@ async def test_a_broken_file_is_told_by_its_name(tmp_path: Path) -> None:
     for name in ("a.pdf", "b.docx", "c.db", "d.json", "e.csv"):
         (tmp_path / name).write_bytes(b"\x00\xff broken")
     assert await lines(tmp_path, "read them") == ["a.pdf", "b.docx", "c.db", "d.json", "e.csv"]
+
+
+async def test_the_brief_tells_no_word_of_a_file_that_is_named_after_secrets(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "my secrets").mkdir()
+    names = (
+        *("passwords.txt", "API_keys.csv", "server.pem.txt", "my secrets/plan.md"),
+        *("密码本.md", "credentials.json", "prod.env.txt", "recovery-codes.txt"),
+    )
+    for name in names:
+        (tmp_path / name).write_text('[{"hunter2": "hunter2"}]')
+    (tmp_path / "secretary.txt").write_text("Tasks of the secretary")
+    told = await lines(tmp_path, "hello")
+    assert sorted(told) == sorted([*names, "secretary.txt: Tasks of the secretary"])
+
+
+async def test_a_view_that_never_ends_hides_no_other_table_from_the_brief(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute(f"CREATE VIEW endless AS {endless}")
+        shop.execute("CREATE TABLE orders (id INTEGER)")
+        shop.execute("INSERT INTO orders VALUES (7)")
+        shop.commit()
+    told = await lines(tmp_path, "hello")
+    assert told == ["shop.db/endless", "shop.db/orders: 1 rows: id (7)"]
+
+
+async def test_the_brief_tells_files_by_name_once_its_time_is_over(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Title")
+    (tmp_path / "app.log").write_text("one\ntwo\n")
+    late = Reading(Folder(tmp_path), seconds=0)
+    assert entries_of("a.txt", 5, late) is None
+    assert entries_of("app.log", 8, late) is None

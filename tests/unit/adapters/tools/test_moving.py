@@ -16,7 +16,9 @@ from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.moving import MovingTools
 from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.errors import ToolFailed
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
+from plansmith.review.policy import ReviewPolicy
 
 
 @pytest.fixture
@@ -190,6 +192,23 @@ async def test_a_name_that_somebody_takes_meanwhile_is_not_overwritten(
         assert content(folder / "a.txt") == "one"
 
 
+async def test_a_move_whose_old_name_cannot_be_taken_away_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def refusing(path: str, *, dir_fd: int) -> None:
+        if path == "a.txt":  # such as a file of another person in a shared folder
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refusing)
+    with pytest.raises(ToolFailed, match="not permitted"):
+        await use(folder, "files.move", path="a.txt", to="z.txt")
+    assert not (folder / "z.txt").exists()
+    assert content(folder / "a.txt") == "one"
+
+
 async def test_a_file_swapped_for_a_link_meanwhile_is_not_moved(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +345,29 @@ async def test_deleting_and_moving_wait_for_a_person_and_reading_documents_does_
     await smith.decide(waiting.id, approve=plan.hash, by="ada")
     assert (await smith.run(waiting.id)).status is RunStatus.DONE
     assert not (folder / "a.txt").exists()
+
+
+async def test_deleting_is_freed_from_consent_by_its_name_alone_and_never_by_a_pattern(
+    folder: Path,
+) -> None:
+    each = {"id": "d", "tool": "files.delete", "inputs": {"path": "{{item.path}}"}}
+    found = {"id": "f", "tool": "files.find", "inputs": {"pattern": "*.txt", "folder": "sub"}}
+    alone = [{"id": "a", "tool": "files.delete", "inputs": {"path": "sub/c.txt"}}]
+    mapped = [found, {"id": "m", "kind": "map", "over": "{{f.files}}", "each": each}]
+    plans = [Plan.model_validate({"goal": "g", "steps": steps}) for steps in (alone, mapped)]
+    for pattern in ("files.*", "*", "files.delet[e]"):
+        free = Limits(data_free=(pattern,))
+        policy = ReviewPolicy(never_for=(pattern,))
+        smith = Plansmith(tools=builtin_sources(folder), policy=policy, limits=free)
+        first, run = [await smith.run((await smith.submit(plan)).id) for plan in plans]
+        assert first.status is run.status is RunStatus.REVIEWING
+        # The paths come from a tool: who approved the plan has not seen them.
+        await smith.decide(run.id, approve=plans[1].hash, by="ada")
+        assert (await smith.run(run.id)).status is RunStatus.ASKING
+        assert (folder / "sub" / "c.txt").exists()
+    named = ReviewPolicy(never_for=("files.delete",))
+    smith = Plansmith(tools=builtin_sources(folder), policy=named)
+    assert (await smith.run((await smith.submit(plans[0])).id)).status is RunStatus.DONE
 
 
 async def test_moving_tools_say_in_short_words_what_they_do(folder: Path) -> None:

@@ -176,6 +176,7 @@ async def test_the_days_until_a_date_are_counted_on_the_calendar_of_the_zone() -
         "weekday": "Thursday",
         "days": 38,
         "text": "Thursday, 24 December 2026: 38 days from today",
+        "away": {"en": "38 days from today", "zh": "还有 38 天"},
     }
     assert (await use("until", date="yesterday"))["text"].endswith(": 1 day ago")
     # At noon in London the next day has begun in Auckland.
@@ -233,6 +234,8 @@ async def test_spoken_dates_are_added_to_and_converted() -> None:
         ("the UK", "Europe/London", "09:12:00"),
         ("Vancouver, Canada", "America/Vancouver", "01:12:00"),
         ("San Jose, Costa Rica", "America/Costa_Rica", "03:12:00"),
+        ("Toronto, Ontario", "America/Toronto", "04:12:00"),
+        ("Chicago, USA", "America/Chicago", "03:12:00"),
         ("美国纽约", "America/New_York", "04:12:00"),
         ("日本东京", "Asia/Tokyo", "18:12:00"),
         ("Ouagadougou", "Africa/Ouagadougou", "09:12:00"),

@@ -128,7 +128,8 @@ def _remarks(brief: PlanBrief) -> Iterator[str]:
     if brief.feedback:
         yield f"Change it: {' '.join(brief.feedback.split())}"
     if brief.problems:
-        problems = "; ".join(brief.problems)[:_LONGEST_BLOCK]
+        # What a tool says may hold words of files: on one line it starts no other part.
+        problems = _line("; ".join(brief.problems))
         yield f"Your answer before had problems: {problems}"
 
 

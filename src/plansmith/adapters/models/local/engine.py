@@ -28,6 +28,14 @@ class PromptCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def is_ready(self) -> bool:
+        """Makes the folder; tells whether it is there. Without it a prompt is read each time."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return False
+        return True
+
     def name(self, weights: Path, adapter: str, runtime: str, body: Mapping[str, Any]) -> str:
         """Returns the name of a state: a hash of prompt, weights, adapter's hash and runtime."""
         status = weights.stat()
@@ -203,8 +211,7 @@ class Engine:
         if self.adapter is not None:
             params.lora_adapters = [library.CommonAdapterLoraInfo(str(self.adapter), 1.0)]
         _protect_port(params, self._key)
-        if self._cache is not None:
-            self._cache.folder.mkdir(parents=True, exist_ok=True)
+        if self._cache is not None and self._cache.is_ready():
             params.slot_save_path = f"{self._cache.folder}{os.sep}"
         try:
             return library.Server(params)

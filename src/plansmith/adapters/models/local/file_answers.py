@@ -18,12 +18,23 @@ from plansmith.adapters.models.local.answer_shape import (
 from plansmith.adapters.models.local.result_text import table
 
 _MOST_LINES: Final = 5
-_LARGE: Final = re.compile(r"\b(?:larg|bigg?)(?:er|est)\b|最大", re.IGNORECASE)
-_SMALL: Final = re.compile(r"\bsmall(?:er|est)\b|最小", re.IGNORECASE)
-_NEW: Final = re.compile(r"\b(?:new|lat|recent)(?:er|est|ly)?\b|最新|最近|最晚", re.IGNORECASE)
-_OLD: Final = re.compile(r"\b(?:old|earli)(?:er|est)\b|最旧|最早|最老", re.IGNORECASE)
-_SIZE: Final = re.compile(r"\bsizes?\b|\bbytes?\b|\bhow (?:big|large)\b|大小|多大", re.IGNORECASE)
-_DATE: Final = re.compile(r"\b(?:modified|changed|dates?|when)\b|修改|日期|时间", re.IGNORECASE)
+_LARGE: Final = re.compile(r"\b(?:larg|bigg)est\b|最大", re.IGNORECASE)
+_SMALL: Final = re.compile(r"\bsmallest\b|最小", re.IGNORECASE)
+_NEW: Final = re.compile(
+    r"\b(?:newest|latest|most recent(?:ly)?|last (?:changed|modified))\b|最新|最近|最晚",
+    re.IGNORECASE,
+)
+_OLD: Final = re.compile(r"\b(?:oldest|earliest)\b|最旧|最早|最老", re.IGNORECASE)
+# Larger or older than something: the sizes and dates tell, no file is the answer.
+_SIZE: Final = re.compile(
+    r"\bsizes?\b|\bbytes?\b|\bhow (?:big|large)\b|\b(?:larg|bigg|small)er\b"
+    r"|大小|多大|大于|小于|超过",
+    re.IGNORECASE,
+)
+_DATE: Final = re.compile(
+    r"\b(?:modified|changed|dates?|when|newer|older|recent(?:ly)?)\b|修改|日期|时间|早于|晚于",
+    re.IGNORECASE,
+)
 _WORDS: Final = re.compile(r"\bwords?\b|单词|词数|多少(?:个)?词", re.IGNORECASE)
 _LETTERS: Final = re.compile(r"\bcharacters?\b|\bletters\b|字符|字数|多少(?:个)?字", re.IGNORECASE)
 _ORDERS: Final = (
@@ -84,7 +95,7 @@ def _first(files: Sequence[Fields], key: str, asked: Asked) -> str:
     if key == "size":
         what = asked.say(f"{size:,} bytes", f"{size:,} 字节")
     lead = asked.say(f"{path} ({what})", f"{path}（{what}）")
-    rows = "\n".join(_file_table(files[:MOST_NAMES], asked))
+    rows = "\n".join(_file_table(files, asked))
     return lead if len(files) == 1 else f"{lead}\n\n{rows}"
 
 
@@ -97,11 +108,12 @@ def _file_table(files: Sequence[Fields], asked: Asked) -> list[str]:
 def _searched(fields: Fields, asked: Asked) -> Answer | None:
     files, text = list_in(fields, "files"), str(fields["text"])
     if not files:
-        count = fields["searched"]
+        count, other = fields["searched"], fields.get("not_text")
+        unread = asked.say(f", {other} are no text", f"，另有 {other} 个不是文本") if other else ""
         return Answer(
             asked.say(
-                f'No file mentions "{text}" ({count} searched).',
-                f"没有文件提到“{text}”（共查找 {count} 个）。",
+                f'No file mentions "{text}" ({count} searched{unread}).',
+                f"没有文件提到“{text}”（共查找 {count} 个{unread}）。",
             )
         )
     names = asked.joined([str(each["path"]) for each in files[:MOST_ROWS]])
@@ -147,7 +159,9 @@ def _compared(fields: Fields, asked: Asked) -> Answer | None:
     english = f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}."
     said = asked.say(
         str(fields.get("summary") or english),
-        f"两者不同：{'，'.join(f'{chinese[name]} {count} 处' for name, count in counts)}。",
+        f"两者不同：{'，'.join(f'{chinese[name]} {count} 处' for name, count in counts)}。"
+        if counts
+        else "两者内容不同。",
     )
     lines = [said]
     for name, each in groups.items():

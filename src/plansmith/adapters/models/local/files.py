@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -200,10 +201,11 @@ class ModelFolder:
         return True
 
     def remember(self, model: KnownModel) -> None:
-        """Remembers that the file has the right hash."""
+        """Remembers that the file has the right hash, unless nothing can be written there."""
         path = self.path(model)
         note = {"sha256": model.sha256, **_stamp(path)}
-        _mark(path).write_text(json.dumps(note), encoding="utf-8")
+        with suppress(OSError):
+            _mark(path).write_text(json.dumps(note), encoding="utf-8")
 
     def find(self, model: KnownModel) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""

@@ -37,6 +37,12 @@ _SHOW: Final = re.compile(
     r"|(?:请|帮我)?(?:显示|读取|打开|查看|展示|读一下|看一下)[^？?谁几哪何]*(?:内容|文件|原文|全文|\.\w+)",
     re.IGNORECASE,
 )
+# A person who wants to know something, besides what is to be done.
+_ASKS: Final = re.compile(
+    r"\b(?:who|whom|whose|when|where|why|which|what|how|tell me)\b|[?？]"
+    r"|谁|什么|哪|几|多少|怎么|告诉我",
+    re.IGNORECASE,
+)
 _KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders": "文件夹"}
 _QUOTED: Final = 400  # letters of a passage that is shown
 _MOST_QUOTED: Final = 3
@@ -115,7 +121,7 @@ def without_model(task: Task) -> str | None:
     if task.writes:
         return None
     parts = _parts(task)
-    if any(each.is_open for each in parts) and not _effects(parts):
+    if any(each.is_open for each in parts) and _is_to_be_read(task, parts):
         return None
     return _assembled(task, parts, "")
 
@@ -161,7 +167,8 @@ def _part(step: str, text: str, task: Task) -> _Part:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
         return _Part(step, text, Answer(facts(texts[0][1])) if shown else None, texts)
     if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
-        return _Part(step, text, Answer(_NOT_SAID[task.language]))
+        notes = notes_of(value, task.language)  # such as files that could not be read
+        return _Part(step, text, Answer("\n".join([_NOT_SAID[task.language], *notes])))
     return _Part(
         step, text, rule_answer(value, task.request, task.language) or _listed(value, text, task)
     )
@@ -231,12 +238,17 @@ def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
     # What was worked out last from rows is what was asked for; the rows come below it.
     if len(others) > 1 and "|" not in (others[-1].told or Answer("")).text:
         others = [others[-1], *others[:-1]] if "|---" in _text_of(others[0]) else others
-    said = [cited(_text_of(each), each.step) for each in (*effects, *others)]
+    done, told = ([cited(_text_of(each), each.step) for each in some] for some in (effects, others))
     still_open = [each for each in parts if each.is_open]
-    if still_open and not effects:
+    if still_open and _is_to_be_read(task, parts):
         # What rules tell beside a sentence is mostly how its text was found.
-        said = ["\n".join(_read(task, still_open, sentence)), *said]
-    return "\n\n".join(filter(None, said))
+        told = ["\n".join(_read(task, still_open, sentence)), *told]
+    return "\n\n".join(filter(None, [*done, *told]))
+
+
+def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
+    """Whether the texts of results are to be told: where something was done only if asked for."""
+    return not _effects(parts) or bool(_ASKS.search(task.request))
 
 
 def _text_of(part: _Part) -> str:

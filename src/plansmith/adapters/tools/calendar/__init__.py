@@ -103,6 +103,7 @@ _UNTIL: Final = fields(
         "weekday": TEXT,
         "days": {"type": "integer", "description": "From today; negative for the past."},
         "text": TEXT,
+        "away": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
         "notes": NOTES,
     },
     *("date", "weekday", "days", "text"),
@@ -233,14 +234,13 @@ class CalendarTools(PureTools):
         day = found.at.date()
         days = (day - today).days
         weekday = _DAYS[day.weekday()]
-        away = (
-            "today" if not days else f"{_counted(abs(days))} {'from today' if days > 0 else 'ago'}"
-        )
+        away = _away(days)
         result: dict[str, Json] = {
             "date": str(day),
             "weekday": weekday,
             "days": days,
-            "text": f"{_in_words(day)['en']}: {away}",
+            "text": f"{_in_words(day)['en']}: {away['en']}",
+            "away": away,
         }
         return noted(result, found.notes)
 
@@ -314,6 +314,15 @@ def _result(found: Moment) -> Json:
         "summer_time": bool(at.dst()),
     }
     return noted(result, found.notes)
+
+
+def _away(days: int) -> dict[str, Json]:
+    """Says how far away a day is."""
+    if not days:
+        return {"en": "today", "zh": "就是今天"}
+    if days > 0:
+        return {"en": f"{_counted(days)} from today", "zh": f"还有 {days} 天"}
+    return {"en": f"{_counted(-days)} ago", "zh": f"已经过去 {-days} 天"}
 
 
 def _in_words(day: date) -> dict[str, Json]:

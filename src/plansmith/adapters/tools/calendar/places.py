@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from functools import cache
 from pathlib import Path
@@ -48,10 +49,20 @@ def _in_country(name: str) -> str:
     city, comma, country = (part.strip() for part in name.partition(","))
     if comma:
         # The country decides where it has one zone: San José is in Costa Rica, too.
-        return places.zones.get(country) or _zone(city)
+        return places.zones.get(country) or _of_region(city, country)
     countries = places.zones.keys() | places.several.keys()
     halves = ((name[:at], name[at:]) for at in range(2, len(name) - 1))
     return next((places.zones.get(b, "") for a, b in halves if a in countries), "")
+
+
+def _of_region(city: str, region: str) -> str:
+    """Returns the zone of a city if it can be in that region: Paris, Texas is not Paris."""
+    zone, several = _zone(city), _places().several
+    near = re.split(", | or ", several[region].casefold()) if region in several else ["new york"]
+    # A region that is not known is taken for a state of the Americas, where people name it.
+    return (
+        zone if zone.partition("/")[0] in {_zone(each).partition("/")[0] for each in near} else ""
+    )
 
 
 def _zone(name: str) -> str:

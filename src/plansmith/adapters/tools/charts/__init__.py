@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from itertools import count, takewhile
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,15 +112,17 @@ class ChartTools(ToolSet):
         return noted(result, notes)
 
     def _free(self, data: bytes) -> str:
-        """Returns the first name that no other file has; a call repeated finds its own file."""
-        everything = (path for path, _ in self._folder.walk("."))
-        taken = set(takewhile(lambda path: "/" not in path, everything))
+        """Returns the first name that nothing else has; a call repeated finds its own file."""
         names = (_DEFAULT if number == 1 else f"chart-{number}.svg" for number in count(1))
-        return next(
-            name
-            for name in names
-            if name not in taken or self._folder.read(name, most=_MOST_BYTES) == data
-        )
+        return next(name for name in names if self._is_free(name, data))
+
+    def _is_free(self, name: str, data: bytes) -> bool:
+        if not os.path.lexists(self._folder.root / name):
+            return True
+        try:
+            return self._folder.read(name, most=_MOST_BYTES) == data
+        except ToolFailed:
+            return False  # a folder, a link, or a file too large to be ours
 
 
 def _chart(given: Arguments, notes: list[str]) -> Chart:

@@ -38,6 +38,7 @@ _WORD: Final = re.compile(rf"[{CJK_RANGE}]|[^\s{CJK_RANGE}]+")
 _PIECE: Final = 1 << 20
 _LONGEST_LINE: Final = 300
 _NOTES: Final = 10
+_LINE: Final = 1 << 20
 
 
 class DocumentTools(ToolSet):
@@ -117,7 +118,7 @@ class DocumentTools(ToolSet):
             if job.given_up:
                 break
             try:
-                counts[name] = self._counted(name, forms)
+                counts[name] = self._counted(name, forms, job)
             except ToolFailed as error:
                 if len(names) == 1:
                     raise
@@ -137,7 +138,7 @@ class DocumentTools(ToolSet):
             result["characters"] = sum(each.letters for each in counts.values())
         return noted(result, _few(notes))
 
-    def _counted(self, name: str, forms: Sequence[str]) -> _Counted:
+    def _counted(self, name: str, forms: Sequence[str], job: Job) -> _Counted:
         found = _Counted()
         if is_paged(name):
             for line in self._files.text(name)[0].splitlines():
@@ -148,8 +149,12 @@ class DocumentTools(ToolSet):
                 raise ToolFailed(f"{name} is not a text file")
             file.seek(0)
             with io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as lines:
-                for line in lines:
-                    found.add(line.rstrip("\n"), forms)
+                # In pieces: a file may be one line of any length.
+                while piece := lines.readline(_LINE):
+                    found.add(piece.rstrip("\n"), forms, ends=piece.endswith("\n"))
+                    if job.given_up:
+                        raise ToolFailed("the count was given up")
+        found.end()
         return found
 
     def _compare(self, given: Arguments, job: Job) -> Json:
@@ -257,15 +262,21 @@ class _Counted:
 
     def __init__(self) -> None:
         self.lines = self.words = self.letters = 0
+        self._open = False
 
-    def add(self, line: str, forms: Sequence[str]) -> None:
-        """Counts a line, if it has one of the forms or none is asked for."""
+    def add(self, piece: str, forms: Sequence[str], *, ends: bool = True) -> None:
+        """Counts a line, or a piece of one, if it has one of the forms or none is asked for."""
         if not forms:
-            self.words += len(_WORD.findall(line))
-            self.letters += len(line)
-        elif not any(form in line.casefold() for form in forms):
-            return
-        self.lines += 1
+            self.words += len(_WORD.findall(piece))
+            self.letters += len(piece)
+        self._open = self._open or not forms or any(form in piece.casefold() for form in forms)
+        if ends:
+            self.end()
+
+    def end(self) -> None:
+        """Ends the line that was begun."""
+        self.lines += self._open
+        self._open = False
 
 
 def _shares(lengths: Sequence[int], most: int) -> list[int]:

@@ -1,4 +1,7 @@
-"""The text of one file, whatever it is: plain text, PDF (by pypdf), DOCX, or a web page."""
+"""The text of one file, whatever it is: plain text, PDF (by pypdf), DOCX, or a web page.
+
+PDF and DOCX are read in a child process: a small file can be made to take hours or all memory.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,17 @@ import re
 import time
 import zipfile
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, Final
+from importlib.util import find_spec
+from typing import Any, Final, cast
 from xml.parsers import expat
 
 from plansmith.adapters.context.files import page_text
-from plansmith.errors import ToolFailed
+from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith.adapters.tools.toolset import Job
+from plansmith.errors import ToolBusy, ToolFailed
 
 PAGED: Final = frozenset({".pdf", ".docx"})
 _WEB: Final = frozenset({".html", ".htm"})
@@ -23,13 +30,59 @@ _USUAL_CHINESE: Final = re.compile("[\u4e00-\u9fff\u3000-\u3002\uff00-\uff60]")
 
 def file_text(name: str, data: bytes) -> tuple[str, list[str]]:
     """Returns the text of a file as it stands there, and notes on what was not read."""
-    match kind(name):
-        case ".pdf":
-            return _pdf_text(name, data)
-        case ".docx":
-            return _docx_text(name, data)
-        case _:
-            return _decoded(name, data), []
+    if not is_paged(name):
+        return _decoded(name, data), []
+    found = _in_child(name, data, head=False, seconds=_SECONDS)
+    return str(found["text"]), list(found["notes"])
+
+
+def paper_head(name: str, data: bytes, *, seconds: float) -> tuple[int, str]:
+    """Returns the number of pages of a PDF file, 0 for a DOCX file, and how its text begins."""
+    found = _in_child(name, data, head=True, seconds=seconds)
+    return int(found["pages"]), str(found["text"])
+
+
+_HERE: Final = "plansmith.adapters.tools.documents.text:read_here"
+_SECONDS: Final = 30.0
+_GRACE_S: Final = 1.0
+_MEMORY: Final = 1 << 30
+_HEAD: Final = 4_096
+
+
+def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str, Any]:
+    if kind(name) == ".pdf" and find_spec("pypdf") is None:
+        hint = 'pip install "plansmith[documents]"'
+        raise ToolFailed("PDF needs pypdf, which is not installed", hint=hint)
+    arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
+    limits = ProcessLimits(seconds=seconds, memory_bytes=_MEMORY, grace_s=_GRACE_S)
+    try:
+        found = cast("Any", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=None))
+    except ToolBusy:
+        raise
+    except ToolFailed:
+        hint = "it is damaged, or made to do harm: use another version of it"
+        message = f"{name} takes too much time or memory to be read"
+        raise ToolFailed(message, hint=hint) from None
+    if "failed" in found:
+        raise ToolFailed(found["failed"], hint=found["hint"])
+    return cast("dict[str, Any]", found)
+
+
+def read_here(job: Job, *, name: str, data: str, head: bool) -> dict[str, Any]:
+    """Reads a PDF or DOCX file in this process, which is a child of the one that asks."""
+    del job
+    content = b64decode(data)
+    try:
+        if kind(name) == ".docx":
+            text, notes = _docx_text(name, content)
+            return {"text": text[:_HEAD] if head else text, "notes": notes, "pages": 0}
+        if head:
+            pages, text = _pdf_head(name, content)
+            return {"text": text[:_HEAD], "notes": [], "pages": pages}
+        text, notes = _pdf_text(name, content)
+    except ToolFailed as error:
+        return {"failed": error.message, "hint": error.hint}
+    return {"text": text, "notes": notes, "pages": 0}
 
 
 def readable_text(name: str, data: bytes) -> tuple[str, list[str]]:
@@ -95,7 +148,7 @@ def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
     return "\n\n".join(filled) + "\n", notes
 
 
-def pdf_head(name: str, data: bytes) -> tuple[int, str]:
+def _pdf_head(name: str, data: bytes) -> tuple[int, str]:
     """Returns the number of pages of a PDF file, and the text of the first one."""
     reader = _pdf_reader(name, data)
     try:
@@ -105,11 +158,7 @@ def pdf_head(name: str, data: bytes) -> tuple[int, str]:
 
 
 def _pdf_reader(name: str, data: bytes) -> Any:
-    try:
-        pypdf = import_module("pypdf")
-    except ImportError:
-        hint = 'pip install "plansmith[documents]"'
-        raise ToolFailed("PDF needs pypdf, which is not installed", hint=hint) from None
+    pypdf = import_module("pypdf")
     # It warns of every small flaw of a file; nobody is there to read that.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from plansmith.adapters.tools.documents.text import file_text, pdf_head
+from plansmith.adapters.tools.documents.text import paper_head
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables.database import ENDINGS as DATABASES
@@ -39,10 +39,9 @@ _SECONDS: Final = 1.0
 _SECONDS_ALL: Final = 3.0
 # What is in such a file is nobody's business before a person asks for it.
 _PRIVATE: Final = re.compile(
-    r"(?<![a-z])(?:passw(?:or)?ds?|passwd|passphrases?|pwd|secrets?|credentials?|creds|tokens?"
-    r"|api[ _-]?keys?|private[ _-]?keys?|id_(?:rsa|dsa|ecdsa|ed25519)|recovery[ _-]?codes?)"
-    r"(?![a-z])"
-    r"|密码|口令|密钥|私钥|凭证|令牌|\.(?:pem|key|env)(?![a-z])",
+    r"(?<![a-z])(?:passw(?:or)?ds?|passwd|passphrases?|pwd|secrets?|credentials?|creds"
+    r"|(?:api|access|auth)[ _-]?(?:keys?|tokens?)|private[ _-]?keys?|recovery[ _-]?codes?"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519))(?![a-z])|密码|口令|密钥|私钥|\.(?:pem|key|env)(?![a-z])",
     re.IGNORECASE,
 )
 
@@ -93,6 +92,8 @@ def entries_of(path: str, size: int, reading: Reading) -> tuple[Entry, ...] | No
                 return None
             try:
                 return tuple(tell(path, size, reading)) or (Entry(path),)
+            except TimeoutError:
+                return None
             except (PlansmithError, OSError, ValueError):
                 break
     return (Entry(path),)
@@ -118,11 +119,9 @@ def _paper(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     if size > _LARGEST_PAPER:
         return
     data = reading.folder.read(path, most=_LARGEST_PAPER)
-    if path.lower().endswith(".docx"):
-        yield Entry(path, _title(file_text(path, data)[0]))
-        return
-    pages, text = pdf_head(path, data)
-    yield Entry(path, ": ".join(filter(None, (f"{pages} pages", _title(text)))))
+    pages, text = paper_head(path, data, seconds=min(_SECONDS, reading.seconds))
+    counted = f"{pages} pages" if pages else ""
+    yield Entry(path, ": ".join(filter(None, (counted, _title(text)))))
 
 
 def _title(text: str) -> str:
@@ -162,13 +161,16 @@ def _database(path: str, size: int, reading: Reading) -> Iterator[Entry]:
     limits = RowLimits(seconds=min(_SECONDS, reading.seconds))
     with DatabaseCopy(reading.folder, path, limits=limits, job=Job(Call(key=""))) as copy:
         for table in copy.tables():
-            try:
-                data, count = copy.head(table, rows=_MOST_ROWS)
-            except PlansmithError:  # such as a view that never ends: the others are told
-                yield Entry(f"{path}/{table}")
-                continue
-            whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
-            yield Entry(f"{path}/{table}", _columns(data, whole=whole, count=count))
+            yield Entry(f"{path}/{table}", _head(copy, table) if reading.seconds else "")
+
+
+def _head(copy: DatabaseCopy, table: str) -> str:
+    try:
+        data, count = copy.head(table, rows=_MOST_ROWS)
+    except PlansmithError:
+        return ""  # such as a view that never ends: the other tables are told
+    whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
+    return _columns(data, whole=whole, count=count)
 
 
 def _columns(data: Data, *, whole: bool, count: int | None = -1) -> str:
