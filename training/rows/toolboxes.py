@@ -259,7 +259,8 @@ class ToolboxRows:
                 return (said_zh if zh else en), value
             case "word":
                 _, en, said_zh = rng.choice(argument.choices)
-                return ((said_zh if zh else en),) * 2
+                word = said_zh if zh else en
+                return word, word
             case "int":
                 low, high = map(int, argument.detail.split(".."))
                 number = rng.randint(low, high)
@@ -268,7 +269,8 @@ class ToolboxRows:
                 amount = rng.choice((rng.randint(5, 4000), round(rng.uniform(5, 900), 2)))
                 return str(amount), amount
             case _:
-                return (self._text(argument),) * 2
+                text = self._text(argument)
+                return text, text
 
     def _text(self, argument: Argument) -> str:
         rng, lang = self._rng, self._voice.lang
