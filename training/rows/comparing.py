@@ -176,8 +176,8 @@ class ComparingAsker(SpanAsker):
             (f"Ratio of {x} to {y} for each {name}", f"{x} per {y} by {name}"),
             (f"每个{name}的{x}与{y}之比", f"按{name}计算{x}除以{y}"),
         )
-        made = f"{by.sql}, SUM({a.sql}) * 1.0 / SUM({b.sql}) AS ratio"
-        return self.one("sql ratio", text, self.sql(made, rest=f"GROUP BY {by.sql}"))
+        what = f"{by.sql}, SUM({a.sql}) * 1.0 / SUM({b.sql}) AS ratio"
+        return self.one("sql ratio", text, self.sql(what, rest=f"GROUP BY {by.sql}"))
 
     def containing(self) -> Ask:
         """Asks for rows whose text holds a word."""

@@ -68,9 +68,9 @@ def _time(rng: Random, lang: Lang) -> str:
         )
         return rng.choice((*ways, "上半年", "下半年", f"{year}{month:02}"))
     months = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-    ways = (f"{year}", f"{year}-{month:02}", f"{months[month - 1]}_{year}", f"Q{month % 4 + 1}")
+    said = (f"{year}", f"{year}-{month:02}", f"{months[month - 1]}_{year}", f"Q{month % 4 + 1}")
     return rng.choice(
-        (*ways, f"FY{year % 100}", f"{months[month - 1]}{year % 100}", "H1", f"w{month:02}")
+        (*said, f"FY{year % 100}", f"{months[month - 1]}{year % 100}", "H1", f"w{month:02}")
     )
 
 

@@ -13,7 +13,6 @@ from random import Random
 from typing import Final
 
 from plansmith.planner.shortlist.pick import shortlist
-from training.rows.domains import Part
 from training.rows.public_made import made_request
 from training.rows.public_sets import Asked, PublicSets
 from training.rows.row import Call, Lang, Row, Spec
@@ -37,7 +36,7 @@ _APOLOGY: Final[dict[Lang, str]] = {
     "zh": "这里没有能完成这件事的工具。",
 }
 # How many rows of each kind are made, at most.
-_MOST: Final = {"calls": 2_200, "single": 1_500, "missing": 300, "unfit": 600}
+_MOST: Final = {"calls": 2_200, "single": 1_500, "missing": 300, "unfit": 350}
 
 
 class PublicRows:
@@ -138,10 +137,10 @@ def _words(spec: Spec) -> set[str]:
     return found - _COMMON | {chinese[place : place + 2] for place in range(len(chinese) - 1)}
 
 
-def is_of(row: Row, part: Part) -> bool:
-    """Whether a row belongs to a part: one tool in so many is kept for validation."""
+def is_held(row: Row) -> bool:
+    """Whether a row is kept for validation: one tool in so many is never trained on."""
     key = str(row.calls[0]["tool"]) if row.calls else row.request
-    return (zlib.crc32(key.encode()) % _EVERY == 0) == (part == "validation")
+    return zlib.crc32(key.encode()) % _EVERY == 0
 
 
 def unlike(rows: Iterable[Row]) -> Iterator[Row]:
@@ -162,8 +161,9 @@ def main() -> None:
     parser.add_argument("--part", choices=("train", "validation"), default="train")
     parser.add_argument("--made", type=int, help="rows over made-up tools")
     given = parser.parse_args()
-    public = PublicRows(PublicSets(given.data), Random(given.seed)).rows()
-    rows = [each for each in public if is_of(each, given.part)]
+    public = [*PublicRows(PublicSets(given.data), Random(given.seed)).rows()]
+    held = {each.request for each in public if is_held(each)}
+    rows = [each for each in public if (each.request in held) == (given.part == "validation")]
     rng = Random(f"{given.part} {given.seed}")
     made = islice(unlike(ToolboxRows(rng, given.part).rows()), given.made or _MADE_ROWS[given.part])
     rows += made

@@ -65,11 +65,12 @@ class ToolboxRows:
             self._voice = Voice(self._rng, lang, self._part)
             kinds: tuple[Callable[[], Row | None], ...]
             kinds = (self._single, self._double, self._chain, self._missing, self._unfit)
-            made = self._rng.choices(kinds, (52, 16, 14, 8, 10))[0]()
+            made = self._rng.choices(kinds, (54, 17, 15, 8, 6))[0]()
             if made is not None:
                 yield made
 
-    def _pick(self, effect: str = "") -> Dressed:
+    def pick(self, effect: str = "") -> Dressed:
+        """Returns a tool of this part: one in eight is only validated on."""
         held = self._part == "validation"
         known = [
             each
@@ -95,12 +96,12 @@ class ToolboxRows:
     # -- kinds of rows
 
     def _single(self) -> Row | None:
-        tool = self._pick()
+        tool = self.pick()
         text, made = self._asked(tool)
         return self._row(text, "single", [tool], [made])
 
     def _double(self) -> Row | None:
-        tools = [self._pick(), self._pick()]
+        tools = [self.pick(), self.pick()]
         if tools[0].of is tools[1].of:
             tools[1] = tools[0]
         (a, first), (b, second) = (self._asked(each) for each in tools)
@@ -114,7 +115,7 @@ class ToolboxRows:
         )
 
     def _chain(self) -> Row | None:
-        first = self._pick("read")
+        first = self.pick("read")
         ways = [way[2:].strip() for way in chains() if way.startswith(self._voice.lang)]
         way, _, target = self._rng.choice(ways).partition(" > ")
         name, argument = target.split()
@@ -135,7 +136,7 @@ class ToolboxRows:
 
     def _missing(self) -> Row | None:
         """Asks with one required value left vague."""
-        tool = self._pick()
+        tool = self.pick()
         way = self._rng.choice(self._ways(tool.of))
         vague = [
             each
@@ -156,7 +157,7 @@ class ToolboxRows:
 
     def _unfit(self) -> Row | None:
         """Asks for something whose tool is not among the near ones offered."""
-        tool = self._pick()
+        tool = self.pick()
         text, _ = self._asked(tool)
         area = tool.of.name.partition(".")[0]
         # What is named alike could do it after all: tools of the same area are not offered.
@@ -258,16 +259,18 @@ class ToolboxRows:
                 return (said_zh if zh else en), value
             case "word":
                 _, en, said_zh = rng.choice(argument.choices)
-                return ((said_zh if zh else en),) * 2
+                word = said_zh if zh else en
+                return word, word
             case "int":
                 low, high = map(int, argument.detail.split(".."))
                 number = rng.randint(low, high)
                 return str(number), number
             case "money":
-                number = rng.choice((rng.randint(5, 4000), round(rng.uniform(5, 900), 2)))
-                return str(number), number
+                amount = rng.choice((rng.randint(5, 4000), round(rng.uniform(5, 900), 2)))
+                return str(amount), amount
             case _:
-                return (self._text(argument),) * 2
+                text = self._text(argument)
+                return text, text
 
     def _text(self, argument: Argument) -> str:
         rng, lang = self._rng, self._voice.lang
