@@ -164,7 +164,7 @@ def test_small_talk_is_answered_and_a_question_waits(project: Project) -> None:
     no: Any = {"decision": "refuse", "reason": "", "query": "", "answer": "No."}
     with ModelServer(Reply(hello), Reply(which), Reply(no)).in_thread() as url:
         common = ("--model", "openai:test", "--base-url", url)
-        answered = project.types("ask", "你好", *common)
+        answered = project.types("ask", "你好，天气真好", *common)
         asked = project.types("ask", "weather?", *common)
         refused = project.types("ask", "harm", *common)
     assert (answered.code, asked.code, refused.code) == (0, 5, 4)

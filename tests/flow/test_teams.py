@@ -228,8 +228,16 @@ async def test_research_in_a_folder_ends_in_a_report_with_chart_and_citations(
 async def test_a_greeting_is_answered_by_the_coordinator(library: Path, tmp_path: Path) -> None:
     hello = {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
     cast = Cast((TRIAGE, [hello]))
-    run = await through(research(settings(tmp_path, documents=[library]), model=cast), "Hi there")
+    team = research(settings(tmp_path, documents=[library]), model=cast)
+    run = await through(team, "Hi there, it rains all day")
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
+
+
+async def test_a_bare_greeting_takes_no_model_of_a_team(library: Path, tmp_path: Path) -> None:
+    team = research(settings(tmp_path, documents=[library]), model=Cast())
+    run = await through(team, "Hi there")
+    assert run.status is RunStatus.ANSWERED
+    assert run.report.startswith("Hello! I can ")
 
 
 async def test_a_reflection_that_says_no_has_the_step_done_once_more(

@@ -20,7 +20,7 @@ class Row(TypedDict):
     request: str
     results: str
     answer: str
-    lang: str
+    lang: Language
 
 
 class Draft(TypedDict):

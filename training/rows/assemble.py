@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from plansmith.adapters.tools.folder_brief.layout import words
+from training.rows.comparing import ComparingAsker
 from training.rows.documents import DocumentAsker
 from training.rows.domains import Part
 from training.rows.files import FileAsker
@@ -18,6 +19,7 @@ from training.rows.outputs import OutputAsker
 from training.rows.queries import Ask, Unfit
 from training.rows.replies import spoken
 from training.rows.row import Call, Lang, Row
+from training.rows.subjects import SubjectAsker
 from training.rows.sums import SumAsker
 from training.rows.tables import Table, database
 from training.rows.voice import Voice
@@ -25,16 +27,16 @@ from training.rows.world import World, WorldMaker
 
 # How often each family of requests comes, in a hundred.
 FAMILIES: Final = {
-    "tables": 47,
-    "joins": 5,
-    "documents": 20,
-    "files": 7,
-    "changes": 5,
-    "outputs": 9,
+    "tables": 45,
+    "joins": 8,
+    "documents": 18,
+    "files": 6,
+    "changes": 4,
+    "outputs": 10,
     "sums": 5,
     "replies": 6,
-    "missing": 2,
-    "double": 3,
+    "missing": 1,
+    "double": 4,
 }
 _ZH: Final = 0.45
 _TRIES: Final = 12
@@ -78,8 +80,10 @@ class RowMaker:
     def _of_table(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
         table = self._rng.choice(world.tables)
-        ask = self._pick(table_ways(NaturalAsker(table, voice, world.now)))
-        return self._row(world, voice, ask, [table])
+        ways = table_ways(NaturalAsker(table, voice, world.now))
+        if self._rng.random() < 0.25:
+            ways = ComparingAsker(table, voice, world.now).ways()
+        return self._row(world, voice, self._pick(ways), [table])
 
     def _of_join(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 0, 1, 2)))
@@ -88,12 +92,13 @@ class RowMaker:
         )
         pair = joined_pair(self._rng, self._part, files, world.now)
         self._worlds.add(world, pair)
-        ask = JoinAsker(*pair, voice).ask()
+        ask = JoinAsker(*pair, voice, world.now).ask()
         return self._row(world, voice, ask, list(pair))
 
     def _of_documents(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 1, 2)), documents=self._rng.randint(1, 6))
-        return self._row(world, voice, self._pick(DocumentAsker(world, voice).ways()), [])
+        asker = SubjectAsker if self._rng.random() < 0.4 else DocumentAsker
+        return self._row(world, voice, self._pick(asker(world, voice).ways()), [])
 
     def _of_files(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 1, 2)))
@@ -137,6 +142,8 @@ class RowMaker:
         )
         used = [first, second] if asks[1] is other else [first]
         a, b = (each.text.rstrip("?？.。") for each in asks)
+        if self._rng.random() < 0.25:
+            return self._of_three(world, voice, asks, used)
         if voice.is_zh:
             text = self._rng.choice(
                 (f"{a}？{b}？", f"{a}，另外{b}？", f"1. {a} 2. {b}", f"{a}；还有，{b}")
@@ -155,6 +162,21 @@ class RowMaker:
         if calls[0] == calls[-1]:
             raise Unfit
         return self._row(world, voice, Ask("two questions", text, calls), used)
+
+    def _of_three(self, world: World, voice: Voice, asks: list[Ask], used: Sequence[Table]) -> Row:
+        """Asks a third thing as well."""
+        table = self._rng.choice(world.tables)
+        asks.append(self._pick(table_ways(NaturalAsker(table, voice, world.now))))
+        a, b, c = (each.text.rstrip("?？.。") for each in asks)
+        low_b, low_c = (each[:1].lower() + each[1:] for each in (b, c))
+        text = voice.either(
+            (f"{a}? {b}? {c}?", f"1) {a} 2) {b} 3) {c}", f"{a}, {low_b}, and {low_c}"),
+            (f"{a}？{b}？{c}？", f"1、{a} 2、{b} 3、{c}", f"{a}，{b}，还有{c}"),
+        )
+        calls = tuple(each for ask in asks for each in ask.calls)
+        if len({str(each) for each in calls}) < len(calls):
+            raise Unfit
+        return self._row(world, voice, Ask("three questions", text, calls), [*used, table])
 
     # -- parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from training.rows.periods import Cond, Period
@@ -136,18 +136,49 @@ def _low(text: str, voice: Voice) -> str:
     return text if voice.is_zh else text[:1].lower() + text[1:]
 
 
-def by_words(table: Table, voice: Voice) -> Cond | None:
+def by_words(table: Table, voice: Voice, now: datetime) -> Cond | None:
     """Returns a condition with words of its own, such as "out of stock"."""
     known = {each.of.en: each for each in table.columns}
-    fitting = [c for c in table.domain.conditions if _names(c.sql) <= set(known)]
+    fitting = [
+        c
+        for c in table.domain.conditions
+        if _names(_dated(c.sql, now)) <= set(known) and (table.dates == "-" or "{" not in c.sql)
+    ]
     if not fitting:
         return None
     chosen = voice.rng.choice(fitting)
-    sql = _translated(chosen.sql, table, known)
+    sql = _translated(_dated(chosen.sql, now), table, known)
     word = voice.rng.choice(chosen.zh if voice.is_zh else chosen.en)
     ways = ("that are {}", "which are {}", "{}", "that are currently {}")
     text = f"{word}的" if voice.is_zh else voice.rng.choice(ways).replace("{}", word)
     return Cond(sql, text, "")
+
+
+def _dated(sql: str, now: datetime) -> str:
+    """Puts days in for `{today}`, `{today+30}` and the like."""
+
+    def day(found: re.Match[str]) -> str:
+        return f"'{(now + timedelta(days=int(found[1] or 0))).date().isoformat()}'"
+
+    return re.sub(r"\{today([+-]\d+)?\}", day, sql)
+
+
+def by_weekday(voice: Voice, column: Column) -> Cond:
+    """Returns a condition on weekends, working days or one day of the week."""
+    number = voice.rng.randrange(7)
+    days = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+    one = (
+        f"= '{number}'",
+        (f"on {days[number]}s",),
+        (f"星期{'日一二三四五六'[number]}的", f"周{'日一二三四五六'[number]}的"),
+    )
+    ways = (
+        ("IN ('0', '6')", ("on weekends", "at the weekend"), ("周末的",)),
+        ("NOT IN ('0', '6')", ("on weekdays", "on working days"), ("工作日的",)),
+        one,
+    )
+    test, en, zh = voice.rng.choice(ways)
+    return Cond(f"strftime('%w', {column.sql}) {test}", voice.either(en, zh), column.name)
 
 
 def _names(sql: str) -> set[str]:
@@ -163,9 +194,9 @@ def _translated(sql: str, table: Table, known: dict[str, Column]) -> str:
 
     texts = re.findall(r"'([^']*)'", sql)
     bare = re.sub(r"[a-z_]+[0-9]*[a-z_]*", put, re.sub(r"'[^']*'", "\0", sql))
-    column = known[min(_names(sql))]
+    pairs = [pair for name in sorted(_names(sql)) for pair in known[name].of.pairs]
     for value in texts:
-        pair = next((each for each in column.of.pairs if each[0] == value), (value, value))
+        pair = next((each for each in pairs if each[0] == value), (value, value))
         bare = bare.replace("\0", literal(pair[table.value_lang == "zh"]), 1)
     return re.sub(r"\s*(<>|>=|<=|=|<|>)\s*", r" \1 ", bare)
 
@@ -183,7 +214,9 @@ def some_cond(table: Table, voice: Voice, now: datetime, used: set[str]) -> Cond
     ways += [lambda: by_value(table, voice, voice.rng.choice(kinds))] * 5 if kinds else []
     ways += [lambda: by_number(table, voice, voice.rng.choice(numbers))] * 2 if numbers else []
     ways += [lambda: Period(table, voice, voice.rng.choice(times), now).cond()] * 3 if times else []
+    if times and times[0].of.kind != "month" and table.dates == "-":
+        ways += [lambda: by_weekday(voice, times[0])] * (voice.rng.random() < 0.25)
     ways += [lambda: by_not(table, voice, voice.rng.choice(several))] if several else []
     ways += [lambda: by_two(table, voice, voice.rng.choice(several))] if several else []
-    ways += [lambda: by_words(table, voice)] * 4 if table.domain.conditions else []
+    ways += [lambda: by_words(table, voice, now)] * 6 if table.domain.conditions else []
     return voice.rng.choice(ways)() if ways else None

@@ -94,6 +94,25 @@ def _column(line: str) -> ColumnKind:
     )
 
 
+def extra_column(
+    names: str, kind: str, values: str, words_en: tuple[str, ...], words_zh: tuple[str, ...]
+) -> ColumnKind:
+    """Returns a column that any table may have; its values are not added up."""
+    en, _, zh = names.partition("/")
+    return ColumnKind(
+        en=en,
+        zh=zh,
+        kind=kind,
+        adds_up=False,
+        may_miss=False,
+        values=values,
+        words_en=words_en,
+        words_zh=words_zh,
+        most_en=(),
+        most_zh=(),
+    )
+
+
 def _domain(block: list[str]) -> Domain:
     key, rows, rows_zh, files, files_zh = (each.strip() for each in block[0][1:].split("|"))
     conditions = [line[1:].split(" : ") for line in block[1:] if line.startswith("?")]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from random import Random
 
-from training.rows.conditions import said_value, value_sql
+from training.rows.conditions import said_value, some_cond, value_sql
 from training.rows.domains import Part, domains, of_part
 from training.rows.queries import Ask, Unfit, some
 from training.rows.row import Lang, call
-from training.rows.tables import Column, Table, make_table
+from training.rows.tables import Column, Table, identifier, make_table
 from training.rows.voice import Voice
 
 
@@ -43,7 +43,8 @@ def _has_key(table: Table) -> bool:
 class JoinAsker:
     """Asks about a table by what another one says."""
 
-    def __init__(self, parent: Table, child: Table, voice: Voice) -> None:
+    def __init__(self, parent: Table, child: Table, voice: Voice, now: datetime) -> None:
+        self._now = now
         self._parent, self._child, self._voice = parent, child, voice
         self._rng = voice.rng
         self._key = next(each for each in parent.columns if each.of.kind == "id")
@@ -63,6 +64,8 @@ class JoinAsker:
                 self._none,
             ),
             *(self._per_group, self._of_group, self._having, self._show),
+            *(self._with_zero, self._top, self._average, self._best_where, self._best_where),
+            *(self._count_of_group, self._over, self._over),
         ]
         return self._rng.choice(ways)()
 
@@ -161,6 +164,60 @@ class JoinAsker:
         rest = f"GROUP BY b.{label} HAVING COUNT(*) > {count}"
         text = self._say("having", n=self._voice.number(count))
         return self._made("having", text, self._query(f"b.{label}, COUNT(*) AS count", rest))
+
+    def _with_zero(self) -> Ask:
+        """Counts for every row of the first table, also where nothing refers to it."""
+        label, left = self._label.sql, f"{self._parent.source} b LEFT JOIN {self._child.source} a"
+        on = f"ON a.{self._ref.sql} = b.{self._key.sql} GROUP BY b.{self._key.sql}"
+        query = f"SELECT b.{label}, COUNT(a.{self._ref.sql}) AS count FROM {left} {on}"
+        return self._made("count", self._say("withzero"), query)
+
+    def _top(self) -> Ask:
+        column, label, count = self._sum(), self._label.sql, self._rng.randint(2, 6)
+        text = self._say("topn", w=self._word(column), n=self._voice.number(count))
+        rest = f"GROUP BY b.{label} ORDER BY total DESC LIMIT {count}"
+        return self._made(
+            "top", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        )
+
+    def _average(self) -> Ask:
+        column, label = self._sum(), self._label.sql
+        what = f"b.{label}, AVG(a.{column.sql}) AS average"
+        text = self._say("avgper", w=self._word(column))
+        return self._made("average", text, self._query(what, f"GROUP BY b.{label}"))
+
+    def _best_where(self) -> Ask:
+        """Asks who has most under a condition on the rows that refer."""
+        column, label = self._sum(), self._label.sql
+        cond = some_cond(self._child, self._voice, self._now, {column.name, self._ref.name})
+        if cond is None or not cond.column:
+            raise Unfit
+        test = cond.sql.replace(identifier(cond.column), f"a.{identifier(cond.column)}")
+        text = self._say("bestwhere", w=self._word(column), where=cond.said)
+        rest = f"WHERE {test} GROUP BY b.{label} ORDER BY total DESC LIMIT 1"
+        return self._made(
+            "best", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        )
+
+    def _count_of_group(self) -> Ask:
+        group = self._group()
+        value = self._rng.choice(self._parent.values(group))
+        said = said_value(self._parent, group, value, self._voice)
+        text = self._say("countgroup", g=self._word(group), u=said)
+        test = f"WHERE b.{value_sql(self._parent, group, value, said)}"
+        return self._made("count", text, self._query("COUNT(*) AS count", test))
+
+    def _over(self) -> Ask:
+        """Asks which have a total over a limit."""
+        column, label = self._sum(), self._label.sql
+        total = sum(self._child.values(column)) / max(1, len(self._parent.rows))
+        step = 10 ** max(0, len(str(int(total))) - 2)
+        limit = int(total // step * step)
+        text = self._say("over", w=self._word(column), n=str(limit))
+        rest = f"GROUP BY b.{label} HAVING total > {limit}"
+        return self._made(
+            "having", text, self._query(f"b.{label}, SUM(a.{column.sql}) AS total", rest)
+        )
 
     def _show(self) -> Ask:
         return self._made("show", self._say("show"), self._query(f"a.*, b.{self._label.sql}"))

@@ -304,6 +304,70 @@ class OutputAsker:
         )
         return Ask("words", text, calls)
 
+    def report(self) -> Ask:
+        """Asks for numbers, a chart of them, and a text about them in a file."""
+        core, made = self._grouped()
+        path, voice = self._path("md", "txt"), self._voice
+        kind, en, zh = self._rng.choice(_CHARTS)
+        word, rows = voice.either(en, zh), self._path("csv", "json")
+        saves = self._rng.random() < 0.4
+        also_en, also_zh = (
+            (f", save the numbers as {rows}", f"，数据存到{rows}") if saves else ("", "")
+        )
+        text = voice.either(
+            (
+                f"Work out {core}, draw a {word}{also_en} and write a short report to {path}",
+                f"Make a {word} of {core}{also_en}, then write a few sentences into {path}",
+                f"I need a report on {core}: a {word}{also_en} and a text in {path}",
+            ),
+            (
+                f"统计{core}，画{word}{also_zh}，再写一份简短报告到{path}",
+                f"做一份{core}的报告：{word}{also_zh}，文字写入{path}",
+                f"把{core}画成{word}{also_zh}，并写几句说明保存为{path}",
+            ),
+        )
+        told = f"写一份简短报告：{core}" if voice.is_zh else f"Write a short report about {core}"
+        calls = [made, call("charts.draw", rows="$1", kind=kind or None)]
+        calls += [call("tables.write", path=rows, rows="$1")] if saves else []
+        calls.append(call("words.make", instruction=" ".join(told.split()), from_="$1"))
+        calls.append(call("files.write", path=path, text=f"${len(calls)}"))
+        return Ask("report", voice.tidy(text), tuple(calls))
+
+    def two_charts(self) -> Ask:
+        """Asks for two charts at once."""
+        (a, first), (b, second) = self._grouped(), self._grouped()
+        if first == second:
+            raise Unfit
+        kinds = [self._rng.choice(_CHARTS) for _ in range(2)]
+        x, y = (self._voice.either(en, zh) for _, en, zh in kinds)
+        text = self._voice.either(
+            (
+                f"Draw a {x} of {a} and a {y} of {b}",
+                f"Two charts please: {a} as a {x}, {b} as a {y}",
+            ),
+            (f"画{a}的{x}和{b}的{y}", f"画两张图：{a}用{x}，{b}用{y}"),
+        )
+        drawn = [
+            call("charts.draw", rows=f"${place}", kind=kind or None)
+            for place, (kind, _, _) in zip((1, 3), kinds, strict=True)
+        ]
+        return Ask("chart", self._voice.tidy(text), (first, drawn[0], second, drawn[1]))
+
+    def top_chart(self) -> Ask:
+        """Asks for a chart of the first rows."""
+        asker = self._table()
+        column = self._rng.choice(some(asker.table.numbers))
+        count, rows, word = self._rng.randint(3, 10), asker.slots()["rows"], asker.word(column)
+        text = self._voice.either(
+            (
+                f"Bar chart of the top {count} {rows} by {word}",
+                f"Draw the {count} {rows} with the highest {word} as a bar chart",
+            ),
+            (f"画{word}最高的{count}个{rows}的柱状图", f"用柱状图展示{word}前{count}的{rows}"),
+        )
+        made = call("tables.top", table=asker.table.path, column=column.name, count=count)
+        return Ask("chart", text, (made, call("charts.draw", rows="$1", kind="bar")))
+
     def found_to_file(self) -> Ask:
         """Asks for an answer of the documents, in a file."""
         document, voice = self._document(), self._voice
@@ -331,5 +395,6 @@ class OutputAsker:
         return [
             *((self.chart, 30), (self.chart_and_save, 6), (self.save, 18), (self.export, 5)),
             *((self.export_format, 5), (self.text_of_file, 12), (self.text_of_folder, 4)),
-            *((self.text_of_rows, 5), (self.found_to_file, 4)),
+            *((self.text_of_rows, 5), (self.found_to_file, 4), (self.report, 8)),
+            *((self.two_charts, 3), (self.top_chart, 4)),
         ]

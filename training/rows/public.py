@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import argparse
+import re
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from plansmith.planner.shortlist.pick import shortlist
+from training.rows.domains import Part
 from training.rows.public_made import made_request
 from training.rows.public_sets import Asked, PublicSets
 from training.rows.row import Call, Lang, Row, Spec
+from training.rows.toolboxes import ToolboxRows
 from training.rows.voice import Voice
 
 _SIZES: Final = (1, 2, 3, 4, 4, 5, 6, 6, 8)
 _NEAR: Final = 20
+_ALIKE: Final = 2  # tools with so many words in common may do the same
+_EVERY: Final = 22
+_MADE_ROWS: Final = {"train": 2_200, "validation": 120}
+_COMMON: Final = frozenset(
+    [
+        *("data", "inform", "given", "based", "specif", "provid", "retrie", "user", "with", "from"),
+        *("using", "this", "that", "about", "detail", "list", "calcul", "find", "search"),
+    ]
+)
 _MADE: Final = {"sealtools": "en", "bfcl": "en", "acebench_en": "en", "acebench_zh": "zh"}
 _APOLOGY: Final[dict[Lang, str]] = {
     "en": "None of the tools here can do this.",
     "zh": "这里没有能完成这件事的工具。",
 }
 # How many rows of each kind are made, at most.
-_MOST: Final = {"calls": 1_900, "single": 1_500, "missing": 450, "unfit": 550}
+_MOST: Final = {"calls": 2_200, "single": 1_500, "missing": 300, "unfit": 600}
 
 
 class PublicRows:
@@ -98,12 +111,46 @@ class PublicRows:
         return chosen
 
     def _unlike(self, asked: Asked) -> list[Spec]:
-        """Returns tools that do not do what a request asks: those of another catalogue."""
+        """Returns tools that do not do what a request asks: near ones, or those of another set."""
         others = [name for name in self._sets.tools if name != asked.catalogue]
         home = "acebench_zh" if asked.lang == "zh" and self._rng.random() < 0.6 else ""
         catalogue = home if home in others else self._rng.choice(others)
-        tools = [*self._sets.tools[catalogue].values()]
-        return self._rng.sample(tools, self._rng.choice(_SIZES))
+        gold = [
+            self._sets.tools[asked.catalogue][name]
+            for name in asked.gold
+            if name in self._sets.tools.get(asked.catalogue, {})
+        ]
+        size = self._rng.choice(_SIZES)
+        if len(gold) == len(asked.gold) and self._rng.random() < 0.7:
+            meant = set().union(*map(_words, gold))
+            picks = shortlist(asked.query, self._sets.catalogues[catalogue], _NEAR)
+            near = [self._sets.tools[catalogue][pick.name] for pick in picks]
+            near = [each for each in near if len(_words(each) & meant) < _ALIKE]
+            return near[:size]
+        return self._rng.sample([*self._sets.tools[catalogue].values()], size)
+
+
+def _words(spec: Spec) -> set[str]:
+    """Returns the words that say what a tool does; two alike ones may be the same deed."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", f"{spec['name']} {spec['description']}")
+    found = {each.casefold()[:6] for each in re.findall(r"[A-Za-z]{4,}", text)}
+    chinese = "".join(re.findall(r"[\u4e00-\u9fff]", text))
+    return found - _COMMON | {chinese[place : place + 2] for place in range(len(chinese) - 1)}
+
+
+def is_of(row: Row, part: Part) -> bool:
+    """Whether a row belongs to a part: one tool in so many is kept for validation."""
+    key = str(row.calls[0]["tool"]) if row.calls else row.request
+    return (zlib.crc32(key.encode()) % _EVERY == 0) == (part == "validation")
+
+
+def unlike(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yields the rows without those whose request came before."""
+    seen: set[str] = set()
+    for row in rows:
+        if row.request.casefold() not in seen:
+            seen.add(row.request.casefold())
+            yield row
 
 
 def main() -> None:
@@ -112,8 +159,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public sets")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", choices=("train", "validation"), default="train")
+    parser.add_argument("--made", type=int, help="rows over made-up tools")
     given = parser.parse_args()
-    rows = [*PublicRows(PublicSets(given.data), Random(given.seed)).rows()]
+    public = PublicRows(PublicSets(given.data), Random(given.seed)).rows()
+    rows = [each for each in public if is_of(each, given.part)]
+    rng = Random(f"{given.part} {given.seed}")
+    made = islice(unlike(ToolboxRows(rng, given.part).rows()), given.made or _MADE_ROWS[given.part])
+    rows += made
+    rng.shuffle(rows)
     given.out.write_text("".join(f"{row.line()}\n" for row in rows), encoding="utf-8")
     kinds = Counter(f"{row.kind} {row.lang}" for row in rows)
     print(f"{len(rows)} rows: " + ", ".join(f"{kind} {n}" for kind, n in kinds.most_common()))

@@ -22,9 +22,22 @@ def apology(deed: str, voice: Voice) -> str:
     return f"这里没有能{deed}的工具。" if voice.is_zh else f"None of the tools here can {deed}."
 
 
+def known_fact(voice: Voice) -> Said:
+    """Returns a question of general knowledge with its answer."""
+    book = texts("facts")
+    kind = voice.rng.choice(sorted({name for name, _ in book if "." not in name}))
+    a, _, b = voice.pick(book[f"{kind}.pairs", voice.lang]).partition(" = ")
+    way = voice.rng.choice(book[kind, voice.lang])
+    text, _, reply = way.replace("{a}", a).replace("{b}", b).partition(" => ")
+    voice.kept.append(text)
+    return Said("facts", text, reply)
+
+
 def spoken(voice: Voice) -> Said:
     """Returns a request that gets a reply."""
-    kind = voice.rng.choices(("chat", "facts", "deeds"), (14, 26, 60))[0]
+    kind = voice.rng.choices(("chat", "facts", "known", "deeds"), (10, 12, 33, 45))[0]
+    if kind == "known":
+        return known_fact(voice)
     line = voice.pick(texts("replies")[kind, voice.lang])
     text, _, reply = line.partition(" => ")
     person = voice.rng.choice(texts("people")["people", voice.lang])

@@ -11,9 +11,9 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
-from training.rows.domains import CHOICES, ColumnKind, Domain
+from training.rows.domains import CHOICES, ColumnKind, Domain, extra_column
+from training.rows.naming import cities, column_names, file_name, people
 from training.rows.row import Lang
-from training.rows.texts import texts
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _RESERVED: Final = frozenset(
@@ -55,6 +55,15 @@ _RESERVED: Final = frozenset(
     ]
 )
 _LONGEST_LIST: Final = 80
+# Columns that nobody asks about: key, kind and what they are called.
+_EXTRA: Final = (
+    extra_column("ref/参考号", "code", "RF", ("reference",), ("参考号",)),
+    extra_column("remark/备注", "text", "", ("remark",), ("备注",)),
+    extra_column("currency/币种", "type", "EUR=人民币", ("currency",), ("币种",)),
+    extra_column("source/来源", "type", "web=网站, import=导入", ("source",), ("来源",)),
+    extra_column("version/版本", "int", "1..4", ("version",), ("版本",)),
+    extra_column("contact/联系电话", "phone", "", ("contact number",), ("联系电话",)),
+)
 LISTED: Final = 6  # a text column with at most so many values is shown with all of them
 
 
@@ -193,13 +202,15 @@ def make_table(rng: Random, domain: Domain, lang: Lang, now: datetime) -> Table:
         if len(kept) > 4:
             kept.remove(rng.choice(kept[1:]))
     style = rng.choices(("snake", "title", "space", "camel", "upper"), (70, 10, 8, 7, 5))[0]
-    columns = [Column(each, _named(each.en if lang == "en" else each.zh, style)) for each in kept]
+    kept += rng.sample(_EXTRA, rng.choice((0, 0, 1, 1, 2)))
+    names = column_names(rng, domain, kept, lang)
+    columns = [Column(each, _named(name, style)) for each, name in zip(kept, names, strict=True)]
     dates = rng.choices(("-", "/", "."), (90, 7, 3))[0]
     count = rng.choice((8, 12, 15, 20, 24, 30, 36, 48, 60, 80, 120, 150, 240))
     maker = _Values(rng, value_lang, now, dates, count)
     made = [maker.column(each.of) for each in columns]
     rows = [[values[place] for values in made] for place in range(count)]
-    path = rng.choice(domain.files_en if lang == "en" else domain.files_zh)
+    path = file_name(rng, domain, lang)
     return Table(domain, path, columns, rows, value_lang, dates)
 
 
@@ -225,7 +236,7 @@ class _Values:
         self._rng, self._now, self._dates = rng, now, dates
         self._lang: Lang = lang
         self._count = count
-        self._people = rng.sample(texts("people")["people", lang], rng.choice((5, 8, 14, 30)))
+        self._people = people(rng, lang, rng.choice((5, 8, 14, 30)))
 
     def column(self, of: ColumnKind) -> list[Any]:
         """Returns the values of a whole column."""
@@ -238,8 +249,7 @@ class _Values:
     def _all(self, of: ColumnKind) -> list[Any]:
         rng, count = self._rng, self._count
         if of.kind in CHOICES:
-            pairs = of.pairs
-            values = [each[self._lang == "zh"] for each in pairs]
+            values = self._choices(of)
             return [rng.choice(values) for _ in range(count)]
         if of.kind in ("date", "datetime"):
             return self._times(of)
@@ -258,10 +268,15 @@ class _Values:
             case _:
                 return [self._text(of.kind) for _ in range(count)]
 
+    def _choices(self, of: ColumnKind) -> list[str]:
+        """Returns the values of a column of choices; places that mean nothing else vary."""
+        values = [each[self._lang == "zh"] for each in of.pairs]
+        varies = of.kind == "place" and "~" in of.values
+        return cities(self._rng, self._lang, len(values)) if varies else values
+
     def _persons(self) -> list[str]:
-        pool = texts("people")["people", self._lang]
-        if self._count <= len(pool) and self._rng.random() < 0.5:
-            return self._rng.sample(pool, self._count)
+        if self._rng.random() < 0.5:
+            return people(self._rng, self._lang, self._count)
         return [self._rng.choice(self._people) for _ in range(self._count)]
 
     def _text(self, kind: str) -> str:

@@ -41,6 +41,7 @@ _COUNTS: Final = (
     "旧文件/: {n} files", "2023/: {n} files", "attachments/: {n} files",
 )  # fmt: skip
 _ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "jsonl")
+_ALIKE: Final = 0.35
 _HOLDERS: Final = ("shop.db", "data.db", "company.sqlite", "records.db", "app.db", "school.db")
 
 
@@ -110,7 +111,10 @@ class WorldMaker:
     def _tables(self, count: int, lang: Lang, now: datetime) -> list[Table]:
         rng = self._rng
         kinds = of_part(domains(), self._part)
-        chosen: Sequence[Domain] = rng.sample(kinds, min(count, len(kinds)))
+        chosen: list[Domain] = rng.sample(kinds, min(count, len(kinds)))
+        if len(chosen) > 1 and rng.random() < _ALIKE:
+            # Tables of one subject under several names: the name or the columns tell them apart.
+            chosen[1:] = [rng.choice((chosen[0], each)) for each in chosen[1:]]
         made = [make_table(rng, each, self.lang(lang), now) for each in chosen]
         holder = rng.choice(_HOLDERS)
         for table in made:

@@ -28,8 +28,7 @@ from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.instant import rules as instant
 from plansmith.planner.model_calls import total
 from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Tell, Watch
-from plansmith.planner.shortlist.pick import Pick, shortlist
-from plansmith.planner.shortlist.readers import reader_picks
+from plansmith.planner.shortlist.pick import Pick, reader_picks, shortlist
 from plansmith.planner.triage import Decision, Triage, triage
 from plansmith.ports import ContextBlock
 

@@ -301,14 +301,12 @@ class RunPlanner:
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         callees = await self._intake.callees()
-        triages = triage and self._settings.triage
+        judge = self._triage_model if triage and self._settings.triage else None
         request = await self._with_history(request, results=results)
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
-            triage_model=transcript.of(self._triage_model)
-            if triages and self._triage_model
-            else None,
+            triage_model=transcript.of(judge) if judge else None,
             clock=self._intake.clock,
             tools=list(callees.specs.values()),
             agents=self._intake.agents(),

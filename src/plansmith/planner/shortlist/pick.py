@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.planner.shortlist.card import Kind
 from plansmith.planner.shortlist.index import Catalogue, CatalogueIndex, IndexCache
 from plansmith.planner.shortlist.lexical import LexicalIndex, Request, read_request
@@ -22,6 +24,11 @@ _NO_REASON: Final = "fills the list, nothing in the request matches"
 # The weight of meaning beside words: small if words match the whole request, else larger.
 _MEANING: Final = 0.3
 _MEANING_IN_DOUBT: Final = 1.0
+_READS: Final = "reads a file that the request names"
+_FILE: Final = re.compile(r"[^\s\"'“”‘’《》()（）,，。:：;；]+\.[A-Za-z][A-Za-z0-9]{1,5}(?![\w.])")
+_URL: Final = re.compile(r"\w+://\S+|\S+@\S+")
+_TABLE: Final = re.compile(r"\.(?:csv|tsv|jsonl?|xlsx|db3?|sqlite3?)(?:/[^/]*)?$", re.IGNORECASE)
+_SHORTEST_STEM: Final = 3
 _SHELF: Final = IndexCache()
 
 
@@ -186,3 +193,39 @@ def _reasons(
         yield "fits this kind of request"
     if near:
         yield "similar meaning"
+
+
+def reader_picks(query: str, files: Sequence[str], tools: Sequence[ToolSpec]) -> list[Pick]:
+    """Returns the tools that read what a request names; `files` are those that are there."""
+    named = [*_FILE.findall(_URL.sub(" ", query)), *_existing(query.casefold(), files)]
+    if not named:
+        return []
+    tables = [bool(_TABLE.search(name)) for name in named]
+    wanted = {"table" if each else "path" for each in tables}
+    return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]
+
+
+def _existing(query: str, files: Sequence[str]) -> Iterator[str]:
+    """Returns the files whose name, with or without its ending, the request contains."""
+    for path in files:
+        stem = path.casefold().rpartition("/")[2].partition(".")[0]
+        word = rf"(?<![a-z0-9_]){re.escape(stem)}(?![a-z0-9_])"
+        if len(stem) >= _SHORTEST_STEM and re.search(word, query):
+            yield path
+
+
+def _takes(tool: ToolSpec) -> Iterator[str]:
+    """Returns what a tool reads: a table, or a file by its path; nothing if it is no reader."""
+    if tool.effect is not Effect.READ or tool.open_world:
+        return
+    found: Any = tool.input_schema.get("properties")
+    fields = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {})
+    if "path" in fields:
+        yield "path"
+    if "table" in fields or any(_format(each) == "sql" for each in fields.values()):
+        yield "table"
+
+
+def _format(schema: Any) -> str:
+    known = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
+    return str(known.get("format"))

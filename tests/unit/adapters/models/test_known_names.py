@@ -56,6 +56,12 @@ def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
     assert KnownNames(FOLDER).mended(call, tool)["args"]["table"] == "值班表.csv"
 
 
+def test_a_table_with_another_name_and_other_columns_is_not_meant() -> None:
+    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
+    call = {"tool": "tables.top", "args": {"table": "stock.csv", "column": "price"}}
+    assert KnownNames("sales.csv: 2 rows: day (1), amount (2)").mended(call, tool) == call
+
+
 @pytest.mark.parametrize(
     ("path", "kept"),
     [("notes/meeting.md", True), ("meeting.md", True), ("notes", True), ("README", False)],

@@ -135,7 +135,6 @@ async def asked(folder: Path, request: str) -> Run:
         ("Find all csv files here", "files.find", "sales.csv"),
         ("How many rows does sales.csv have?", "tables.describe", "2 rows, 2 columns"),
         ("Read todo.md", "files.read", "call Bob about the invoice"),
-        ("What is 17% of 2,340?", "calculator.compute", "397.8"),
     ],
 )
 async def test_plain_requests_are_carried_through_over_the_built_in_tools(
@@ -148,6 +147,16 @@ async def test_plain_requests_are_carried_through_over_the_built_in_tools(
     assert said in run.report
     assert run.plan.degraded is not None
     assert run.plan.degraded in run.report
+
+
+async def test_a_sum_takes_no_model_and_its_plan_is_as_good_with_rules_alone(folder: Path) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.run((await smith.plan("What is 17% of 2,340?")).id)
+    assert run.plan is not None
+    assert run.plan.steps[0].to_json()["tool"] == "calculator.compute"
+    assert run.plan.degraded is None
+    assert run.status is RunStatus.DONE
+    assert "397.8" in run.report
 
 
 async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> None:

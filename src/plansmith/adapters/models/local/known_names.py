@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from plansmith.adapters.models.local.signatures import Offered
@@ -90,8 +91,8 @@ class KnownNames:
         # A query gives rows; a file is written by another call.
         query = self._quoted(_KEYWORD.sub(r"\1 ", _INTO_FILE.sub("", query)))
         new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
-        for found in _SOURCE.findall(query):
-            name = next(filter(None, found))
+        for found in _SOURCE.finditer(query):
+            name = found[found.lastindex or 0]
             if name.casefold() in new or self._known(name) is not None:
                 continue
             table = self._meant(name, self._columns_in(query))
@@ -139,8 +140,8 @@ class KnownNames:
             reverse=True,
         )
         best = ranked[0]
-        sure = len(ranked) == 1 or best.has(columns) > ranked[1].has(columns)
-        return best if (sure and columns) or _likeness(name, best) >= _ALIKE else None
+        sure = best.has(columns) > max((each.has(columns) for each in ranked[1:]), default=0)
+        return best if sure or _likeness(name, best) >= _ALIKE else None
 
     def _is_missing(self, path: str) -> bool:
         """Whether a path is certainly none of the files here."""
@@ -160,5 +161,6 @@ def _literal(text: str) -> str:
 
 
 def _likeness(name: str, table: _Table) -> float:
-    low = name.casefold()
-    return max(SequenceMatcher(None, low, each).ratio() for each in table.names)
+    """Returns how alike two names are; that both end in `.csv` says nothing."""
+    one, other = (PurePosixPath(each.casefold()).stem for each in (name, table.path))
+    return SequenceMatcher(None, one, other).ratio()
