@@ -59,15 +59,18 @@ def _near(
     rng: Random, target: Sheet, papers: Sequence[Paper], *, is_clear: bool
 ) -> list[Sheet]:
     """Makes other papers; those of the same group only where the request tells them apart."""
-    alike = [each for each in papers if each.group == target.paper.group]
-    rest = [each for each in papers if each.group != target.paper.group]
-    if target.paper.is_named and target.paper in alike and target.path:
-        alike = [each for each in alike if each is not target.paper]
+    own = target.paper
+    alike = [
+        each for each in papers if (each.group, each.language) == (own.group, own.language)
+    ]
+    rest = [each for each in papers if each.group != own.group]
+    if own.is_named:
+        alike = [each for each in alike if each is not own]
     made: list[Sheet] = []
     for _ in range(rng.choice((0, 0, 1, 1, 2, 2, 3, 4))):
         pool = alike if alike and is_clear and rng.random() < 0.65 else rest  # noqa: PLR2004
-        own = [each for each in pool if each.language == target.paper.language]
-        other = sheet(rng, rng.choice(own if own and rng.random() < 0.85 else pool))  # noqa: PLR2004
+        near = [each for each in pool if each.language == own.language]
+        other = sheet(rng, rng.choice(near if near and rng.random() < 0.85 else pool))  # noqa: PLR2004
         made.append(other._replace(path=_free(other.path, [target, *made])))
     return made
 

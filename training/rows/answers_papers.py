@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
+from plansmith.text import HAN
 from training.rows.answers_statements import person, span
 from training.rows.answers_words import CITIES, COMPANIES, STREETS, Language, Pair, pairs
 
@@ -153,8 +154,10 @@ def _time(rng: Random, given: str) -> Pair:
 
 
 def _option(rng: Random, given: str) -> Pair:
-    english, _, chinese = rng.choice(given.split("/")).partition("=")
-    return Pair(english, chinese or english)
+    own, _, other = rng.choice(given.split("/")).partition("=")
+    if not other:
+        return _same(own)
+    return Pair(own, other) if HAN.search(other) else Pair(other, own)
 
 
 def _code(rng: Random, _: str) -> Pair:
