@@ -218,7 +218,7 @@ def _days(rng: Random, count: int) -> list[Pair]:
 
 
 def _values(rng: Random, paper: Paper) -> dict[str, Pair]:
-    """Gives each slot of a paper a value; no two slots of a sort have the same one."""
+    """Gives each slot of a paper a value; where it can be, no two slots of a sort have the same one."""
     whole = "\n".join((*paper.blocks, *paper.files, *(str(each) for each in paper.asked)))
     found: dict[str, tuple[str, str]] = {}
     for sort, place, given in _SLOT.findall(whole):
@@ -228,15 +228,12 @@ def _values(rng: Random, paper: Paper) -> dict[str, Pair]:
     days = sorted((slot for slot, (sort, _) in found.items() if sort == "d"), key=_place)
     values = dict(zip(days, _days(rng, len(days)), strict=True))
     for slot, (sort, given) in found.items():
-        for _ in range(50):
-            if slot in values:
-                break
+        for _ in range(0 if slot in values else 20):
             one = _same(person(rng, paper.language)) if sort == "p" else _VALUES[sort](rng, given)
-            taken = {key for key, each in values.items() if each == one}
-            if not any(found[key][0] == sort for key in taken):
-                values[slot] = one
-        else:
-            raise ValueError(f"The slot {slot} of {paper.name.en} has too few values.")
+            values[slot] = one
+            if not any(each == one and found[key][0] == sort for key, each in values.items()
+                       if key != slot):
+                break
     return values
 
 
