@@ -29,7 +29,7 @@ from training.rows.answers_results import looked_up, others, read, read_all, tar
 from training.rows.answers_rows import Draft, Maker, Row, checked, joined, languages
 from training.rows.answers_scenes import filled
 from training.rows.answers_statements import Statement
-from training.rows.answers_words import Language, Pair
+from training.rows.answers_words import Language
 from training.rows.answers_writing import written
 
 TRAIN: Final = 16_000

@@ -43,34 +43,30 @@ def paper_row(rng: Random, papers: Sequence[Paper]) -> Draft:
 def _language(rng: Random, target: Sheet, asked: Asked) -> Language:
     own = target.paper.language
     other: Language = "zh" if own == "en" else "en"
-    return other if asked.ask.says(other) and rng.random() < 0.4 else own  # noqa: PLR2004
+    return other if asked.ask.says(other) and rng.random() < 0.4 else own
 
 
 def _can_miss(target: Sheet, asked: Asked) -> bool:
     """Whether the text goes on without the block that holds the answer."""
-    return len(target.blocks) > 2 and asked.block > 0  # noqa: PLR2004
+    return len(target.blocks) > 2 and asked.block > 0
 
 
 def _without(target: Sheet, block: int) -> Sheet:
     return target._replace(blocks=(*target.blocks[:block], *target.blocks[block + 1 :]))
 
 
-def _near(
-    rng: Random, target: Sheet, papers: Sequence[Paper], *, is_clear: bool
-) -> list[Sheet]:
+def _near(rng: Random, target: Sheet, papers: Sequence[Paper], *, is_clear: bool) -> list[Sheet]:
     """Makes other papers; those of the same group only where the request tells them apart."""
     own = target.paper
-    alike = [
-        each for each in papers if (each.group, each.language) == (own.group, own.language)
-    ]
+    alike = [each for each in papers if (each.group, each.language) == (own.group, own.language)]
     rest = [each for each in papers if each.group != own.group]
     if own.is_named:
         alike = [each for each in alike if each is not own]
     made: list[Sheet] = []
     for _ in range(rng.choice((0, 0, 1, 1, 2, 2, 3, 4))):
-        pool = alike if alike and is_clear and rng.random() < 0.65 else rest  # noqa: PLR2004
+        pool = alike if alike and is_clear and rng.random() < 0.65 else rest
         near = [each for each in pool if each.language == own.language]
-        other = sheet(rng, rng.choice(near if near and rng.random() < 0.85 else pool))  # noqa: PLR2004
+        other = sheet(rng, rng.choice(near if near and rng.random() < 0.85 else pool))
         made.append(other._replace(path=_free(other.path, [target, *made])))
     return made
 
@@ -88,10 +84,10 @@ def _free(path: str, taken: Sequence[Sheet]) -> str:
 
 def _given(rng: Random, target: Sheet, asked: Asked, near: Sequence[Sheet]) -> str:
     found: list[dict[str, Any]]
-    if rng.random() < 0.65:  # noqa: PLR2004
+    if rng.random() < 0.65:
         found = [_passage(rng, target, asked.block)]
         found += [_passage(rng, each, rng.randrange(len(each.blocks))) for each in near]
-        if rng.random() < 0.45:  # noqa: PLR2004
+        if rng.random() < 0.45:
             rng.shuffle(found)
         return json.dumps({"passages": found, "searched": len(found)}, ensure_ascii=False)
     found = [{"path": each.path, "text": each.text} for each in (target, *near)]
@@ -102,7 +98,7 @@ def _given(rng: Random, target: Sheet, asked: Asked, near: Sequence[Sheet]) -> s
 
 
 def _passage(rng: Random, given: Sheet, block: int) -> dict[str, Any]:
-    if len(given.text) <= _SHORT and rng.random() < 0.8:  # noqa: PLR2004
+    if len(given.text) <= _SHORT and rng.random() < 0.8:
         return {"path": given.path, "line": 1, "text": given.text}
     start = max(0, block - rng.randrange(3))
     text = "\n".join(given.blocks[start : block + 1 + rng.randrange(3)])

@@ -7,6 +7,7 @@ answers (of its language, or of both), and `!` questions that it does not answer
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -19,9 +20,8 @@ from training.rows.answers_statements import person, span
 from training.rows.answers_words import CITIES, COMPANIES, STREETS, Language, Pair, pairs
 
 _SLOT: Final = re.compile(r"\{([a-z]+)(\d*)(?::([^{}]*))?\}")
-_MONTHS: Final = (
-    "January February March April May June July August September October November December"
-).split()
+_GLUED: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?=\d)")
+_MONTHS: Final = tuple(calendar.month_name)[1:]
 _WEEKDAYS: Final = pairs("""
 Monday | 周一
 Tuesday | 周二
@@ -84,7 +84,7 @@ def _asked(row: str, language: Language, block: int) -> Asked:
 
 
 def _pair(cells: list[str], language: Language) -> Pair:
-    if len(cells) == 2:  # noqa: PLR2004 - both languages
+    if len(cells) == 2:
         return Pair(cells[0], cells[1])
     return Pair(cells[0], "") if language == "en" else Pair("", cells[0])
 
@@ -132,7 +132,7 @@ def _bounds(given: str, least: int, most: int) -> tuple[int, int]:
 def _number(rng: Random, given: str) -> Pair:
     low, high = _bounds(given, 2, 60)
     value = rng.randint(low, high)
-    if high >= 200:  # noqa: PLR2004 - people round what is large
+    if high >= 200:
         value = max(low, value - value % rng.choice((1, 5, 10)))
     return _same(str(value))
 
@@ -203,7 +203,7 @@ def _some_day(rng: Random) -> date:
 
 def _days(rng: Random, count: int) -> list[Pair]:
     """Returns days in their order, all written in one way."""
-    at, form, with_year = _some_day(rng), rng.randrange(5), rng.random() < 0.7  # noqa: PLR2004
+    at, form, with_year = _some_day(rng), rng.randrange(5), rng.random() < 0.7
     made: list[Pair] = []
     for _ in range(count):
         at += timedelta(days=rng.randrange(2, 45))
@@ -218,7 +218,7 @@ def _days(rng: Random, count: int) -> list[Pair]:
 
 
 def _values(rng: Random, paper: Paper) -> dict[str, Pair]:
-    """Gives each slot of a paper a value; where it can be, no two slots of a sort have the same one."""
+    """Gives each slot of a paper a value, another one to each of a sort where that can be."""
     whole = "\n".join((*paper.blocks, *paper.files, *(str(each) for each in paper.asked)))
     found: dict[str, tuple[str, str]] = {}
     for sort, place, given in _SLOT.findall(whole):
@@ -231,8 +231,9 @@ def _values(rng: Random, paper: Paper) -> dict[str, Pair]:
         for _ in range(0 if slot in values else 20):
             one = _same(person(rng, paper.language)) if sort == "p" else _VALUES[sort](rng, given)
             values[slot] = one
-            if not any(each == one and found[key][0] == sort for key, each in values.items()
-                       if key != slot):
+            if not any(
+                each == one and found[key][0] == sort for key, each in values.items() if key != slot
+            ):
                 break
     return values
 
@@ -246,7 +247,8 @@ def sheet(rng: Random, paper: Paper) -> Sheet:
     values = _values(rng, paper)
 
     def put(text: str, language: Language) -> str:
-        return _SLOT.sub(lambda found: values[found[1] + found[2]].says(language), text)
+        said = _SLOT.sub(lambda found: values[found[1] + found[2]].says(language), text)
+        return _GLUED.sub(r"\1 ", said)
 
     def pair(text: Pair) -> Pair:
         return Pair(put(text.en, "en"), put(text.zh, "zh"))
