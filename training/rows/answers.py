@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from training.rows import answers_data as data
+from training.rows.answers_asking import NOT_SAID, as_typed
 from training.rows.answers_documents import (
     KINDS,
     SCENE_KINDS,
@@ -22,49 +23,19 @@ from training.rows.answers_documents import (
     Kind,
     injected,
 )
+from training.rows.answers_paper_rows import paper_row
+from training.rows.answers_papers import PAPERS, VALIDATION_PAPERS, Paper
 from training.rows.answers_results import looked_up, others, read, read_all, target_document
 from training.rows.answers_rows import Draft, Maker, Row, checked, joined, languages
 from training.rows.answers_scenes import filled
 from training.rows.answers_statements import Statement
-from training.rows.answers_words import Language, Pair
+from training.rows.answers_words import Language
 from training.rows.answers_writing import written
 
-TRAIN: Final = 7000
+TRAIN: Final = 16_000
 ASIDE: Final = 300
-_SCENES: Final = 0.45  # the share of documents that are scenes
-
-
-_AROUND: Final = (
-    (
-        "{q};{q};{q};{q};Quick question: {q};Please check: {q};{q} Please look it up.;"
-        "According to {f}: {q};In {f}, {q};{q} It should be in {f}.;Look into {f}. {q};hey, {q};"
-        "I have a question about the {k}: {q};From the {k}: {q};{q} Thanks!"
-    ),
-    (
-        "{q};{q};{q};{q};请问，{q};帮我看看，{q};查一下：{q};根据{f}，{q};看看{f}：{q};"
-        "{k}里，{q};我想知道，{q};{q}谢谢;在{f}中，{q};麻烦查下{q}"
-    ),
-)
-
-
-def _asked(rng: Random, question: Pair, language: Language, about: Document) -> str:
-    """Returns a question as a person types it."""
-    text = question.says(language)
-    if text[-1] not in "?？.。":
-        text += rng.choice(("", "?", ".") if language == "en" else ("", "？", "。"))
-    form = rng.choice(_AROUND[language == "zh"].split(";"))
-    starts = form.startswith("{q}")
-    inside = text if starts or language == "zh" else text[:1].lower() + text[1:]
-    if form.startswith("{q} ") and text[-1] not in "?.":
-        inside = f"{text}."
-    if not starts and text[:2] in ("I ", "I'"):
-        inside = text
-    said = form.format(q=inside, f=about.path, k=about.kind.name.says(language))
-    if rng.random() < 0.15:
-        said = said.rstrip("?？.。!")
-    if language == "en" and rng.random() < 0.12:
-        said = said[:1].lower() + said[1:]
-    return said
+_PAPERS: Final = 0.65  # the share of rows that are about papers
+_SCENES: Final = 0.6  # the share of the other documents that are scenes
 
 
 def _question(rng: Random, kinds: Sequence[Kind]) -> Draft:
@@ -78,7 +49,7 @@ def _question(rng: Random, kinds: Sequence[Kind]) -> Draft:
     if rng.random() < 0.06:
         target = injected(rng, target)
     given = _given(rng, target, target.places[at], rest)
-    request = _asked(rng, one.ask, language, target)
+    request = as_typed(rng, one.ask.says(language), language, target.path, target.kind.name)
     needs = [target.blocks[target.places[at]]]
     return Draft(
         kind="question",
@@ -100,9 +71,6 @@ def _given(rng: Random, target: Document, place: int, rest: Sequence[Document]) 
     return read_all(files)
 
 
-_UNKNOWN: Final = Pair("The documents here do not say {u}.", "这里的文件没有提到{u}。")
-
-
 def _unknown(rng: Random, kinds: Sequence[Kind]) -> Draft:
     """What is asked is in no document, though like things are."""
     language, written = languages(rng)
@@ -117,12 +85,13 @@ def _unknown(rng: Random, kinds: Sequence[Kind]) -> Draft:
         missing = one if one.topic not in known and not _names_somebody(one) else None
     place = rng.randrange(len(target.blocks))
     unknown = missing.unknown.says(language)
+    ask = missing.questions[0].ask.says(language)
     return Draft(
         kind="unknown",
         lang=language,
-        request=_asked(rng, missing.questions[0].ask, language, target),
+        request=as_typed(rng, ask, language, target.path, target.kind.name),
         given=[_given(rng, target, place, rest)],
-        answer=_UNKNOWN.says(language).format(u=unknown),
+        answer=NOT_SAID.says(language).format(u=unknown),
         needs=[],
     )
 
@@ -198,23 +167,30 @@ def rows(seed: int, count: int, *, part: str = "train") -> Iterator[Row]:
     """Yields different rows; the part `validation` has documents of other kinds."""
     rng = Random(f"{part}-{seed}")
     kinds = (KINDS, SCENE_KINDS) if part == "train" else (VALIDATION, VALIDATION_SCENES)
+    papers = PAPERS if part == "train" else VALIDATION_PAPERS
     seen: set[tuple[str, str]] = set()
     while len(seen) < count:
-        make = rng.choices([each for each, _ in _MAKERS], [share for _, share in _MAKERS])[0]
-        row = checked(make(rng, kinds[rng.random() < _SCENES]))
+        row = checked(_draft(rng, kinds, papers))
         if row is not None and (row["request"], row["results"]) not in seen:
             seen.add((row["request"], row["results"]))
             yield row
 
 
+def _draft(rng: Random, kinds: Sequence[Sequence[Kind]], papers: Sequence[Paper]) -> Draft:
+    if rng.random() < _PAPERS:
+        return paper_row(rng, papers)
+    make = rng.choices([each for each, _ in _MAKERS], [share for _, share in _MAKERS])[0]
+    return make(rng, kinds[rng.random() < _SCENES])
+
+
 _MAKERS: Final[tuple[tuple[Maker, float], ...]] = (
-    (_question, 0.565),
-    (_unknown, 0.12),
-    (_summary, 0.15),
-    (written, 0.10),
-    (data.table, 0.025),
-    (data.settings, 0.02),
-    (data.log, 0.02),
+    (_question, 0.24),
+    (_unknown, 0.08),
+    (_summary, 0.33),
+    (written, 0.22),
+    (data.table, 0.05),
+    (data.settings, 0.04),
+    (data.log, 0.04),
 )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 from training.rows.answers import main, rows
+from training.rows.answers_paper_rows import paper_row
+from training.rows.answers_papers import PAPERS, VALIDATION_PAPERS, sheet
 from training.rows.answers_rows import Row
 from training.rows.answers_scenes import SCENES
 
@@ -80,3 +83,43 @@ def test_every_line_of_a_scene_and_every_question_is_told_in_both_languages() ->
             for each in told:
                 assert each.en
                 assert each.zh
+
+
+def test_every_paper_holds_the_answers_to_its_questions_and_leaves_some_open() -> None:
+    for paper in (*PAPERS, *VALIDATION_PAPERS):
+        for seed in range(2):
+            made = sheet(Random(seed), paper)
+            assert "{" not in made.text + made.path, paper.name
+            assert [each for each in made.asked if each.answer is None], paper.name
+            assert len([each for each in made.asked if each.answer]) >= 5, paper.name
+            for each in made.asked:
+                for ask, answer in zip(each.ask, each.answer or (), strict=False):
+                    assert unfounded(answer, f"{ask}\n{made.text}") == [], (paper.name, answer)
+
+
+def test_papers_for_validation_are_none_of_those_for_training() -> None:
+    assert not {each.blocks for each in PAPERS} & {each.blocks for each in VALIDATION_PAPERS}
+    assert {each.language for each in VALIDATION_PAPERS} == {"en", "zh"}
+
+
+def test_a_question_about_a_paper_has_one_like_it_near_only_where_the_request_names_a_file() -> (
+    None
+):
+    marked = [
+        each._replace(blocks=tuple(f"[{each.group}] {block}" for block in each.blocks))
+        for each in PAPERS
+        if each.group in ("lease", "recipe") and not each.is_named
+    ]
+    alike = 0
+    for seed in range(80):
+        draft = paper_row(Random(seed), marked)
+        found = json.loads(draft["given"][0])
+        texts = found.get("passages", found.get("files", [found]))
+        groups = Counter(each["text"].split("]")[0] for each in texts)
+        assert len({each["path"] for each in texts}) == len(texts)
+        if any(each["path"] in draft["request"] for each in texts):
+            alike += max(groups.values()) > 1
+        elif draft["needs"]:
+            own = draft["needs"][0].split("]")[0]
+            assert groups[own] == 1, draft
+    assert alike
