@@ -58,7 +58,7 @@ def test_a_fetch_that_is_agreed_and_fails_leaves_the_rules(
     assert code == 0
     assert "may.txt" in out
     assert f"{DEFAULT} (plans in English and Chinese" in err
-    assert "1.12 GB, licence Apache-2.0" in err
+    assert "491 MB, licence Apache-2.0" in err
     assert "the cable is out" in err
     assert "going on by rules" in err
 

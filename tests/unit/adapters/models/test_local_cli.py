@@ -40,7 +40,7 @@ def test_the_list_says_what_there_is_and_what_is_here(cli: Cli) -> None:
     assert [each["name"] for each in told["models"]] == list(KNOWN)
     assert not any(each["here"] for each in told["models"])
     code, out, _ = cli("list")
-    assert out.splitlines()[0].split()[:4] == [DEFAULT, "1.12", "GB", "Apache-2.0"]
+    assert out.splitlines()[0].split()[:4] == [DEFAULT, "491", "MB", "Apache-2.0"]
 
 
 def test_nothing_is_fetched_without_a_persons_word(cli: Cli, tmp_path: Path) -> None:
@@ -109,4 +109,4 @@ def test_a_file_of_ones_own_is_used_by_its_path(
 def test_an_unknown_model_is_not_pulled(cli: Cli) -> None:
     code, _, err = cli("pull", "gpt-9", "--yes")
     assert code == 2
-    assert "known: qwen2.5-coder-1.5b" in err
+    assert "known: qwen2.5-coder-0.5b" in err

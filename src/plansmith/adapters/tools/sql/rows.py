@@ -64,6 +64,8 @@ def as_result(found: Found, limits: RowLimits) -> dict[str, Json]:
             notes.append(f"only {len(rows)} rows are given: all are too long together")
             break
         rows.append(made)
+    if found.more and len(rows) == len(found.rows):
+        notes.append(f"only the first {len(rows):,} rows are given: there are more")
     if clips.cut:
         notes.append(f"{clips.cut} values were cut to {limits.letters_each:,} letters")
     types = [kind for _, kind in found.columns]

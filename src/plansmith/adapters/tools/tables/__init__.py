@@ -52,7 +52,8 @@ class TableTools(ToolSet):
     ) -> None:
         self._folder = Folder(root)
         self._limits = limits or TableLimits()
-        self._rows = rows or RowLimits()
+        # A file that is written of rows must have them all: the usual table fits.
+        self._rows = rows or RowLimits(rows=1_000, most_rows=10_000, letters_all=2_000_000)
         tools = [
             BuiltIn(spec, partial(self._in_child, act))
             for act, spec in (("describe", DESCRIBE), ("sql", SQL), ("top", TOP), ("group", GROUP))

@@ -109,7 +109,7 @@ SQL: Final = _spec(
             "minProperties": 1,
             "maxProperties": 10,
         },
-        "limit": whole("Most rows given; 100 if left out.", 1, 1_000),
+        "limit": whole("Most rows given; 1,000 if left out.", 1, 10_000),
         **_HOW,
     },
     ("query",),
