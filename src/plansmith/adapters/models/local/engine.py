@@ -203,7 +203,9 @@ class Engine:
         params.n_parallel = 1
         params.n_batch = params.n_ubatch = _BATCH
         params.cache_ram_mib = _CACHE_MIB
-        params.load_mode = library.llama_load_mode.LLAMA_LOAD_MODE_MMAP
+        # Not memory-mapped: only weights of its own are laid out for the processor, which reads
+        # prompts a sixth faster.
+        params.load_mode = library.llama_load_mode.LLAMA_LOAD_MODE_NONE
         params.verbosity = -1
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
