@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from training.rows.trade_words import DOMAINS, FILES, Domain
 
+_KEYWORDS = frozenset({"group", "when", "left", "order"})
+
 
 class World(NamedTuple):
     """A folder with a table of dealings, one of things, and one of returns."""
@@ -146,7 +148,7 @@ def world(rng: Random) -> World:
 
 def quoted(name: str) -> str:
     """Returns a column as a query names it."""
-    return name if name.isidentifier() else f'"{name}"'
+    return name if name.isidentifier() and name.lower() not in _KEYWORDS else f'"{name}"'
 
 
 class Asked(NamedTuple):

@@ -24,6 +24,7 @@ notes/meeting.md: Team meeting
         ("SELECT 员工 FROM值班表", "SELECT 员工 FROM 值班表"),
         ("SELECT SUM(total) FROM order", "SELECT SUM(total) FROM orders"),
         ("SELECT * FROM orders INTO FILE open.csv", "SELECT * FROM orders"),
+        ("SELECT o.group FROM orders o", 'SELECT o."group" FROM orders o'),
         ("SELECT o.total FROM sales o", "SELECT o.total FROM orders o"),
         (
             "SELECT AVG(Average Grade) FROM class_list",

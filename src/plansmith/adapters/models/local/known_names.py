@@ -23,6 +23,10 @@ _SOURCE: Final = re.compile(
 )
 _NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
 _INTO_FILE: Final = re.compile(r"\s+INTO\s+(?:OUT)?FILE\b.*$", re.IGNORECASE | re.DOTALL)
+_KEYWORD_COLUMN: Final = re.compile(
+    r"(?<=\w\.)(group|order|when|case|from|to|index|table|values|where|select|left|check|default)\b",
+    re.IGNORECASE,
+)
 _TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 _WORD: Final = re.compile(r"\w+")
 _ALIKE: Final = 0.5
@@ -90,6 +94,7 @@ class KnownNames:
         """Returns a query whose tables are known ones, if it is clear which are meant."""
         # A query gives rows; a file is written by another call.
         query = self._quoted(_KEYWORD.sub(r"\1 ", _INTO_FILE.sub("", query)))
+        query = _KEYWORD_COLUMN.sub(r'"\1"', query)
         new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
         for found in _SOURCE.finditer(query):
             name = found[found.lastindex or 0]
