@@ -161,21 +161,24 @@ class Thread:
             self.state, _ = await self._backend.book.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
-        """Makes or changes the plan that a message asked for; returns the run as it is then.
-
-        `triaged` says that it is decided already that a plan is needed.
-        """
+        """Makes or changes the plan that a message asked for, without triage if it is `triaged`."""
         if turn.run is None or turn.kind not in PLANS:
             return turn
         said = self._message(turn.number)
         if turn.kind != "change":
             self.state = await self._backend.summarised(self.state, upto=turn.number)
-            return self._turn(turn.number, await self._runs.planned(turn.run, triaged=triaged))
+            return self._turn(turn.number, await self._planned(turn.run, triaged=triaged))
         events = await self._runs.store.events(turn.run.id)
         if turn.run.status.over or change_asked(said, events) is not None:
             return turn
         run = await self._runs.editing.request_changes(turn.run.id, said.text, by=said.by)
         return self._turn(turn.number, run)
+
+    async def _planned(self, run: Run, *, triaged: bool) -> Run:
+        try:
+            return await self._runs.planned(run, triaged=triaged)
+        except StaleWriter:  # another client took the message for left behind, and was quicker
+            return (await self._runs.journals.load(run.id)).run
 
     async def plan_left(self, turn: Turn) -> Turn:
         """Plans what a process left behind; what cannot be planned is said in its reply."""

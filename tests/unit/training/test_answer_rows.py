@@ -67,8 +67,9 @@ def test_answer_rows_are_the_same_for_a_seed_and_others_for_another(tmp_path: Pa
 def test_answer_rows_for_validation_have_kinds_of_documents_of_their_own() -> None:
     train = {_title(row) for row in rows(1, 150)}
     aside = {_title(row) for row in rows(1, 60, part="validation")}
-    assert not any("Insurance for" in title or "保险单" in title for title in train)
-    assert any("Insurance" in title or "保险" in title for title in aside)
+    # Titles of hand-written papers have slots; those of one form begin alike.
+    forms = {title[:12] for title in train if len(title) >= 12}
+    assert sum(title[:12] in forms for title in aside if len(title) >= 12) <= len(aside) // 10
 
 
 def _title(row: Row) -> str:
