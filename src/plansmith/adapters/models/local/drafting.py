@@ -107,7 +107,7 @@ class DraftingModel:
                     usage = delta.usage if isinstance(delta, ModelDone) else usage
                     yield TextDelta("")
             query = completed(query, brief.request, brief.before)
-        decision = {"decision": "plan", "reason": "the gate decides when the tools are known"}
+        decision = {"decision": "plan", "reason": "the model sees the tools before it decides"}
         yield TextDelta(json.dumps(decision | {"query": query, "answer": ""}))
         yield ModelDone(usage, self.name)
 
