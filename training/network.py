@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from plansmith.adapters.models.local.gguf.dequantize import dequantize
 from training.attention import best_attention
-from training.dequantize import dequantize
 from training.network_files import read_index, read_raw
 
 # The linear layers of a block, joined where they read the same input.

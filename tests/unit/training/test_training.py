@@ -16,10 +16,11 @@ from tests.unit.training.toy_model import LAYERS, Runtime, toy_header, write_toy
 from tests.unit.training.toy_rows import ANSWER
 from training.convert import convert
 from training.encode import arrays_of, encode_rows
-from training.gguf_file import GgufFile
 from training.pack import pack
 from training.prompts import Row
 from training.tokenizer import Tokenizer
+
+from plansmith.adapters.models.local.gguf.file import GgufFile
 
 ROOT = Path(__file__).parents[3]
 needs_torch = pytest.mark.skipif(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.models.local.files import digest_of
+from plansmith.adapters.models.local.prepare import NotPrepared, Preparation
 from plansmith.errors import Misconfigured, ModelFailed
 
 _MOST_KEPT: Final = 6
@@ -134,9 +135,11 @@ class Engine:
         threads: int,
         cache: PromptCache | None = None,
         adapter: Path | None = None,
+        preparation: Preparation | None = None,
     ) -> None:
         self.path = path
         self.adapter = adapter
+        self._preparation = preparation
         self.context = context
         self._threads = threads
         self._cache = cache
@@ -165,11 +168,12 @@ class Engine:
     def _prime(self, body: dict[str, Any], on_piece: OnPiece) -> None:
         if self._cache is None:
             return
-        self._ensure_loaded()
+        handler = _PieceHandler(on_piece)
+        if not self._ensure_loaded(handler):
+            return
         name = self._cache.name(self.path, self._adapter_hash, _library().__version__, body)
         slot = Slot(str(self._server.listening_address), self._key)
         if name not in self._primed and not self._cache.restore(name, slot):
-            handler = _PieceHandler(on_piece)
             self._server.handle_chat_completions({**body, "max_tokens": 1}, handler)
             if handler.stopped:
                 return  # half a state is of no use
@@ -180,15 +184,37 @@ class Engine:
     def _adapter_hash(self) -> str:
         return digest_of(self.adapter) if self.adapter else ""
 
-    def _ensure_loaded(self) -> None:
+    def _ensure_loaded(self, handler: _PieceHandler) -> bool:
+        """Loads the weights; returns False if the caller left while they were prepared."""
         if self._server is None:
             self._primed.clear()
-            self._server = self._load()
+            self._prepare(handler)
+            if not handler.stopped:
+                self._server = self._load()
+        return self._server is not None
+
+    def _prepare(self, handler: _PieceHandler) -> None:
+        """Takes the prepared file instead of weights and adapter; makes it if need be."""
+        if self._preparation is None:
+            return
+
+        def tell(text: str) -> None:
+            if handler({"preparing": text}):
+                raise _CallerLeft
+
+        try:
+            self.path = self._preparation.make(tell, threads=self._threads)
+        except _CallerLeft:
+            return
+        except NotPrepared as reason:
+            handler({"preparing": f"the model works, only slower: {reason}"})
+            return
+        self.adapter = self._preparation = None
 
     def _answer(self, body: dict[str, Any], on_piece: OnPiece) -> None:
-        self._ensure_loaded()
         handler = _PieceHandler(on_piece)
-        self._server.handle_chat_completions(body, handler)
+        if self._ensure_loaded(handler):
+            self._server.handle_chat_completions(body, handler)
         if handler.failure is not None:
             raise handler.failure
 
@@ -221,6 +247,10 @@ class Engine:
             hint = "`plansmith model check` tells whether the file is damaged"
             over = f" with the adapter {self.adapter}" if self.adapter else ""
             raise ModelFailed(f"{self.path}{over} cannot be loaded as a model", hint=hint) from None
+
+
+class _CallerLeft(Exception):
+    """Ends the preparing of a model that nobody waits for."""
 
 
 class _PieceHandler:
@@ -266,15 +296,34 @@ _SHARING: Final = threading.Lock()
 
 
 def shared_engine(
-    path: Path, context: int, states: Path | None = None, *, adapter: Path | None = None
+    path: Path,
+    context: int,
+    states: Path | None = None,
+    *,
+    adapter: Path | None = None,
+    preparation: Preparation | None = None,
 ) -> Engine:
     """Returns the one engine of a file and its adapter in this process, shared by all models."""
+    over = adapter.resolve() if adapter else None
     with _SHARING:
-        return _engine(path.resolve(), context, states, adapter.resolve() if adapter else None)
+        return _engine(path.resolve(), context, states, over, preparation)
 
 
 @functools.cache
-def _engine(path: Path, context: int, states: Path | None, adapter: Path | None) -> Engine:
+def _engine(
+    path: Path,
+    context: int,
+    states: Path | None,
+    adapter: Path | None,
+    preparation: Preparation | None,
+) -> Engine:
     cache = PromptCache(states) if states else None
     threads = fitting_threads(usable_cores())
-    return Engine(path, context=context, threads=threads, cache=cache, adapter=adapter)
+    return Engine(
+        path,
+        context=context,
+        threads=threads,
+        cache=cache,
+        adapter=adapter,
+        preparation=preparation,
+    )
