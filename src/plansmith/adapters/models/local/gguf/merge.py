@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -72,7 +73,7 @@ def merge(
 def _in_order(pool: ThreadPoolExecutor, jobs: list[_Job], narrow: Narrow) -> Iterator[bytes]:
     """Yields the bytes of each job; only a few jobs are ahead of what is written."""
     for first in range(0, len(jobs), _AHEAD):
-        yield from pool.map(lambda job: _bytes(job, narrow), jobs[first : first + _AHEAD])
+        yield from pool.map(partial(_bytes, narrow=narrow), jobs[first : first + _AHEAD])
 
 
 def _bytes(job: _Job, narrow: Narrow) -> bytes:

@@ -31,19 +31,24 @@ def quantize(values: Values) -> npt.NDArray[np.uint8]:
 
 def _rounded(columns: Values) -> tuple[Values, Values]:
     """Returns the scale of each block and its values as whole steps from -8 to 7."""
-    most, least = columns.max(0), columns.min(0)
+    most: Values = columns.max(0)
+    least: Values = columns.min(0)
     largest = np.where(most > -least, most, least)
-    turned = np.divide(1, largest, out=np.zeros_like(largest), where=largest != 0)
-    steps = np.empty_like(columns)
-    best = scales = gains = np.zeros_like(largest)
+    turned: Values = np.divide(
+        np.float32(1), largest, out=np.zeros_like(largest), where=largest != 0
+    )
+    steps: Values = np.empty_like(columns)
+    best: Values = np.zeros_like(largest)
+    scales, gains = best.copy(), best.copy()
     for place in PLACES:
         shared, squares = _fit(columns, turned * np.float32(place), steps)
-        scale = shared / np.maximum(squares, _LEAST)
+        scale: Values = shared / np.maximum(squares, _LEAST)
         # With the best scale for these steps, this much of the squares is explained.
-        gain = shared * scale
+        gain: Values = shared * scale
         better = gain > gains
-        best = np.where(better, np.float32(place), best)
-        scales, gains = np.where(better, scale, scales), np.where(better, gain, gains)
+        best[better] = place
+        np.copyto(scales, scale, where=better)
+        np.copyto(gains, gain, where=better)
     _fit(columns, turned * best, steps)
     return scales, steps
 
