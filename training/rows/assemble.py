@@ -78,7 +78,7 @@ class RowMaker:
     # -- families
 
     def _of_table(self, voice: Voice) -> Row:
-        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
+        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 3, 4, 5, 8)))
         table = self._rng.choice(world.tables)
         ways = table_ways(NaturalAsker(table, voice, world.now))
         if self._rng.random() < 0.25:
@@ -128,8 +128,9 @@ class RowMaker:
         world = self._world(tables=self._rng.choice((0, 1, 2)))
         said = spoken(voice)
         text = voice.finish(said.text) if said.kind == "impossible" else voice.slips(said.text)
-        lines = folder_lines(world.entries, text) if self._rng.random() < 0.9 else ()
-        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply)
+        entries = world.entries if self._rng.random() < 0.9 else ()
+        lines, near = folder_lines(entries, text)
+        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply, near=near)
 
     def _of_two(self, voice: Voice) -> Row:
         """Asks two things at once that do not need each other."""
@@ -196,8 +197,8 @@ class RowMaker:
         if used and not ask.names_file and self._needs_file(text, world, used):
             text = voice.mention(text, used[0].path)
         text = voice.finish(text)
-        lines = folder_lines(world.entries, text)
-        if not _are_told(lines, [each.path for each in used], named(ask.calls), world):
+        lines, near = folder_lines(world.entries, text)
+        if not _are_told((*lines, *near), [each.path for each in used], named(ask.calls), world):
             raise Unfit
         return Row(
             text,
@@ -208,6 +209,7 @@ class RowMaker:
             ask.calls,
             sources=tuple((each.path, each.source) for each in used),
             columns=tuple((each.path, tuple(c.name for c in each.columns)) for each in used),
+            near=near,
         )
 
     def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:

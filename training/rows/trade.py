@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from plansmith.adapters.tools.folder_brief.details import Entry
+from training.rows.folder_lines import folder_lines
 from training.rows.trade_sums import best, how_many, how_many_deals, worth
 from training.rows.trade_tables import (
     by_group,
@@ -76,6 +78,8 @@ def rows(seed: int, count: int) -> Iterator[dict[str, Any]]:
         made = world(rng)
         asked = rng.choice(_ASKERS)(made)
         request = rng.choice(_POLITE_ZH if made.zh else _POLITE).format(asked.request)
+        entries = [Entry(*line.split(": ", 1)) for line in dict.fromkeys(made.lines)]
+        lines, near = folder_lines(entries, request)
         key = f"{request} {made.deals} {made.things}"
         if key in seen:
             continue
@@ -83,7 +87,8 @@ def rows(seed: int, count: int) -> Iterator[dict[str, Any]]:
         yield {
             "family": "folder",
             "request": request,
-            "folder": made.lines,
+            "folder": list(lines),
+            **({"near": list(near)} if near else {}),
             "now": f"{rng.choice(days)} {day_of(rng)} {rng.randrange(7, 20):02}:{rng.randrange(60):02}",
             "tools": "builtin",
             "answer": {"calls": asked.calls},
