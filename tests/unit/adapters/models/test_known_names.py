@@ -64,6 +64,40 @@ def test_a_table_with_another_name_and_other_columns_is_not_meant() -> None:
     assert KnownNames("sales.csv: day (1), amount (2)").mended(call, tool) == call
 
 
+YEARS = """\
+2024/data.csv: 3 rows: id (1), day (1), price (2)
+data_2024.csv: 3 rows: id (1), day (1), amount (2)
+data_2025.csv: 3 rows: id (1), day (1), amount (2)
+report_v2.csv: 3 rows: id (1), staff (1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("data_2023", None),
+        ("data_2023.csv", None),
+        ("2023/data.csv", None),
+        ("datas", None),
+        ("data_2024_1", None),
+        ("report_v1.csv", None),
+        ("date_2024.csv", "data_2024.csv"),
+        ("reports_v2", "report_v2.csv"),
+        ("report", "report_v2.csv"),
+    ],
+)
+def test_a_table_with_another_number_in_its_name_is_never_meant(
+    wrong: str, right: str | None
+) -> None:
+    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
+    column = "staff" if "report" in wrong else "amount"
+    call = {"tool": "tables.top", "args": {"table": wrong, "column": column}}
+    assert KnownNames(YEARS).mended(call, tool)["args"]["table"] == (right or wrong)
+    query = f'SELECT "{column}" FROM "{wrong}"'
+    if right is None:
+        assert KnownNames(YEARS).query(query) == query
+
+
 @pytest.mark.parametrize(
     ("path", "kept"),
     [("notes/meeting.md", True), ("meeting.md", True), ("notes", True), ("README", False)],

@@ -485,6 +485,37 @@ def test_a_date_is_the_same_in_both_languages(text: str, source: str, wrong: lis
     assert unfounded(text, source) == wrong
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "wrong"),
+    [
+        ("门票4欧元，18:15关门。", "开放至18:15，4欧元", []),
+        ("票价18.15欧元。", "开放至18:15，4欧元", ["18.15"]),
+        ("总价12,000元。", "总价1.2万元，定金３，０００元", []),
+        ("定金3000元。", "总价1.2万元，定金３，０００元", []),
+        ("总价1.2万元。", "总价12000元", []),
+        ("总价1.2万元。", "| 总价（万元） |\n| 1.2 |", []),
+        ("总价1.2万元。", "总价1.2元", ["1.2"]),
+        ("总价1.3万元。", "总价1.2万元", ["1.3"]),
+        ("The price is 3,500,000.", "350万元", []),
+        ("South has 20.", "North,10\nSouth,7,20", []),
+        ("It costs 200.", "The price is 1,200", ["200"]),
+    ],
+)
+def test_figures_of_an_answer_are_compared_as_chinese_texts_write_them(
+    text: str, source: str, wrong: list[str]
+) -> None:
+    assert unfounded(text, source) == wrong
+
+
+def test_an_answer_may_say_that_something_is_so_every_week_or_that_it_is_so_at_all() -> None:
+    hours = {"path": "hours.txt", "text": "Library: Saturday 10-16\n到会：王芳"}
+    assert "on Saturdays" in worded(
+        asked("When is the library open?", hours), "It is open on Saturdays."
+    )
+    assert worded(asked("王芳参加了吗？", hours), "参加了。").startswith("参加了。")
+    assert not worded(asked("谁参加了会议？", hours), "参加了会议").startswith("参加了会议")
+
+
 def test_a_name_with_a_capital_has_to_be_in_the_source() -> None:
     assert strange_names("It was signed by Carla Stone on Monday.", "Bo signed it.") == [
         "Carla",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -33,6 +34,8 @@ _KEYWORD_COLUMN: Final = re.compile(
 )
 _TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 _WORD: Final = re.compile(r"\w+")
+_DIGITS: Final = re.compile(r"\d+")
+_ENDING: Final = re.compile(r"\.[A-Za-z]\w*$")
 _ALIKE: Final = 0.5
 
 
@@ -138,17 +141,27 @@ class KnownNames:
         return next((each for each in self._tables if low in each.names), None)
 
     def _meant(self, name: str, columns: Sequence[str]) -> _Table | None:
-        """Returns the table that a wrong name means: by its columns, then by likeness."""
-        if not self._tables:
-            return None
+        """Returns the table that a wrong name means: by its columns, then by likeness.
+
+        Never one with another number: data_2023 is not data_2024.
+        """
         ranked = sorted(
-            self._tables,
+            (each for each in self._tables if _has_numbers(each.path, name)),
             key=lambda each: (each.has(columns), _likeness(name, each)),
             reverse=True,
         )
+        if not ranked or self._is_one_of_a_row(ranked[0], name, ranked[1:]):
+            return None
         best = ranked[0]
         sure = best.has(columns) > max((each.has(columns) for each in ranked[1:]), default=0)
         return best if sure or _likeness(name, best) >= _ALIKE else None
+
+    def _is_one_of_a_row(self, table: _Table, name: str, others: Sequence[_Table]) -> bool:
+        """Whether tables differ from it in their number alone, of which the name says nothing."""
+        bare = _DIGITS.sub("", table.path)
+        return not _DIGITS.search(name) and any(
+            _DIGITS.sub("", each.path) == bare for each in others
+        )
 
     def _is_missing(self, path: str) -> bool:
         """Whether a path is certainly none of the files here."""
@@ -172,6 +185,20 @@ def _columns(told: str) -> Iterator[str]:
 def _literal(text: str) -> str:
     """Returns a replacement in which a backslash is a backslash."""
     return text.replace("\\", r"\\")
+
+
+def _has_numbers(path: str, name: str) -> bool:
+    """Whether the numbers in a name are those of a path; its folders may have more."""
+    wanted = _numbers(_ENDING.sub("", name))
+    if not wanted:
+        return True
+    stem = _numbers(PurePosixPath(path).stem)
+    whole = stem + _numbers(str(PurePosixPath(path).parent))
+    return stem <= wanted <= whole
+
+
+def _numbers(text: str) -> Counter[int]:
+    return Counter(map(int, _DIGITS.findall(text)))
 
 
 def _likeness(name: str, table: _Table) -> float:
