@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules, made_once
 from plansmith.old_names import by_old_name, read_options
 from plansmith.ports import Closing
@@ -155,10 +155,10 @@ class Plansmith:
     async def submit(self, plan: Plan | list[Problem], *, request: str = "", by: Who = "") -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model.
 
-        Takes what `read_plan` returns; raises problems as `InvalidPlan`.
+        Takes what `read_plan` returns; raises problems as `PlanInvalid`.
         """
         if isinstance(plan, list):
-            raise InvalidPlan(plan)
+            raise PlanInvalid(plan)
         if not hasattr(plan, "steps"):
             raise TypeError("submit takes a Plan: read_plan makes one of a dictionary or a text")
         return await self.runs.submit(plan, request=request, by=by)

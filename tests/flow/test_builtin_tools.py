@@ -12,7 +12,7 @@ import pytest
 
 from plansmith import Plan, Plansmith, RunStatus, ToolSpec, shortlist
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.limits import Limits
 from plansmith.ports import ToolSource
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
@@ -96,9 +96,9 @@ async def test_reading_runs_at_once_and_writing_waits_for_a_person(folder: Path)
 
 async def test_a_plan_with_wrong_arguments_is_refused_before_anything_runs(folder: Path) -> None:
     smith = Plansmith(tools=builtin_sources(folder))
-    with pytest.raises(InvalidPlan, match="PS2"):
+    with pytest.raises(PlanInvalid, match="PS2"):
         await smith.submit(plan(step("a", "files.write", path="x", txt="y")))
-    with pytest.raises(InvalidPlan, match="no 'sum'"):
+    with pytest.raises(PlanInvalid, match="no 'sum'"):
         await smith.submit(
             plan(
                 step("a", "calculator.compute", expression="1"),
@@ -120,7 +120,7 @@ async def test_an_approved_plan_of_an_earlier_release_is_told_what_took_its_tool
     await smith.decide(run.id, approve=wanted.hash, by="ada")
     failed = (await smith.run(run.id)).steps["a"]
     assert "use tables.sql with one SELECT" in str(failed.error)
-    with pytest.raises(InvalidPlan) as refused:
+    with pytest.raises(PlanInvalid) as refused:
         await smith.submit(wanted)
     assert "use tables.sql with one SELECT" in str(refused.value.problems[0])
 

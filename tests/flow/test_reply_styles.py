@@ -10,7 +10,7 @@ import pytest
 
 from plansmith import Plansmith, tool
 from plansmith.adapters.models.rules import RulesModel
-from plansmith.dialects.native import read_plan, schema
+from plansmith.dialects.native import schema, try_read_plan
 from plansmith.engine.values import results_left
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -122,7 +122,7 @@ def test_the_style_is_part_of_what_is_approved_and_of_the_plan_language() -> Non
     hashes = {plan(reply("Hello", style)).hash for style in ("worded", "exact", "results")}
     assert len(hashes) == 3
     assert "style" not in json.dumps(plan(reply("Hello")).to_json())
-    wrong = read_plan({"goal": "g", "steps": [reply("Hello", "loud")]})
+    wrong = try_read_plan({"goal": "g", "steps": [reply("Hello", "loud")]})
     assert isinstance(wrong, list)
     assert "style" in wrong[0].message
     assert "style" in json.dumps(schema())

@@ -16,7 +16,7 @@ from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
-from plansmith.errors import InvalidPlan, Refused, ToolFailed
+from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import StepReused
 from plansmith.plan.limits import Limits
 from plansmith.ports import Usage
@@ -71,7 +71,7 @@ async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undo
     app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
     first = plan(step("m", "mail", inputs={"to": "bob"}))
     run = await app.submit(first)
-    with pytest.raises(InvalidPlan, match="PS101"):
+    with pytest.raises(PlanInvalid, match="PS101"):
         await app.edit(run.id, plan(step("m", "nothing_like_it")))
     edited = change_step(first, "m", inputs={"to": "eve"})
     run = await app.edit(run.id, edited, by="ada")

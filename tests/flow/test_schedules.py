@@ -14,7 +14,7 @@ from tests.waiting import until
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision
+from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
@@ -332,7 +332,7 @@ async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE)
     with pytest.raises(StaleDecision, match=NOTE.hash):
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await intake.add(plan({"id": "a", "tool": "none"}))
     assert await intake.smith.schedules.all() == []
 
@@ -483,7 +483,7 @@ async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake
     with pytest.raises(Refused, match="already"):
         await intake.add(name="morning look")
     assert (await intake.smith.schedules.get("MORNING look")).id == first.id
-    with pytest.raises(Misconfigured, match="there is no schedule"):
+    with pytest.raises(NotFound, match="there is no schedule"):
         await intake.smith.schedules.get("evening")
     await intake.smith.schedules.remove("morning look")
     assert [each.name for each in await intake.smith.schedules.all()] == ["look", "look 2"]

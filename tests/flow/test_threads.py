@@ -11,7 +11,7 @@ import pytest
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
 from plansmith import Plan, Plansmith, RunStatus, tool
-from plansmith.errors import InvalidPlan, Misconfigured, ModelFailed, OtherFolder, Refused
+from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, PlanInvalid, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
@@ -603,7 +603,7 @@ async def test_a_result_of_another_thread_cannot_be_used(desk: Desk) -> None:
     stolen = Plan.model_validate(
         one_step("flights", city={"$from": f"run:{secret.run.id}/find", "$path": ["name"]})
     )
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await smith.submit(stolen, by="bob")
 
     async def steal(brief: PlanBrief, prompt: str) -> Any:

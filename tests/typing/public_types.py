@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from plansmith import Plan, Plansmith, Problem, check_plan, diff_plans, plan_hash, read_plan
+from plansmith import (
+    Plan,
+    Plansmith,
+    Problem,
+    check_plan,
+    diff_plans,
+    plan_hash,
+    read_plan,
+    try_read_plan,
+)
 from plansmith.plan.diff import PlanDiff
 from plansmith.plan.events import Event
 from plansmith.plan.next_move import AwaitReview, Move, next_move
@@ -15,7 +24,8 @@ from plansmith.templates.book import Template
 
 
 def reading(text: str) -> None:
-    found = read_plan(text)
+    assert_type(read_plan(text), Plan)
+    found = try_read_plan(text)
     assert_type(found, Plan | list[Problem])
     if isinstance(found, Plan):
         assert_type(check_plan(found, {}), list[Problem])

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from plansmith.dialects.text import read_text, write_yaml
+from plansmith.errors import PlanInvalid
 from plansmith.plan.data import Flaw, Json, Path, flaws
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
@@ -31,8 +32,19 @@ _FORMS: Final[dict[str | int, str]] = {
 _MOST_PROBLEMS: Final = 100
 
 
-def read_plan(source: object) -> Plan | list[Problem]:
-    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns problems."""
+def read_plan(source: object) -> Plan:
+    """Reads a plan from JSON or YAML text, bytes or a plain value.
+
+    Raises `PlanInvalid`, whose `problems` say what is wrong; `try_read_plan` returns them.
+    """
+    found = try_read_plan(source)
+    if not isinstance(found, Plan):
+        raise PlanInvalid(found)
+    return found
+
+
+def try_read_plan(source: object) -> Plan | list[Problem]:
+    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns its problems."""
     if isinstance(source, Plan):
         return source
     if isinstance(source, (str, bytes)):

@@ -17,7 +17,7 @@ from plansmith.compat.spring.planning_tool import (
 from plansmith.compat.spring.published import PublishedTemplates, stop_with_sub_runs
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.jmanus import read
-from plansmith.errors import InvalidPlan, Misconfigured, Refused
+from plansmith.errors import Misconfigured, PlanInvalid, Refused
 from plansmith.models import model_of
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -35,7 +35,7 @@ def plan_from(value: Mapping[str, Any]) -> Plan:
     """Reads the plan in a call of the planning function or in a template's JSON."""
     reading = read(cast("Json", dict(value)))
     if reading.plan is None or has_errors(list(reading.problems)):
-        raise InvalidPlan([each for each in reading.problems if each.severity == "error"])
+        raise PlanInvalid([each for each in reading.problems if each.severity == "error"])
     return reading.plan
 
 
