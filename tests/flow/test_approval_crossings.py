@@ -119,7 +119,7 @@ async def test_a_replan_does_not_call_under_another_name_what_a_person_left_out(
     run = await app.plan("pay alice", by="ada")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.skip(run.id, "p", by="ada")
+    await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.REVIEWING
     assert "which you left out" in await reasons(app, run)
@@ -134,7 +134,7 @@ async def test_what_a_person_left_out_stays_out_of_a_replan_that_keeps_its_name(
     run = await app.plan("pay alice", by="ada")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.skip(run.id, "p", by="ada")
+    await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert run.steps["p"].status is StepStatus.SKIPPED
@@ -352,5 +352,5 @@ async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(
     again = await app.retry(first.id, by="ada")
     edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
     assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
-    back = await app.undo(again.id, by="ada")
+    back = await app.runs.editing.undo(again.id, by="ada")
     assert "m (1 of its 2 parts) was done" in await reasons(app, back)

@@ -333,7 +333,7 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
         await talk.app.edit(run.id, sending("run:nobody/totals"), by="ada")
     edited = await talk.app.edit(run.id, sending("totals", "rows"), by="ada")
     assert edited.earlier == {ref: content_hash(TOTALS)}
-    undone = await talk.app.undo(run.id, by="ada")
+    undone = await talk.app.runs.editing.undo(run.id, by="ada")
     again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
     done = await through(talk.app, again)

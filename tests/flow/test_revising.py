@@ -80,7 +80,7 @@ async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undo
     assert run.plan.revision == 2
     with pytest.raises(Refused):
         await app.decide(run.id, approve=first.hash)
-    run = await app.undo(run.id, by="ada")
+    run = await app.runs.editing.undo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == first.hash
     await app.decide(run.id, approve=first.hash, by="ada")
@@ -412,14 +412,14 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
     await app.edit(run.id, second, by="ada")
     await app.edit(run.id, third, by="ada")
     for wanted in (second, first):
-        run = await app.undo(run.id, by="ada")
+        run = await app.runs.editing.undo(run.id, by="ada")
         assert run.plan is not None
         assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
         assert not run.is_approved
         assert (await app.run(run.id)).status is RunStatus.REVIEWING
         assert tools.calls == []
     with pytest.raises(Refused, match="no earlier plan"):
-        await app.undo(run.id)
+        await app.runs.editing.undo(run.id)
     run = await app.runs.editing.redo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == second.hash
@@ -427,7 +427,7 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
     await app.edit(run.id, fourth, by="ada")
     with pytest.raises(Refused, match="no undone plan"):
         await app.runs.editing.redo(run.id)
-    run = await app.undo(run.id, by="ada")
+    run = await app.runs.editing.undo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == second.hash
     await app.decide(run.id, approve=second.hash, by="ada")
@@ -445,10 +445,10 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     run = await app.submit(first)
     await app.edit(run.id, second)
     await app.edit(run.id, plan(step("c")))
-    await app.undo(run.id)
+    await app.runs.editing.undo(run.id)
     await app.close()
     later = Plansmith(tools=[source], store=SqliteStore(store))
-    run = await later.undo(run.id)
+    run = await later.runs.editing.undo(run.id)
     assert run.plan is not None
     assert run.plan.hash == first.hash
     assert (await later.run(run.id)).status is RunStatus.REVIEWING

@@ -174,7 +174,7 @@ VERBS: dict[str, Verb] = {
     "retry": lambda s, run: s.retry(run),
     "fork": lambda s, run: s.runs.repeating.fork(run, at=3),
     "changes": lambda s, run: s.request_changes(run, "other"),
-    "skip": lambda s, run: s.skip(run, "n"),
+    "skip": lambda s, run: s.runs.stopping.skip(run, "n"),
     "schedule": lambda s, run: s.schedules.create(run=run, timing=Timing(every_minutes=5)),
 }
 

@@ -487,7 +487,7 @@ async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake
         await intake.smith.schedules.get("evening")
     await intake.smith.schedules.remove("morning look")
     assert [each.name for each in await intake.smith.schedules.all()] == ["look", "look 2"]
-    with pytest.raises(Misconfigured):
+    with pytest.raises(NotFound):
         await intake.smith.schedules.get("morning look")
     assert (await intake.add(name="morning look")).id != first.id
     with pytest.raises(Misconfigured, match="name"):

@@ -47,7 +47,7 @@ async def using(smith: Plansmith, plan: Plan) -> None:
         assert_type(await smith.decide(run.id, approve=move.hash, by="ada"), Run)
     assert_type(await smith.run(run.id), Run)
     assert_type(await smith.answer(run.id, "request:1", "green", by="ada"), Run)
-    assert_type(await smith.skip(run.id, "a"), LeftOut)
+    assert_type(await smith.runs.stopping.skip(run.id, "a"), LeftOut)
     assert_type(await smith.check(plan), list[Problem])
     assert_type(await smith.runs(), list[Run])
     async for event in smith.events(run.id, follow=True):
