@@ -15,7 +15,7 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
@@ -159,7 +159,7 @@ def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
     if not in_step:
         in_timing = place == ("schedule",) or place[:1] == ("schedules",)
         return Timing.model_fields if in_timing else Plan.model_fields
-    return [name for kind in STEP_TYPES for name in kind.model_fields]
+    return [SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)]
 
 
 def schema(*, for_models: bool = False) -> dict[str, Json]:
@@ -208,6 +208,7 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     properties["kind"] = {"type": "string", "enum": names}
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
+    properties[SAY] = {"type": "string"}
     return {
         "type": "object",
         "properties": properties,

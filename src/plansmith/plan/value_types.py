@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import typing_extensions
 from pydantic import (
@@ -22,6 +22,9 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 
 T = TypeVar("T")
+_MARKS: Final[tuple[Any, Any]] = (typing_extensions.Required, typing_extensions.NotRequired)
+_OPEN: Final = "x-more-keys"
+_MORE_KEYS: Final = ConfigDict(extra="allow", json_schema_extra={_OPEN: True})
 
 
 def adapter_of(kind: object) -> TypeAdapter[Any]:
@@ -62,11 +65,14 @@ def read_as(value: Json, kind: type[T]) -> T:
 def output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     """Returns the JSON Schema of what is written; an object has the declared fields and no others.
 
-    That is how values are written, and so a reference to another field is surely wrong.
+    That is how values are written, and so a reference to another field is surely wrong. Only a
+    `TypedDict` may have further keys.
     """
     schema = adapter.json_schema(mode="serialization")
     for each in (schema, *cast("dict[str, dict[str, Any]]", schema.get("$defs", {})).values()):
-        if "properties" in each:
+        if each.pop(_OPEN, False):
+            each.pop("additionalProperties", None)
+        elif "properties" in each:
             each.setdefault("additionalProperties", False)
     return schema
 
@@ -96,16 +102,13 @@ def _typed_dict(kind: type[Any]) -> Any:
     needed = cast("frozenset[str]", getattr(kind, "__required_keys__", frozenset(hints)))
     fields: dict[str, Any] = {}
     for name, hint in hints.items():
-        plain = _without_mark(hint)
-        wrap = typing_extensions.Required if name in needed else typing_extensions.NotRequired
-        fields[name] = wrap[_readable(plain)]
+        # Where annotations are texts, only the resolved hint says whether a key is required.
+        is_marked = get_origin(hint) in _MARKS
+        mark = get_origin(hint) if is_marked else _MARKS[name not in needed]
+        plain = get_args(hint)[0] if is_marked else hint
+        fields[name] = mark[_readable(plain)]
     make: Any = typing_extensions.TypedDict  # checkers want the fields written out
     made = make(kind.__name__, fields)
     made.__module__, made.__doc__ = kind.__module__, kind.__doc__
-    made.__pydantic_config__ = getattr(kind, "__pydantic_config__", ConfigDict(extra="allow"))
+    made.__pydantic_config__ = getattr(kind, "__pydantic_config__", _MORE_KEYS)
     return made
-
-
-def _without_mark(hint: Any) -> Any:
-    marks = (typing_extensions.Required, typing_extensions.NotRequired)
-    return get_args(hint)[0] if get_origin(hint) in marks else hint
