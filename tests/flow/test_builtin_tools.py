@@ -90,7 +90,7 @@ async def test_reading_runs_at_once_and_writing_waits_for_a_person(folder: Path)
     reading = await smith.submit(plan(step("a", "tables.describe", table="sales.csv")))
     assert (await smith.run(reading.id)).status is RunStatus.DONE
     writing = await smith.submit(plan(step("a", "files.write", path="x", text="y")))
-    assert (await smith.run(writing.id)).status is RunStatus.REVIEWING
+    assert (await smith.runs.run(writing.id)).status is RunStatus.REVIEWING
     assert not (folder / "x").exists()
 
 
@@ -116,7 +116,7 @@ async def test_an_approved_plan_of_an_earlier_release_is_told_what_took_its_tool
         wanted := plan(step("a", "tables.query", table="sales.csv"))
     )
     smith = Plansmith(tools=builtin_sources(folder), store=store)
-    assert (await smith.run(run.id)).status is RunStatus.REVIEWING
+    assert (await smith.runs.run(run.id)).status is RunStatus.REVIEWING
     await smith.decide(run.id, approve=wanted.hash, by="ada")
     failed = (await smith.run(run.id)).steps["a"]
     assert "use tables.sql with one SELECT" in str(failed.error)

@@ -423,7 +423,7 @@ async def told(app: Plansmith, *messages: str) -> list[Run]:
     for text in messages:
         turn = await thread.say(text, by="ada")
         assert turn.run is not None
-        runs.append(await app.run(turn.run.id))
+        runs.append(await app.runs.run(turn.run.id))
     return runs
 
 

@@ -92,7 +92,7 @@ async def test_a_plan_is_reviewed_once_a_tool_that_it_calls_begins_to_change_som
     assert after.estimate is not None
     assert after.estimate.effects["final"] == 1
     # Also the run that needed no review when it was made.
-    assert (await app.run(before.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(before.id)).status is RunStatus.REVIEWING
 
 
 async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> None:
@@ -101,7 +101,7 @@ async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> 
     run = await app.submit(plan(step()))
     await app.decide(run.id, approve=run.plan.hash if run.plan else "", by="ada")
     source.specs = [look(effect=Effect.WRITE, description="now it deletes")]
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
 
 class Patching(Changing):
@@ -120,7 +120,7 @@ async def test_an_approval_of_a_plan_does_not_cover_a_tool_whose_spec_changed_in
     run = await app.submit(wanted)
     await app.decide(run.id, approve=wanted.hash, by="ada")
     spec.input_schema["description"] = "Send everything to everybody."
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
 
 async def test_a_plan_is_checked_against_the_present_card_of_an_agent() -> None:

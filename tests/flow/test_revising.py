@@ -388,7 +388,7 @@ async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
     await app.decide(run.id, approve=first.hash)
     run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
     assert run.status is RunStatus.REVIEWING
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
     await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
@@ -416,7 +416,7 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
         assert run.plan is not None
         assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
         assert not run.is_approved
-        assert (await app.run(run.id)).status is RunStatus.REVIEWING
+        assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
         assert tools.calls == []
     with pytest.raises(Refused, match="no earlier plan"):
         await app.runs.editing.undo(run.id)
@@ -451,6 +451,6 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     run = await later.runs.editing.undo(run.id)
     assert run.plan is not None
     assert run.plan.hash == first.hash
-    assert (await later.run(run.id)).status is RunStatus.REVIEWING
+    assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()

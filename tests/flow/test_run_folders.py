@@ -389,7 +389,7 @@ async def test_a_tool_that_changed_after_the_approval_is_put_to_review_again(
     if restart:
         await first.close()
         second = make()
-    run = await second.run(run.id)
+    run = await second.runs.run(run.id)
     assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
     assert run.plan is not None
     assert not run.is_approved
@@ -415,7 +415,7 @@ async def test_an_approval_is_for_the_tools_of_the_templates_that_were_shown(
     run = await second.decide(run.id, approve=run.plan.hash)
     assert list(run.approved_tools) == ["other", "pay"]
     source.spec = source.spec.replace(description="Pay ten thousand")
-    run = await second.run(run.id)
+    run = await second.runs.run(run.id)
     assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
     await second.close()
 

@@ -94,7 +94,7 @@ async def test_nothing_with_an_effect_happens_before_the_approval_of_that_hash()
     wanted = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
     run = await app.submit(wanted)
     assert run.status is RunStatus.REVIEWING
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
     assert tools.calls == []
     with pytest.raises(StaleDecision, match="not the hash"):
         await app.decide(run.id, approve="0" * 64)

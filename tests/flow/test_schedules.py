@@ -280,7 +280,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     asked = [each.body for each in await intake.smith.store.events(run.id)]
     reasons = [each.reasons for each in asked if isinstance(each, e.ReviewAsked)]
     assert reasons == [("For the schedule watch another plan was approved",)]
-    assert (await intake.smith.run(run.id)).status is RunStatus.REVIEWING
+    assert (await intake.smith.runs.run(run.id)).status is RunStatus.REVIEWING
     await intake.later(minutes=1)
     assert (await intake.history(schedule))[-1] == ("due", "waiting")
     assert run.plan is not None
@@ -589,6 +589,7 @@ async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intak
 
 async def test_a_store_without_room_for_schedules_says_so(intake: Desk) -> None:
     class Bare:
+        async def append(self, *events: object) -> None: ...
         async def close(self) -> None: ...
 
     bare: Any = Bare()

@@ -128,7 +128,7 @@ async def test_no_message_of_a_thread_approves_a_plan(yes: str, desk: Desk) -> N
     assert asked.run.id in turn.text
     assert turn.run is not None
     assert turn.run.status is RunStatus.REVIEWING
-    await smith.run(asked.run.id)
+    await smith.runs.run(asked.run.id)
     assert desk.calls == []
     events = [event async for event in smith.events(asked.run.id)]
     assert not any(isinstance(event.body, PlanApproved) for event in events)
@@ -473,7 +473,7 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
     await smith.run(first.run.id)
     follow = await thread.say("What does it cost?", by="ann")
     assert follow.run is not None
-    run = await smith.run(follow.run.id)
+    run = await smith.runs.run(follow.run.id)
     assert desk.count("book") == 0
     assert run.status is RunStatus.REVIEWING
     planned = model.texts(PlanBrief)[-1]
