@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plansmith import Plan, Problem, check_plan, read_plan
+from plansmith import Plan, Problem, check_plan, read_plan, try_read_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.planner.check.autofix import autofix
@@ -141,7 +141,7 @@ def problems_of(plan: Plan, code: str) -> list[Problem]:
 
 @pytest.mark.parametrize(("code", "text"), EXAMPLES, ids=[code for code, _ in EXAMPLES])
 def test_every_example_of_a_problem_has_that_problem(code: str, text: str) -> None:
-    found = read_plan(text)
+    found = try_read_plan(text)
     if isinstance(found, Plan):
         found = problems_of(found, code)
     assert [problem.code for problem in found] == [code]
@@ -157,4 +157,4 @@ def test_every_yaml_example_of_the_plan_language_is_a_plan() -> None:
     page = (ROOT / "docs" / "plan-language.md").read_text(encoding="utf-8")
     for tag, text in BLOCK.findall(page):
         if tag == "yaml":
-            assert isinstance(read_plan(text), Plan)
+            assert read_plan(text).steps

@@ -128,7 +128,7 @@ class Person:
         run: Run | None = await process.do(lambda smith: smith.get(run_id))
         if run is not None and run.steps:
             name = self.world.rng.choice(sorted(run.steps))
-            await process.do(lambda smith: smith.skip(run_id, name, by="ada"))
+            await process.do(lambda smith: smith.runs.stopping.skip(run_id, name, by="ada"))
 
 
 def play(seed: int) -> World:
@@ -287,7 +287,7 @@ def _changes(run_id: str) -> Deed:
 
 _VERBS: dict[str, Callable[[str], Deed]] = {
     "pause": lambda run_id: lambda smith: smith.pause(run_id, by="ada"),
-    "undo": lambda run_id: lambda smith: smith.undo(run_id, by="ada"),
+    "undo": lambda run_id: lambda smith: smith.runs.editing.undo(run_id, by="ada"),
     "changes": _changes,
 }
 

@@ -132,7 +132,7 @@ async def execute(watcher: Watcher) -> Executed:
     await watcher.catch_up()
     async with ticking(watcher.view), interrupts() as hits, _planning_shown_in(watcher):
         following = asyncio.ensure_future(watcher.follow())
-        running = asyncio.ensure_future(session.smith.run(run_id))
+        running = asyncio.ensure_future(session.smith.runs.run(run_id))
         try:
             stop = await _until_stopped(watcher, running, hits)
         finally:

@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 
 from plansmith.engine.summary import SummaryMaker
 from plansmith.engine.values import load_results, results_left
-from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
+from plansmith.errors import EventMisfit, JournalDamaged, NotFound, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
@@ -78,7 +78,7 @@ class Journal:
         await journal.catch_up()
         if not journal.events:
             journal.need_sound()
-            raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+            raise NotFound(f"there is no run {run!r}", hint="plansmith runs lists all runs")
         return journal
 
     async def catch_up(self) -> Sequence[Event]:

@@ -11,7 +11,7 @@ from typing import Final
 from plansmith.engine.journal import whole_run
 from plansmith.engine.requested import missing_in
 from plansmith.engine.values import load_results, results_left
-from plansmith.errors import JournalDamaged, Refused
+from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Json, content_hash
@@ -181,7 +181,7 @@ async def load_report(store: PlanStore, run_id: str) -> Report:
         hint = f"plansmith repair {run_id} continues after the last good event"
         raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
     if run is None:
-        raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+        raise NotFound(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
     if not run.status.over:
         hint = "a report is made when a run is over; plansmith show shows its state"
         raise Refused(f"run {run_id} is {run.status}", hint=hint)
