@@ -136,6 +136,8 @@ class Engine:
         # Not memory-mapped: only weights of its own are laid out for the processor, which reads
         # prompts a sixth faster.
         params.load_mode = library.llama_load_mode.LLAMA_LOAD_MODE_NONE
+        # The context is known: looking for one that fits would read the vocabulary twice more.
+        params.fit_params = False
         params.verbosity = -1
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
