@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from training.gguf_file import GgufFile
+from plansmith.adapters.models.local.gguf.file import GgufFile
 from training.prompts import Rendered, Renderer, Row
 from training.tokenizer import Tokenizer
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.models.local.files import digest_of
+from plansmith.adapters.models.local.prepare import NotPrepared, Preparation
 from plansmith.adapters.models.local.prompt_cache import (
     PromptCache,
     Slot,
@@ -56,9 +57,11 @@ class Engine:
         threads: int,
         cache: PromptCache | None = None,
         adapter: Path | None = None,
+        preparation: Preparation | None = None,
     ) -> None:
         self.path = path
         self.adapter = adapter
+        self._preparation = preparation
         self.context = context
         self._threads = threads
         self._cache = cache
@@ -87,7 +90,9 @@ class Engine:
     def _prime(self, body: dict[str, Any], on_piece: OnPiece) -> None:
         if self._cache is None:
             return
-        self._ensure_loaded()
+        handler = _PieceHandler(on_piece)
+        if not self._ensure_loaded(handler):
+            return
         prompt = prompt_text(body["messages"])
         known = shared_start(prompt, self._held)
         if known == len(prompt):
@@ -97,30 +102,51 @@ class Engine:
         restored = self._cache.restore(maker, prompt, slot, known=known)
         self._held = restored or self._held
         if not restored.startswith(prompt):
-            handler = _PieceHandler(on_piece)
             self._complete({**body, "max_tokens": 1}, handler)
-            if not handler.stopped:  # half a state is of no use
+            if self._held == prompt:  # half a state is of no use
                 self._cache.keep(maker, prompt, slot)
 
     @functools.cached_property
     def _adapter_hash(self) -> str:
         return digest_of(self.adapter) if self.adapter else ""
 
-    def _ensure_loaded(self) -> None:
+    def _ensure_loaded(self, handler: _PieceHandler) -> bool:
+        """Loads the weights; returns False if the caller left while they were prepared."""
         if self._server is None:
             self._held = ""
-            self._server = self._load()
+            self._prepare(handler)
+            if not handler.stopped:
+                self._server = self._load()
+        return self._server is not None
+
+    def _prepare(self, handler: _PieceHandler) -> None:
+        """Takes the prepared file instead of weights and adapter; makes it if need be."""
+        if self._preparation is None:
+            return
+
+        def tell(text: str) -> None:
+            if handler({"preparing": text}):
+                raise _CallerLeft
+
+        try:
+            self.path = self._preparation.make(tell, threads=self._threads)
+        except _CallerLeft:
+            return
+        except NotPrepared as reason:
+            handler({"preparing": f"the model works, only slower: {reason}"})
+            return
+        self.adapter = self._preparation = None
 
     def _answer(self, body: dict[str, Any], on_piece: OnPiece) -> None:
-        self._ensure_loaded()
         handler = _PieceHandler(on_piece)
-        self._complete(body, handler)
+        if self._ensure_loaded(handler):
+            self._complete(body, handler)
         if handler.failure is not None:
             raise handler.failure
 
     def _complete(self, body: dict[str, Any], handler: _PieceHandler) -> None:
         self._server.handle_chat_completions(body, handler)
-        self._held = "" if handler.stopped else prompt_text(body["messages"])
+        self._held = "" if handler.is_broken else prompt_text(body["messages"])
 
     def _unload(self) -> None:
         self._server = None
@@ -155,6 +181,10 @@ class Engine:
             raise ModelFailed(f"{self.path}{over} cannot be loaded as a model", hint=hint) from None
 
 
+class _CallerLeft(Exception):
+    """Ends the preparing of a model that nobody waits for."""
+
+
 class _PieceHandler:
     """Passes pieces on and keeps an error, which the library would swallow."""
 
@@ -162,8 +192,15 @@ class _PieceHandler:
         self._on_piece = on_piece
         self.failure: Exception | None = None
         self.stopped = False
+        self._refused = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the prompt may not have been read to its end."""
+        return self.stopped or self._refused
 
     def __call__(self, piece: dict[str, Any]) -> bool:
+        self._refused = self._refused or "error" in piece
         try:
             self.stopped = self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
@@ -198,15 +235,34 @@ _SHARING: Final = threading.Lock()
 
 
 def shared_engine(
-    path: Path, context: int, states: Path | None = None, *, adapter: Path | None = None
+    path: Path,
+    context: int,
+    states: Path | None = None,
+    *,
+    adapter: Path | None = None,
+    preparation: Preparation | None = None,
 ) -> Engine:
     """Returns the one engine of a file and its adapter in this process, shared by all models."""
+    over = adapter.resolve() if adapter else None
     with _SHARING:
-        return _engine(path.resolve(), context, states, adapter.resolve() if adapter else None)
+        return _engine(path.resolve(), context, states, over, preparation)
 
 
 @functools.cache
-def _engine(path: Path, context: int, states: Path | None, adapter: Path | None) -> Engine:
+def _engine(
+    path: Path,
+    context: int,
+    states: Path | None,
+    adapter: Path | None,
+    preparation: Preparation | None,
+) -> Engine:
     cache = PromptCache(states) if states else None
     threads = fitting_threads(usable_cores())
-    return Engine(path, context=context, threads=threads, cache=cache, adapter=adapter)
+    return Engine(
+        path,
+        context=context,
+        threads=threads,
+        cache=cache,
+        adapter=adapter,
+        preparation=preparation,
+    )
