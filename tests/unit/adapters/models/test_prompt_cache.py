@@ -16,6 +16,7 @@ from tests.unit.adapters.models.local_weights import small_weights
 from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prompt_cache import PromptCache, Slot
+from plansmith.errors import PromptTooLong
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt
 
@@ -174,7 +175,7 @@ def test_what_a_lost_process_or_an_earlier_release_left_is_deleted_in_time(tmp_p
 def test_a_full_disk_keeps_no_state_and_breaks_nothing(tmp_path: Path) -> None:
     cache = PromptCache(tmp_path)
     cache.keep("maker", "a", FakeFiles(tmp_path, full=True))
-    assert list(tmp_path.iterdir()) == []
+    assert not states(tmp_path)
     assert cache.restore("maker", "a", FakeFiles(tmp_path)) == ""
 
 
@@ -214,6 +215,16 @@ def test_a_state_that_another_process_deletes_meanwhile_is_passed_over(tmp_path:
         each for each in states(tmp_path) if "folder" in each.with_suffix(".json").read_text()
     ).unlink()
     assert cache.restore("maker", "start folder, request", slot) == "start"
+
+
+async def test_a_start_that_is_too_long_for_the_context_leaves_no_state(tmp_path: Path) -> None:
+    own = engine(PromptCache(tmp_path))
+    model = LocalModel(lambda: own, name="local:small")
+    with pytest.raises(PromptTooLong):
+        async for _ in model.prime([SYSTEM, Message("user", "word " * 600)]):
+            pass
+    own.close()
+    assert not states(tmp_path)
 
 
 async def test_a_model_answers_where_no_state_can_be_kept(tmp_path: Path) -> None:

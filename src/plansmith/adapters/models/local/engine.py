@@ -103,7 +103,7 @@ class Engine:
         self._held = restored or self._held
         if not restored.startswith(prompt):
             self._complete({**body, "max_tokens": 1}, handler)
-            if not handler.stopped:  # half a state is of no use
+            if self._held == prompt:  # half a state is of no use
                 self._cache.keep(maker, prompt, slot)
 
     @functools.cached_property
@@ -146,7 +146,7 @@ class Engine:
 
     def _complete(self, body: dict[str, Any], handler: _PieceHandler) -> None:
         self._server.handle_chat_completions(body, handler)
-        self._held = "" if handler.stopped else prompt_text(body["messages"])
+        self._held = "" if handler.is_broken else prompt_text(body["messages"])
 
     def _unload(self) -> None:
         self._server = None
@@ -162,6 +162,8 @@ class Engine:
         # Not memory-mapped: only weights of its own are laid out for the processor, which reads
         # prompts a sixth faster.
         params.load_mode = library.llama_load_mode.LLAMA_LOAD_MODE_NONE
+        # The context is known: looking for one that fits would read the vocabulary twice more.
+        params.fit_params = False
         params.verbosity = -1
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
@@ -190,8 +192,15 @@ class _PieceHandler:
         self._on_piece = on_piece
         self.failure: Exception | None = None
         self.stopped = False
+        self._refused = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the prompt may not have been read to its end."""
+        return self.stopped or self._refused
 
     def __call__(self, piece: dict[str, Any]) -> bool:
+        self._refused = self._refused or "error" in piece
         try:
             self.stopped = self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
