@@ -177,9 +177,9 @@ class Network:
         if self.lora is not None:
             self.narrow = [self.lora.joined(layer, self.dtype) for layer in layers]
         if self.quantised:
-            self.merged = [self._merged(layer) for layer in layers]
+            with torch.no_grad():
+                self.merged = [self._merged(layer) for layer in layers]
 
-    @torch.no_grad()
     def _merged(self, layer: int) -> dict[str, Tensor]:
         """Returns the weights of a block as a prepared file has them."""
         found = {joint: self.blocks[layer][joint] for joint in JOINED}

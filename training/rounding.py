@@ -16,10 +16,13 @@ from torch.nn import functional
 from plansmith.adapters.models.local.gguf.quantize import BLOCK, PLACES
 
 
-@torch.no_grad()
 def rounded(values: Tensor) -> Tensor:
     """Returns values (float32) after four bits, by the rule of `gguf.quantize`."""
-    blocks = values.reshape(-1, BLOCK)
+    with torch.no_grad():
+        return _rounded(values.reshape(-1, BLOCK)).view_as(values)
+
+
+def _rounded(blocks: Tensor) -> Tensor:
     most, least = blocks.amax(1, keepdim=True), blocks.amin(1, keepdim=True)
     largest = torch.where(most > -least, most, least)
     turned = torch.where(largest == 0, 0.0, 1 / largest)
@@ -32,14 +35,14 @@ def rounded(values: Tensor) -> Tensor:
         better = gain > gains
         best = torch.where(better, place, best)
         scales, gains = torch.where(better, scale, scales), torch.where(better, gain, gains)
-    return (_steps(blocks, turned * best) * scales.half().float()).view_as(values)
+    return _steps(blocks, turned * best) * scales.half().float()
 
 
 def _steps(blocks: Tensor, factors: Tensor) -> Tensor:
     return (blocks * factors).round_().clamp_(-8, 7)
 
 
-class RoundedLinear(torch.autograd.Function):
+class RoundedLinear(torch.autograd.Function):  # type: ignore[misc] # torch has no types here
     """A linear layer with rounded weights; its gradient goes to the LoRA inside the rounding."""
 
     @staticmethod
