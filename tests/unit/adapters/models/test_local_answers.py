@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from plansmith.adapters.models.local.wording import Task, without_model, worded
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json
-from plansmith.ports import Call, Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
+from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 
 
 class Says:
@@ -29,6 +29,11 @@ class Says:
         self.pieces = pieces
         self.ends = ends
         self.asked: list[str] = []
+        self.primed: list[str] = []
+
+    async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
+        self.primed.extend(each.text for each in messages)
+        yield TextDelta("", "reading")
 
     async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
         self.asked.append(prompt.text)
@@ -379,6 +384,25 @@ async def test_a_text_to_be_written_comes_alone_without_lines_of_no_source() -> 
 def test_a_quotation_is_the_facts_alone() -> None:
     task = Task.of(ReplyBrief("{{search}}", {"{{search}}": ["a", "b"]}, "results"))
     assert worded(task, "") == without_model(task) == "- a\n- b"
+
+
+async def test_the_start_of_every_answer_prompt_is_read_ahead_and_is_the_same() -> None:
+    started: list[list[str]] = []
+    for request in ("Who signs the lease?", "谁签租约？"):
+        model = Says("Ada.")
+        text = {"path": "lease.txt", "text": "Ada signs.\n\nBo pays."}
+        await said(asked(request, text), model)
+        assert "".join(model.primed) in model.asked[0]
+        started.append(model.primed)
+    assert started[0] == started[1]
+
+
+def test_the_prompt_of_an_answer_from_chinese_texts_takes_fewer_letters() -> None:
+    idle = [f"第{number}章讲的是别的事情，内容很长，与此无关。" * 4 for number in range(60)]
+    text = "\n\n".join([*idle[:50], "解约通知期为三个月。", *idle[50:]])
+    told = material("解约通知期是多久？", [json.dumps({"path": "l.txt", "text": text})])
+    assert len(told) < ROOM * 0.7
+    assert "解约通知期为三个月。" in told
 
 
 def test_the_prompt_of_an_answer_holds_the_best_passages_of_a_long_text() -> None:

@@ -220,6 +220,25 @@ def test_an_invented_value_of_a_change_or_of_a_tool_outside_is_asked_for(
     )
 
 
+@pytest.mark.parametrize(
+    ("request_text", "path", "kept"),
+    [
+        ("Export sales.csv as Markdown", "sales.md", True),
+        ("把远景来电.csv导出成Markdown", "远景来电.md", True),
+        ("Export sales.csv as Markdown", "other.md", False),
+        ("Export sales.csv as Markdown", "../sales.md", False),
+        ("Export old-sales.csv as Markdown", "sales.md", False),
+        ("Export the sales as Markdown", "sales.md", False),
+    ],
+)
+def test_the_path_of_an_export_may_be_that_of_the_named_file_with_another_ending(
+    specs: list[ToolSpec], request_text: str, path: str, *, kept: bool
+) -> None:
+    args = {"table": "sales.csv", "path": path}
+    made = step_inputs(plan(request_text, specs, ("tables.export", args)))
+    assert made.get("path") == (path if kept else None)
+
+
 @pytest.mark.parametrize("without", [(), *((part,) for part in PARTS)])
 def test_a_reference_to_a_later_call_never_becomes_a_plan(
     specs: list[ToolSpec], without: tuple[str, ...]

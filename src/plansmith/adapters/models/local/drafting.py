@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from plansmith.adapters.models.local.answer_check import check_wording, source_text
+from plansmith.adapters.models.local.answer_prompt import answer_start
 from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
@@ -92,12 +93,13 @@ class DraftingModel:
                 return self._model.stream(prompt)
 
     async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
-        """Reads the start of all drafts with these tools; yields how far it is."""
+        """Reads the start of all answers, and of all drafts with these tools; yields how far."""
         known = tuple(map(offered, tools))
         some = chosen_tools(DraftTask("", (), enabled=known)) if self._parts.tuned else ()
-        async with aclosing(self._model.prime(prompt_prefix(some, self._parts.style))) as primed:
-            async for progress in primed:
-                yield progress
+        for start in (answer_start(), prompt_prefix(some, self._parts.style)):
+            async with aclosing(self._model.prime(start)) as primed:
+                async for progress in primed:
+                    yield progress
 
     async def _triage(self, brief: TriageBrief) -> AsyncIterator[Delta]:
         """Always decides to plan: the later check knows the tools and costs nothing.

@@ -175,6 +175,15 @@ class KnownNames:
         )  # fmt: skip
 
 
+def is_beside(value: Any, request: str) -> bool:
+    """Whether a path is that of a file which the request names, but for its ending."""
+    if not isinstance(value, str) or "/" in value or "\\" in value:
+        return False
+    stem, _, ending = value.casefold().rpartition(".")
+    named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
+    return bool(stem and ending.isalnum() and re.search(named, request.casefold()))
+
+
 def _columns(told: str) -> Iterator[str]:
     """Yields the names of the columns in the line of a table."""
     for each in _BETWEEN_COLUMNS.split(told):
