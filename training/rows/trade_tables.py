@@ -317,5 +317,5 @@ def not_back(made: World) -> Asked:
     return Asked(
         "sql open",
         rng.choice(zh if made.zh else en),
-        [sql(f"SELECT COUNT(*) AS count FROM {sql_name(path)} WHERE {column} IS NULL")],
+        [sql(f"SELECT COUNT(*) AS count FROM {sql_name(path)} WHERE COALESCE({column}, '') = ''")],
     )
