@@ -18,7 +18,7 @@ from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, 
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.context.gather import FOLDER
+from plansmith.planner.context.gather import FOLDER, FOLDER_NEAR
 from plansmith.ports import ContextBlock, Message
 from training.tokenizer import ANSWER_START, chat_text
 
@@ -79,8 +79,8 @@ class Renderer:
 
     def _draft(self, row: Row) -> Rendered:
         tools = self._tools(row["tools"])
-        folder = "\n".join(row.get("folder") or ())
-        known = [ContextBlock(title=FOLDER, text=folder)] if folder else []
+        told = (FOLDER, row.get("folder")), (FOLDER_NEAR, row.get("near"))
+        known = [ContextBlock(title, "\n".join(lines)) for title, lines in told if lines]
         known += [ContextBlock(title=title, text=text) for title, text in row.get("known") or ()]
         task = DraftTask(
             request=row["request"],

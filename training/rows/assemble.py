@@ -20,7 +20,7 @@ from training.rows.natural import NaturalAsker
 from training.rows.outputs import OutputAsker
 from training.rows.papers import PaperAsker
 from training.rows.queries import Ask, Unfit
-from training.rows.replies import spoken
+from training.rows.replies import Said, spoken
 from training.rows.row import Call, Lang, Row
 from training.rows.subjects import SubjectAsker
 from training.rows.sums import SumAsker
@@ -91,7 +91,7 @@ class RowMaker:
     # -- families
 
     def _of_table(self, voice: Voice) -> Row:
-        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
+        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 3, 4, 5, 8)))
         table = self._rng.choice(world.tables)
         ways = table_ways(NaturalAsker(table, voice, world.now))
         if self._rng.random() < 0.25:
@@ -139,9 +139,7 @@ class RowMaker:
         if self._rng.random() < 0.25:
             return self._row(world, voice, written_draft(world, voice), [])
         said = impossible_deed(world, voice)
-        text = voice.finish(said.text)
-        lines = folder_lines(world.entries, text) if self._rng.random() < 0.9 else ()
-        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply)
+        return self._replied(world, voice, said, voice.finish(said.text))
 
     def _of_documents(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 1, 2)), documents=self._rng.randint(1, 6))
@@ -178,8 +176,12 @@ class RowMaker:
         world = self._world(tables=self._rng.choice((0, 1, 2)))
         said = spoken(voice)
         text = voice.finish(said.text) if said.kind == "impossible" else voice.slips(said.text)
-        lines = folder_lines(world.entries, text) if self._rng.random() < 0.9 else ()
-        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply)
+        return self._replied(world, voice, said, text)
+
+    def _replied(self, world: World, voice: Voice, said: Said, text: str) -> Row:
+        entries = world.entries if self._rng.random() < 0.9 else ()
+        lines, near = folder_lines(entries, text)
+        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply, near=near)
 
     def _of_two(self, voice: Voice) -> Row:
         """Asks two things at once that do not need each other."""
@@ -246,8 +248,8 @@ class RowMaker:
         if used and not ask.names_file and self._needs_file(text, world, used):
             text = voice.mention(text, used[0].path)
         text = voice.finish(text)
-        lines = folder_lines(world.entries, text)
-        if not _are_told(lines, [each.path for each in used], named(ask.calls), world):
+        lines, near = folder_lines(world.entries, text)
+        if not _are_told((*lines, *near), [each.path for each in used], named(ask.calls), world):
             raise Unfit
         return Row(
             text,
@@ -258,6 +260,7 @@ class RowMaker:
             ask.calls,
             sources=tuple((each.path, each.source) for each in used),
             columns=tuple((each.path, tuple(c.name for c in each.columns)) for each in used),
+            near=near,
         )
 
     def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from plansmith.adapters.tools.folder_brief.details import Entry
-from plansmith.text import clip
+from plansmith.text import HAN, clip
 from training.rows.answers_papers import PAPERS, VALIDATION_PAPERS, Sheet, sheet
 from training.rows.queries import Ask, Unfit
 from training.rows.row import call
@@ -44,7 +44,8 @@ class PaperAsker:
         """Returns what the folder's lines tell of a paper: its first line, as the product does."""
         lines = (line.strip(" \t#*=-_<>!") for line in made.text.splitlines())
         first = next((line for line in lines if any(map(str.isalnum, line))), "")
-        title = clip(" ".join(first.split()), _LONGEST_TITLE)
+        longest = _LONGEST_TITLE // (2 if HAN.search(first) else 1)
+        title = clip(" ".join(first.split()), longest)
         if made.path.endswith(".pdf"):
             title = f"{self._rng.randrange(1, 9)} pages: {title}"
         return Entry(made.path, title)

@@ -70,7 +70,7 @@ _ASKERS: Final[tuple[Callable[[World], Asked], ...]] = (
     drawn,
     drawn,
 )
-_TABLE: Final = re.compile(r"(.+?): \d+ rows: (.+)")
+_TABLE: Final = re.compile(r"(.+?(?:\.(?:csv|json|tsv)|\.(?:db|sqlite)/[^/]+?)): (.+)")
 _COLUMN: Final = re.compile(r"(?:^|, )([^()]+?) \([^()]*\)")
 _POLITE: Final = (
     "{}",
@@ -94,15 +94,17 @@ def rows(seed: int, count: int, part: Part = "train") -> Iterator[dict[str, Any]
         made = world(rng, part)
         asked = rng.choice(_ASKERS)(made)
         request = rng.choice(_POLITE_ZH if made.zh else _POLITE).format(asked.request)
+        entries = [Entry(*line.split(": ", 1)) for line in dict.fromkeys(made.lines)]
+        lines, near = folder_lines(entries, request)
         key = f"{request} {made.deals} {made.things}"
-        lines = folder_lines([Entry(*line.split(": ", 1)) for line in made.lines], request)
-        if key in seen or not _runs(asked.calls, lines):
+        if key in seen or not _runs(asked.calls, (*lines, *near)):
             continue
         seen.add(key)
         yield {
             "family": "folder",
             "request": request,
             "folder": list(lines),
+            **({"near": list(near)} if near else {}),
             "now": f"{rng.choice(days)} {day_of(rng)} {rng.randrange(7, 20):02}:{rng.randrange(60):02}",
             "tools": "builtin",
             "answer": {"calls": [in_order(each) for each in asked.calls]},

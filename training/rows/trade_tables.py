@@ -308,7 +308,7 @@ def not_back(made: World) -> Asked:
     )
     path = path_of(rng, stem_of(rng, [table]), rng.choice(("", "library.db", "data.db")))
     made.lines.append(
-        f"{path}: {rng.randrange(30, 900)} rows: id (1, 2), {made.col['name']} ({values_of(rng, made.names, whole=False)}), {column} ({day_of(rng)}, {day_of(rng)})"
+        f"{path}: id (1), {made.col['name']} ({values_of(rng, made.names, whole=False)}), {column} ({day_of(rng)})"
     )
     rng.shuffle(made.lines)
     return Asked(

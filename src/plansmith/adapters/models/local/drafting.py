@@ -151,7 +151,7 @@ class DraftingModel:
         if only == "reply":
             return reply_grammar()
         # File names and columns are in the language of whoever made them.
-        folder = task.folder if self._parts.tuned else ""
+        folder = task.files if self._parts.tuned else ""
         return calls_grammar(
             task.request_text,
             task.tools,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
@@ -11,8 +11,12 @@ from typing import Any, Final
 
 from plansmith.adapters.models.local.signatures import Offered
 
-_TABLE: Final = re.compile(r"(?P<path>.+?): [\d,]+ rows?: (?P<columns>.+)")
-_COLUMN: Final = re.compile(r"(?:^|, )(.+?) \((?:[^()]|\([^()]*\))*\)(?=, |$)")
+_TABLE: Final = re.compile(
+    r"(?P<path>.+?(?:\.(?:csv|tsv|jsonl?)|\.(?:db|sqlite3?|db3)/.+?)): (?P<columns>.+)",
+    re.IGNORECASE,
+)
+_BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]*\))")
+_VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
 _FILE: Final = re.compile(r"([^:]+?)(?:: .*)?")
 _MORE_FILES: Final = re.compile(r".*/: \d+ files")
 _KEYWORD: Final = re.compile(
@@ -63,9 +67,7 @@ class KnownNames:
     def __init__(self, folder: str) -> None:
         lines = folder.splitlines()
         found = [match for line in lines if (match := _TABLE.fullmatch(line))]
-        self._tables = [
-            _Table(match["path"], tuple(_COLUMN.findall(match["columns"]))) for match in found
-        ]
+        self._tables = [_Table(match["path"], tuple(_columns(match["columns"]))) for match in found]
         self._files = {match[1] for line in lines if (match := _FILE.fullmatch(line))}
         self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
 
@@ -158,6 +160,13 @@ class KnownNames:
             or each.casefold().endswith(f"/{wanted}")
             for each in self._files
         )  # fmt: skip
+
+
+def _columns(told: str) -> Iterator[str]:
+    """Yields the names of the columns in the line of a table."""
+    for each in _BETWEEN_COLUMNS.split(told):
+        if not re.fullmatch(r"and \d+ more columns", each):
+            yield _VALUES.sub("", each)
 
 
 def _literal(text: str) -> str:
