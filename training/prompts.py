@@ -58,7 +58,7 @@ class Renderer:
         """Returns what a row's calls have that its tools do not offer; empty if all is well."""
         if row["family"] == "answer" or "calls" not in row["answer"]:
             return ""
-        tools = {tool.name: tool for tool in self._tools(row["tools"])}
+        tools = {tool.name: tool for tool in self.tools(row["tools"])}
         for place, call in enumerate(row["answer"]["calls"]):
             tool = tools.get(call["tool"])
             if tool is None:
@@ -78,7 +78,7 @@ class Renderer:
         return _split(system, "", user.text, str(row["answer"]))
 
     def _draft(self, row: Row) -> Rendered:
-        tools = self._tools(row["tools"])
+        tools = self.tools(row["tools"])
         told = (FOLDER, row.get("folder")), (FOLDER_NEAR, row.get("near"))
         known = [ContextBlock(title, "\n".join(lines)) for title, lines in told if lines]
         known += [ContextBlock(title=title, text=text) for title, text in row.get("known") or ()]
@@ -93,7 +93,7 @@ class Renderer:
         system, user = draft_prompt(task, DraftStyle.TUNED)
         return _split(system, shared.text, user.text, compact(row["answer"]))
 
-    def _tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
+    def tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
         """Returns the tools of a row: all built-in ones, or those it names or describes."""
         if named == _BUILTIN:
             return offered_tools(map(offered, self.builtin.values()))

@@ -204,6 +204,12 @@ class ToolboxRows:
     def _row(self, text: str, kind: str, tools: Sequence[Dressed], calls: Sequence[Call]) -> Row:
         used = [each.of for each in tools]
         others = self._near(text, [each for each in toolboxes() if each not in used], 7)
+        if self._rng.random() < 0.5:
+            # A look-up that is not needed lies beside: the request gives what it would find.
+            areas = {each.name.partition(".")[0] for each in used} | {"contacts", "crm", "hr"}
+            reads = [each for each in toolboxes() if each.effect == "read" and each not in used]
+            reads = [each for each in reads if each.name.partition(".")[0] in areas]
+            others = [*dict.fromkeys([*others, *reads[: self._rng.randint(1, 2)]])]
         specs = [each.spec for each in (*tools, *map(self._dressed, others))]
         unique = list({each["name"]: each for each in reversed(specs)}.values())
         self._rng.shuffle(unique)

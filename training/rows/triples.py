@@ -63,10 +63,10 @@ def triple(rng: Random, part: Part, lang: Lang, now: datetime) -> Triple:
         first, second, third = (make_table(rng, each, lang, now) for each in chosen)
         parents = first, second
         keyed = all(each.of_kind("id") and _label(each) is not None for each in parents)
-        if keyed and len(third.of_kind("ref")) == 2 and third.sums and third.of_kind("date"):
+        dated = third.dates == "-" and third.of_kind("date")
+        langs = {each.value_lang for each in (first, second, third)}
+        if keyed and dated and len(third.of_kind("ref")) == 2 and third.sums and len(langs) == 1:
             break
-    third.dates, third.value_lang = "-", first.value_lang
-    second.value_lang = first.value_lang
     for parent, ref in zip(parents, third.of_kind("ref"), strict=True):
         parent.rows = parent.rows[:_MOST_PARENTS]
         key = parent.columns.index(parent.of_kind("id")[0])
@@ -93,11 +93,6 @@ class TripleAsker:
 
     def __init__(self, of: Triple, voice: Voice) -> None:
         self._of, self._voice, self._rng = of, voice, voice.rng
-        if of.third.dates != "-" or any(
-            not all(str(value)[4:5] == "-" for value in of.third.values(each))
-            for each in of.third.of_kind("date")
-        ):
-            raise Unfit
 
     # -- parts of queries
 
