@@ -47,6 +47,7 @@ class Renderer:
 
     def __init__(self) -> None:
         self.builtin = {spec.name: spec for spec in asyncio.run(_builtin_specs())}
+        self._offered: dict[str, tuple[Offered, ...]] = {}
 
     def render(self, row: Row) -> Rendered:
         """Returns the texts of a row of any family."""
@@ -95,8 +96,16 @@ class Renderer:
 
     def tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
         """Returns the tools of a row: all built-in ones, or those it names or describes."""
+        key = named if isinstance(named, str) else compact(named)
+        if key not in self._offered:
+            # Most rows have all built-in tools; the others are asked for twice in a row.
+            self._offered = {_BUILTIN: self._made(_BUILTIN), key: self._made(named)}
+        return self._offered[key]
+
+    def _made(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
         if named == _BUILTIN:
-            return offered_tools(map(offered, self.builtin.values()))
+            known = self._offered.get(_BUILTIN)
+            return known or offered_tools(map(offered, self.builtin.values()))
         specs = [
             self.builtin[each] if isinstance(each, str) else _spec(each)
             for each in named
@@ -105,7 +114,7 @@ class Renderer:
         return offered_tools(map(offered, specs))
 
 
-def compact(answer: Mapping[str, Any]) -> str:
+def compact(answer: Mapping[str, Any] | Sequence[Any]) -> str:
     """Writes an answer as the model has to write it."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 

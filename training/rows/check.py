@@ -18,6 +18,7 @@ from typing import Any, Final
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.drafted import DraftParts, plan_of_draft
 from plansmith.adapters.models.local.files import DraftStyle
+from training.processes import in_processes
 from training.prompts import Renderer, Row, compact
 
 _REFERENCE: Final = re.compile(r'"\$(\w+)')
@@ -34,17 +35,18 @@ class Checker:
         self._seen: set[str] = set()
         self._asked: Counter[str] = Counter()
 
-    def problem(self, row: Row) -> str:
-        """Returns why a row is left out; empty if it is good."""
+    def fault(self, row: Row) -> str:
+        """Returns what is wrong with a row by itself."""
+        return self._renderer.problem(row) or _reference_problem(row["answer"]) or self._plan(row)
+
+    def repeated(self, row: Row) -> str:
+        """Returns which other row a row repeats too much; remembers it otherwise."""
         asked = str(row["request"]).casefold()
         whole = json.dumps([row["request"], row.get("folder"), row.get("remark"), row["tools"]])
         if asked in self._apart:
             return "its request is kept apart"
         if whole in self._seen:
             return "it came before"
-        found = self._renderer.problem(row) or _reference_problem(row["answer"]) or self._plan(row)
-        if found:
-            return found
         self._seen.add(whole)
         self._asked[asked] += 1
         return "its request came too often" if self._asked[asked] > _MOST_ALIKE else ""
@@ -81,12 +83,15 @@ def main() -> None:
     parser.add_argument("rows", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--apart", type=Path, nargs="*", default=[], help="rows never to repeat")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that check")
     given = parser.parse_args()
     checker = Checker(str(row["request"]) for row in read_rows(given.apart))
     problems: Counter[str] = Counter()
     good: list[str] = []
-    for row in read_rows(given.rows):
-        problem = checker.problem(row)
+    rows = [*read_rows(given.rows)]
+    faults = in_processes(checker.fault, rows, given.jobs)
+    for row, fault in zip(rows, faults, strict=True):
+        problem = fault or checker.repeated(row)
         if problem:
             problems[problem] += 1
         else:

@@ -148,11 +148,11 @@ def test_requests_of_several_foreign_calls_refer_only_to_calls_before_them() -> 
 def test_a_checked_row_makes_a_plan_and_bad_ones_are_named() -> None:
     made = [json.loads(row.line()) for row in islice(RowMaker(Random(1), "train").rows(), 20)]
     checker = Checker(apart=[made[0]["request"]])
-    assert checker.problem(made[0]) == "its request is kept apart"
-    assert all(checker.problem(row) == "" for row in made[1:])
-    assert checker.problem(made[1]) == "it came before"
+    assert checker.repeated(made[0]) == "its request is kept apart"
+    assert not [row for row in made[1:] if checker.fault(row) or checker.repeated(row)]
+    assert checker.repeated(made[1]) == "it came before"
     later = {"tool": "files.write", "args": {"path": "a.txt", "text": "$2"}}
     row = {**made[2], "request": "Write it", "tools": "builtin", "answer": {"calls": [later]}}
-    assert "$2" in checker.problem(row)
+    assert "$2" in checker.fault(row)
     unknown = {"calls": [{"tool": "files.burn", "args": {}}]}
-    assert "files.burn" in checker.problem({**row, "request": "Burn it", "answer": unknown})
+    assert "files.burn" in checker.fault({**row, "answer": unknown})
