@@ -30,6 +30,7 @@ _UNSAID: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _FEW: Final = 4  # words that may be names
+_CHINESE: Final = re.compile(f"{HAN.pattern}|[，。、；]")
 # A person who asks for a text itself, not for what it says about something.
 _SHOW: Final = re.compile(
     r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
@@ -284,7 +285,7 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
 def is_right(task: Task, sentence: str) -> bool:
     """Whether a sentence says something that agrees with the results."""
     said = " ".join(sentence.split())
-    if not said or said.casefold().strip(".。 ?？") in task.request.casefold():
+    if not said or _repeats(said.casefold().strip(".。 ?？"), task.request.casefold()):
         return False
     if not _is_in(said, task.language):
         return False
@@ -293,9 +294,14 @@ def is_right(task: Task, sentence: str) -> bool:
     return not unfounded(said, task.source) and not strange_names(said, task.source)
 
 
+def _repeats(said: str, request: str) -> bool:
+    """Whether a sentence is but a part of the request; `参加了` answers `参加了吗`."""
+    return said in request and f"{said}吗" not in request
+
+
 def _is_in(sentence: str, language: Language) -> bool:
     """Whether a sentence is in a language, as far as its letters tell; names may be in another."""
-    words, signs = len(_WORD.findall(sentence)), len(HAN.findall(sentence))
+    words, signs = len(_WORD.findall(sentence)), len(_CHINESE.findall(sentence))
     return signs > 0 or words <= _FEW if language == "zh" else words > 0 or signs <= 2 * _FEW
 
 
