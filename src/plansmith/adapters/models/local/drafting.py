@@ -22,7 +22,13 @@ from plansmith.adapters.models.local.follow_up import (
 )
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.prompt import chosen_tools, draft_prompt, prompt_prefix
+from plansmith.adapters.models.local.prompt import (
+    chosen_tools,
+    constant_tools,
+    draft_prompt,
+    folder_prefix,
+    prompt_prefix,
+)
 from plansmith.adapters.models.local.signatures import easiest
 from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
@@ -115,7 +121,7 @@ class DraftingModel:
         parts, style = self._parts, self._parts.style
         tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
         task = replace(task, tools=tools)
-        async with aclosing(self._model.prime(prompt_prefix(task.tools, style))) as primed:
+        async with aclosing(self._prime(task)) as primed:
             async for progress in primed:
                 yield progress
         messages, text, spent = draft_prompt(task, style), "", Usage()
@@ -139,6 +145,18 @@ class DraftingModel:
             messages = draft_prompt(replace(task, remark=flaw), style)
         yield TextDelta(json.dumps(plan_of_draft(text, task, parts), ensure_ascii=False))
         yield ModelDone(spent, self.name)
+
+    async def _prime(self, task: DraftTask) -> AsyncGenerator[TextDelta]:
+        """Reads what later drafts begin with too; not tools that were chosen for one request."""
+        style = self._parts.style
+        if self._parts.tuned:
+            start = folder_prefix(task, style) if constant_tools(task) else []
+        else:
+            start = prompt_prefix(task.tools, style)
+        if start:
+            async with aclosing(self._model.prime(start)) as primed:
+                async for progress in primed:
+                    yield progress
 
     async def _gate(self, task: DraftTask, messages: Sequence[Message]) -> tuple[str, Usage]:
         """Asks whether the draft is a reply or calls; the prompt stays in the cache."""

@@ -34,12 +34,16 @@ _ALL_FIT: Final = 2_400  # tokens, roughly counted, of tools that need no shortl
 _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 
 
-def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
-    """Returns the tools of a draft: all if they fit, so that its start is always the same."""
+def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
+    """Returns all tools if they fit, so that the start of drafts is always the same; else none."""
     every = offered_tools(task.enabled)
     (_, listed) = prompt_prefix(every, DraftStyle.TUNED)
-    fits = bool(every) and rough_count(listed.text) <= _ALL_FIT
-    return every if fits else offered_tools(task.tools)
+    return every if rough_count(listed.text) <= _ALL_FIT else ()
+
+
+def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
+    """Returns the tools of a draft: all if they fit, else those chosen for the request."""
+    return constant_tools(task) or offered_tools(task.tools)
 
 
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -37,8 +37,11 @@ def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> Brief
     lines = _folder_lines(entries, min(_BUDGET, tokens))
     told = set(lines)
     left = [each for each in entries if each.line not in told]
-    room = min(_NEAR_BUDGET, tokens - sum(map(cost, lines)))
-    return BriefLines(lines, _near_lines(left, entries, request, room))
+    near = _near(left, entries, request)
+    most = tokens - sum(map(cost, lines))
+    # What is meant most likely is told even if it is long.
+    room = max(_NEAR_BUDGET, cost(near[0].line)) if near else 0
+    return BriefLines(lines, tuple(each.line for each in _all_fitting(near, min(room, most))))
 
 
 def _folder_lines(entries: Sequence[Entry], room: float) -> tuple[str, ...]:
@@ -62,12 +65,10 @@ def _folder_lines(entries: Sequence[Entry], room: float) -> tuple[str, ...]:
     return (*(lines[path] for path in sorted(lines)), *_counts(rest))
 
 
-def _near_lines(
-    left: Sequence[Entry], entries: Sequence[Entry], request: str, room: float
-) -> tuple[str, ...]:
+def _near(left: Sequence[Entry], entries: Sequence[Entry], request: str) -> list[Entry]:
     """Returns what the request names, or shares a word with that few files have."""
     if not left:
-        return ()
+        return []
     asked, folded = words(request), request.casefold()
     shared = {each.path: words(each.line) & asked for each in entries}
     common = Counter(word for found in shared.values() for word in found)
@@ -76,14 +77,16 @@ def _near_lines(
         + 10 * is_named(each.path, folded)
         for each in left
     }
-    near: list[str] = []
-    for each in sorted(left, key=lambda each: (-weight[each.path], each.path)):
-        if not weight[each.path] or len(near) == _MOST_NEAR:
-            break
+    order = sorted(left, key=lambda each: (-weight[each.path], each.path))
+    return [each for each in order if weight[each.path]][:_MOST_NEAR]
+
+
+def _all_fitting(entries: Sequence[Entry], room: float) -> Iterator[Entry]:
+    """Yields the entries whose lines have room; one that is too long hides no shorter one."""
+    for each in entries:
         if cost(each.line) <= room:
             room -= cost(each.line)
-            near.append(each.line)
-    return tuple(near)
+            yield each
 
 
 def _place(path: str) -> str:
