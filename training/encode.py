@@ -53,25 +53,8 @@ def encode_rows(
 
     Tools belong to the start if so many rows share them; else only the system's message does.
     """
-    renderer = Renderer()
-    problems: Counter[str] = Counter()
-    rendered: list[tuple[int, Row, Rendered]] = []
-    given = list(rows)
-
-    def render(row: Row) -> str | Rendered:
-        return renderer.problem(row) or renderer.render(row)
-
-    made = in_processes(render, [row for _, row in given], jobs)
-    for (part, row), text in zip(given, made, strict=True):
-        if isinstance(text, str):
-            problems[text] += 1
-        else:
-            rendered.append((part, row, text))
-    for problem, count in problems.most_common():
-        print(f"left out, {count} rows: {problem}")
+    rendered = _rendered(rows, jobs)
     shares = Counter(each.long_start for _, _, each in rendered)
-    found: list[Encoded] = []
-    too_long: Counter[str] = Counter()
 
     def encode(text: Rendered) -> tuple[str, list[int], list[int]]:
         shared = shares[text.long_start] >= shared_by
@@ -80,6 +63,8 @@ def encode_rows(
         return start, rest, tokenizer.encode(text.answer)
 
     ids = in_processes(encode, [text for _, _, text in rendered], jobs)
+    found: list[Encoded] = []
+    too_long: Counter[str] = Counter()
     for (part, row, _), (start, rest, answer) in zip(rendered, ids, strict=True):
         if len(rest) + len(answer) > longest:
             too_long[str(row["family"])] += 1
@@ -88,6 +73,21 @@ def encode_rows(
     if too_long:
         print(f"left out, over {longest} tokens: {dict(too_long)}")
     return found
+
+
+def _rendered(rows: Iterable[tuple[int, Row]], jobs: int) -> list[tuple[int, Row, Rendered]]:
+    """Renders rows; those with a problem are left out, and counted aloud."""
+    renderer, given = Renderer(), list(rows)
+
+    def render(row: Row) -> str | Rendered:
+        return renderer.problem(row) or renderer.render(row)
+
+    made = in_processes(render, [row for _, row in given], jobs)
+    pairs = list(zip(given, made, strict=True))
+    problems = Counter(text for _, text in pairs if isinstance(text, str))
+    for problem, count in problems.most_common():
+        print(f"left out, {count} rows: {problem}")
+    return [(part, row, text) for (part, row), text in pairs if not isinstance(text, str)]
 
 
 def vocabulary_of(rows: Sequence[Encoded], tokenizer: Tokenizer) -> npt.NDArray[np.int32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from random import Random
 from typing import Any, Final
@@ -54,9 +54,10 @@ _TRIES: Final = 12
 class RowMaker:
     """Makes rows of one part; the same seed gives the same rows."""
 
-    def __init__(self, rng: Random, part: Part) -> None:
+    def __init__(self, rng: Random, part: Part, only: Collection[str] = ()) -> None:
         self._rng = rng
         self._part: Part = part
+        self._weights = {name: n for name, n in FAMILIES.items() if not only or name in only}
         self._worlds = WorldMaker(rng, part)
 
     def rows(self) -> Iterator[Row]:
@@ -77,7 +78,7 @@ class RowMaker:
             "missing": self._of_missing,
             "double": self._of_two,
         }
-        names, weights = zip(*FAMILIES.items(), strict=True)
+        names, weights = zip(*self._weights.items(), strict=True)
         while True:
             lang: Lang = "zh" if self._rng.random() < _ZH else "en"
             family = families[self._rng.choices(names, weights)[0]]
@@ -109,7 +110,9 @@ class RowMaker:
         return self._row(world, voice, ask, list(pair))
 
     def _of_triple(self, voice: Voice) -> Row:
-        world = self._world(tables=self._rng.choice((0, 0, 0, 1)), documents=self._rng.randint(0, 2))
+        world = self._world(
+            tables=self._rng.choice((0, 0, 0, 1)), documents=self._rng.randint(0, 2)
+        )
         files: Lang = self._rng.choice(("en", "zh", voice.lang))
         of = triple(self._rng, self._part, files, world.now)
         self._worlds.add(world, of.tables)

@@ -1,4 +1,4 @@
-"""Questions about papers of everyday folders, asked in the language of the paper or in the other one.
+"""Questions about papers of everyday folders, in the language of the paper or in the other one.
 
 The paper is named in the call only where the request points to it: by its file or by its name.
 """
@@ -35,10 +35,10 @@ class PaperAsker:
         chosen = self._rng.sample(known, min(len(known), self._rng.choice((2, 3, 3, 4, 5, 6, 8))))
         made = [sheet(self._rng, each) for each in chosen]
         taken = {each.path for each in world.entries}
-        self._sheets = [each for each in made if each.path not in taken]
-        if len({each.path for each in self._sheets}) < len(self._sheets) or not self._sheets:
+        self.sheets = [each for each in made if each.path not in taken]
+        if len({each.path for each in self.sheets}) < len(self.sheets) or not self.sheets:
             raise Unfit
-        world.entries += [self._entry(each) for each in self._sheets]
+        world.entries += [self._entry(each) for each in self.sheets]
 
     def _entry(self, made: Sheet) -> Entry:
         """Returns what the folder's lines tell of a paper: its first line, as the product does."""
@@ -54,7 +54,7 @@ class PaperAsker:
 
     def _pick(self, *, answered: bool = True) -> tuple[Sheet, str]:
         """Returns a paper and a question about it in the language of the request."""
-        made = self._rng.choice(self._sheets)
+        made = self._rng.choice(self.sheets)
         asked = [
             way.strip()
             for each in made.asked
@@ -71,7 +71,7 @@ class PaperAsker:
     def _name(self, made: Sheet) -> str:
         """Returns what a request calls a paper; two of one name would not be told apart."""
         name = made.paper.name.says(self._voice.lang)
-        if [each.paper.name for each in self._sheets].count(made.paper.name) > 1 or not name:
+        if [each.paper.name for each in self.sheets].count(made.paper.name) > 1 or not name:
             raise Unfit
         self._voice.kept.append(name)
         return name
@@ -105,7 +105,7 @@ class PaperAsker:
         return self._asked(self._voice.mention(question, made.path), question, made.path)
 
     def whole(self) -> Ask:
-        made = self._rng.choice(self._sheets)
+        made = self._rng.choice(self.sheets)
         named = self._rng.random() < 0.3
         name = self._voice.file(made.path) if named else self._name(made)
         text = self._voice.say(BOOK, "whole", k=name).replace("the the ", "the ")
@@ -121,7 +121,7 @@ class PaperAsker:
 
     def mentions(self) -> Ask:
         """Asks in which files an exact name or number stands."""
-        made = self._rng.choice(self._sheets)
+        made = self._rng.choice(self.sheets)
         found = sorted(set(_NAMES.findall(made.text)))
         if not found:
             raise Unfit

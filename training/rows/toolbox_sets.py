@@ -1,4 +1,4 @@
-"""Requests of several calls for tools of other makers: lists of values, chains, look-ups that help."""
+"""Requests of several calls for tools of other makers: lists, chains, look-ups that help."""
 
 from __future__ import annotations
 

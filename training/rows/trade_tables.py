@@ -50,11 +50,7 @@ def by_group(made: World) -> Asked:
     else:
         is_it = f"b.{column} = '{value}'" if key == "group" else f"b.{column} LIKE '%{value}%'"
         query = f"SELECT {total} AS total {join} WHERE {is_it}"
-        kind_en = (
-            f"in the {label_of(made, 'group')} {value}"
-            if key == "group"
-            else f"from {value}"
-        )
+        kind_en = f"in the {label_of(made, 'group')} {value}" if key == "group" else f"from {value}"
         kind_zh = f"{value}类" if key == "group" else f"{value}供应的"
         if made.zh:
             request = rng.choice(

@@ -145,4 +145,6 @@ def drawn(made: World) -> Asked:
         )
     args: dict[str, Any] = {"kind": kind} if kind else {}
     args |= {"rows": "$1"} | ({"path": path} if path else {})
-    return Asked("chart", request, [grouped(made, key, what), {"tool": "charts.draw", "args": args}])
+    return Asked(
+        "chart", request, [grouped(made, key, what), {"tool": "charts.draw", "args": args}]
+    )

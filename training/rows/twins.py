@@ -31,40 +31,38 @@ class Twin:
     said: tuple[str, ...]
 
 
-def _marks(rng: Random, lang: Lang, said: Lang) -> list[tuple[str, tuple[str, ...]]]:
+Marks = list[tuple[str, tuple[str, ...]]]
+
+
+def _marks(rng: Random, lang: Lang, said: Lang) -> Marks:
     """Returns marks of files, each with the ways in which a request says it."""
-    kind = rng.choice(("year", "year", "month", "quarter", "place", "number", "version"))
-    start = rng.randrange(2018, 2026)
-    match kind:
+    start, zh = rng.randrange(2018, 2026), said == "zh"
+    match rng.choice(("year", "year", "month", "quarter", "place", "number", "version")):
         case "year":
             years = range(start, start + rng.randint(2, 4))
-            return [
-                (str(each), (f"{each}年",) if said == "zh" else (str(each),)) for each in years
-            ]
+            return [(str(each), (f"{each}年" if zh else str(each),)) for each in years]
         case "month" if lang == said == "en":
             return [(each, (each.capitalize(),)) for each in rng.sample(_MONTHS_EN, 3)]
         case "month":
-            months = sorted(rng.sample(range(1, 13), 3))
-            return [
-                (f"{start}-{each:02}", (f"{start}年{each}月",) if said == "zh" else (f"{start}-{each:02}",))
-                for each in months
-            ]
+            months = [(f"{start}-{each:02}", each) for each in sorted(rng.sample(range(1, 13), 3))]
+            return [(mark, (f"{start}年{each}月" if zh else mark,)) for mark, each in months]
         case "quarter":
-            return [
-                (f"{start}Q{each}", (f"{start}年第{'一二三四'[each - 1]}季度", f"{start}Q{each}"))
-                if said == "zh"
-                else (f"{start}Q{each}", (f"Q{each} {start}", f"{start}Q{each}"))
-                for each in rng.sample((1, 2, 3, 4), 3)
-            ]
+            return [_quarter(start, each, zh=zh) for each in rng.sample((1, 2, 3, 4), 3)]
         case "place":
             return [(each, (each,)) for each in cities(rng, lang, rng.randint(2, 4))]
         case "number":
-            numbers = rng.sample(range(1, 30), 3)
-            return [(f"{each:02}", (f"{each:02}", f"{each:02}号" if said == "zh" else f"no. {each:02}")) for each in numbers]
+            numbers = [f"{each:02}" for each in rng.sample(range(1, 30), 3)]
+            return [(each, (each, f"{each}号" if zh else f"no. {each}")) for each in numbers]
         case _:
             old, new = ("旧", "新") if lang == "zh" else ("old", "new")
-            words = (("旧版", "旧的"), ("新版", "新的")) if said == "zh" else (("old",), ("new",))
+            words = (("旧版", "旧的"), ("新版", "新的")) if zh else (("old",), ("new",))
             return [(old, words[0]), (new, words[1])]
+
+
+def _quarter(year: int, number: int, *, zh: bool) -> tuple[str, tuple[str, ...]]:
+    mark = f"{year}Q{number}"
+    said = f"{year}年第{'一二三四'[number - 1]}季度" if zh else f"Q{number} {year}"
+    return mark, (said, mark)
 
 
 class TwinAsker:

@@ -107,7 +107,7 @@ def test_papers_of_validation_rows_are_never_trained_on() -> None:
     for _ in range(20):
         _, world = _world(rng)
         asker = PaperAsker(world, Voice(rng, "en", "train"))
-        assert not {each.paper.name for each in asker._sheets} & held  # noqa: SLF001
+        assert not {each.paper.name for each in asker.sheets} & held
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
