@@ -23,6 +23,7 @@ from training.rows.voice import Voice
 
 _SIZES: Final = (1, 2, 3, 4, 4, 5, 6, 6, 8)
 _NEAR: Final = 20
+_TRIED: Final = 12  # tools that a request of several is made of, as far as they have examples
 _ALIKE: Final = 2  # tools with so many words in common may do the same
 _EVERY: Final = 22
 _MADE_ROWS: Final = {"train": 2_400, "validation": 120}
@@ -83,10 +84,11 @@ class PublicRows:
 
     def _several(self) -> Iterator[Row]:
         """Yields requests for several tools of one set at once, each made by its examples."""
-        while True:
+        for _ in range(sum(len(self._sets.tools[name]) for name in _MADE)):
             catalogue = self._rng.choice(sorted(_MADE))
             lang: Lang = "zh" if _MADE[catalogue] == "zh" else "en"
-            specs = self._rng.sample([*self._sets.tools[catalogue].values()], 12)
+            known = [*self._sets.tools[catalogue].values()]
+            specs = self._rng.sample(known, min(len(known), _TRIED))
             voice = Voice(self._rng, lang, "train")
             made = [made_request(each, lang, voice, cut=False) for each in specs]
             asked = [each for each in made if each is not None][: self._rng.choice((2, 2, 3, 3, 4))]
@@ -146,7 +148,8 @@ class PublicRows:
             near = [self._sets.tools[catalogue][pick.name] for pick in picks]
             near = [each for each in near if len(_words(each) & meant) < _ALIKE]
             return near[:size]
-        return self._rng.sample([*self._sets.tools[catalogue].values()], size)
+        known = [*self._sets.tools[catalogue].values()]
+        return self._rng.sample(known, min(len(known), size))
 
 
 def _joined(texts: Sequence[str], rng: Random, lang: Lang) -> str:

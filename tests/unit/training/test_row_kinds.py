@@ -138,7 +138,7 @@ def test_several_files_of_one_request_each_get_their_call() -> None:
 
 
 def test_requests_of_several_foreign_calls_refer_only_to_calls_before_them() -> None:
-    rows = [*islice(SeveralRows(Random(6), "train").rows(), 80)]
+    rows = [*islice(SeveralRows(Random(6), "train").rows(), 40)]
     assert all(refers_back(row) and len(row.calls) > 1 for row in rows)
     assert any("$2" in str(row.calls) for row in rows)
     wrong = Row("x", "calls", "en", calls=({"tool": "a", "args": {"text": "$1"}},))
