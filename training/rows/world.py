@@ -138,6 +138,12 @@ class WorldMaker:
         name_sources(world.tables)
         self._list(world)
 
+    def add_as_named(self, world: World, tables: Sequence[Table]) -> None:
+        """Adds tables that have their paths already."""
+        world.tables = _unlike([*tables, *world.tables])
+        name_sources(world.tables)
+        self._list(world)
+
     def _documents(self, count: int, lang: Lang, now: datetime) -> list[Document]:
         rng = self._rng
         kinds = of_part(document_kinds(), self._part)
