@@ -14,13 +14,12 @@ from plansmith.adapters.models.local.answer_shape import (
     Answer,
     Asked,
     Fields,
-    Language,
     Rule,
     list_in,
     table_in,
 )
 from plansmith.adapters.models.local.file_answers import FILE_RULES
-from plansmith.adapters.models.local.result_text import number_text
+from plansmith.adapters.models.local.result_text import Language, number_text
 
 _COLUMNS: Final = re.compile(
     r"\b(?:describe|types?|structure|schema|overview|about|missing|distinct|min|max|mean|average|"
