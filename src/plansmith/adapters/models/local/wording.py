@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from plansmith.adapters.models.local.answer_check import strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import best_blocks, file_texts, is_summary
 from plansmith.adapters.models.local.answer_rules import notes_of, rule_answer
-from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer, Language
-from plansmith.adapters.models.local.result_text import facts
+from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer
+from plansmith.adapters.models.local.result_text import Language, facts
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import ReplyBrief
@@ -140,7 +140,8 @@ def worded(task: Task, sentence: str) -> str:
 
 
 def _quoted(task: Task) -> str:
-    return "\n\n".join(filter(None, map(facts, task.results.values())))
+    quoted = (facts(each, language=task.language) for each in task.results.values())
+    return "\n\n".join(filter(None, quoted))
 
 
 def _founded(text: str, source: str) -> str:
@@ -166,7 +167,9 @@ def _part(step: str, text: str, task: Task) -> _Part:
     texts = tuple(file_texts(value))
     if texts:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
-        return _Part(step, text, Answer(facts(texts[0][1])) if shown else None, texts)
+        return _Part(
+            step, text, Answer(facts(texts[0][1], language=task.language)) if shown else None, texts
+        )
     if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
         notes = notes_of(value, task.language)  # such as files that could not be read
         return _Part(step, text, Answer("\n".join([_NOT_SAID[task.language], *notes])))
@@ -191,7 +194,7 @@ def _listed(value: Any, text: str, task: Task) -> Answer | None:
     names = [_name(each) for each in items]
     if not names:
         return Answer("没有找到。" if chinese else "Nothing was found.")
-    below = facts(text)
+    below = facts(text, language=task.language)
     if None in names or len(names) > MOST_NAMES:
         return Answer(below)
     called = ("、" if chinese else ", ").join(filter(None, names))
@@ -279,7 +282,7 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
             notes = notes_of(_value(each.result), task.language)
             yield from (cited(note, each.step) for note in notes)
         else:
-            yield from ("", facts(each.result, f" [step:{each.step}]"))
+            yield from ("", facts(each.result, f" [step:{each.step}]", task.language))
 
 
 def is_right(task: Task, sentence: str) -> bool:
