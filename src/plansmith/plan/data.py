@@ -35,6 +35,7 @@ _search_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.
 # What every such number has, found in a fraction of the time: both begin with a plain character.
 _exponent: Final = re.compile(rb"e(?<=[\d.]e)").search
 _many_digits: Final = re.compile(rb"\.(?<=\d{17}\.)").search
+_SHORT: Final = 100
 _ALIKE: Final = frozenset({str, int, bool})
 
 
@@ -121,15 +122,16 @@ def canonical_json(value: object) -> bytes:
     kind = value.__class__
     if kind in _ALIKE:
         return text
-    if kind is not float and not may_differ(text) and not isinstance(value, float):
-        return text
-    return _encode(value).encode()
+    is_number = kind is not dict and kind is not list and isinstance(value, float)
+    return _encode(value).encode() if is_number or may_differ(text) else text
 
 
 def may_differ(text: bytes) -> bool:
     """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
     if b"null" in text:
         return True
+    if not text[_SHORT:]:
+        return _search_other_number(text) is not None
     if b"0.0000" in text or _exponent(text) is not None or _many_digits(text) is not None:
         return _search_other_number(text) is not None
     return False
@@ -180,7 +182,11 @@ def content_of(value: Json | Content) -> Content:
     if type(value) is Content:
         return value
     text = _fast(value) if value.__class__ in _ALIKE else canonical_json(value)
-    return Content(hashlib.sha256(text).hexdigest(), text)
+    return _new(Content, (hashlib.sha256(text).hexdigest(), text))
+
+
+# What `Content(digest, text)` does, without a Python function in between.
+_new: Final = tuple.__new__
 
 
 def same(left: Json, right: Json) -> bool:
