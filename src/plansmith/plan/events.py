@@ -212,7 +212,7 @@ def next_events(
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
     when, name, events = moment_text(at), run_text(run), list[Event]()
-    check = _body_checker().decode
+    check, known, by_text = _body_checker().decode, None, b""
     for body, by in entries:
         number += 1
         # Without a function for each: thousands of events are made a second.
@@ -221,7 +221,8 @@ def next_events(
             check(body_text)
         except (msgspec.ValidationError, TypeError) as error:
             raise _misfit(body.type, error) from None
-        by_text = actor_text(by)
+        if by is not known:
+            known, by_text = by, actor_text(by)
         text = EVENT_TEXT % (when, before.encode(), body_text, by_text, number, name)
         digest = sha256(text).hexdigest()
         event = Event(
