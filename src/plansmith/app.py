@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.arguments import ToolLike, agents_of, model_of, sources_of, store_of
+from plansmith.arguments import (
+    ToolLike,
+    agents_of,
+    model_of,
+    planner_settings_of,
+    sources_of,
+    store_of,
+    with_models,
+)
 from plansmith.errors import NotApproved, PlanInvalid
 from plansmith.lazy import lazy_modules, made_once
 from plansmith.old_names import by_old_name, read_options
@@ -74,13 +82,13 @@ class Plansmith:
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
-        options = read_options(more)
+        options = with_models(read_options(more))
         if folder := options.get("folder"):
             options["folder"] = Path(folder).resolve()  # now: a program may change its folder
         self.store: PlanStore = store_of(store)
         self._clock: Clock = clock or SystemClock()
         self._options = options
-        self._planner_settings = settings.planner if settings else None
+        self._planner_settings = planner_settings_of(settings)
         self._model = model_of(model)
         self._sources = sources_of(tools)
         self._agents = agents_of(agents)

@@ -12,7 +12,10 @@ from plansmith.lazy import lazy_modules
 if TYPE_CHECKING:
     from plansmith import models
     from plansmith.adapters.tools import functions
+    from plansmith.config import Settings
+    from plansmith.planner.request import PlannerSettings
     from plansmith.ports import Agent, ChatModel, PlanStore, ToolSource
+    from plansmith.runs.options import Options
 else:
     lazy_modules(
         globals(), functions="plansmith.adapters.tools.functions", models="plansmith.models"
@@ -30,6 +33,26 @@ def model_of(given: ChatModel | str | None) -> ChatModel | None:
         hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
         raise Misconfigured(f"{given!r} is not a model", hint=hint)
     return given
+
+
+def with_models(options: Options) -> Options:
+    """Returns the options with their models, where they are given by name."""
+    made = options.copy()
+    if "triage_model" in options:
+        made["triage_model"] = model_of(options["triage_model"])
+    if "report_model" in options:
+        made["report_model"] = model_of(options["report_model"])
+    return made
+
+
+def planner_settings_of(settings: Settings | None) -> PlannerSettings | None:
+    """Returns the part of the settings that the planner uses."""
+    if settings is None:
+        return None
+    if not hasattr(settings, "planner"):
+        hint = "give plansmith.config.Settings(…), or use Plansmith.from_settings()"
+        raise Misconfigured(f"{settings!r} are no settings", hint=hint)
+    return settings.planner
 
 
 def store_of(given: str | PlanStore) -> PlanStore:

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
     from plansmith import sync
     from plansmith.plan import limits
+    from plansmith.review import policy
 else:
     lazy_modules(
-        globals(), difflib="difflib", limits="plansmith.plan.limits", sync="plansmith.sync"
+        globals(),
+        difflib="difflib",
+        limits="plansmith.plan.limits",
+        policy="plansmith.review.policy",
+        sync="plansmith.sync",
     )
 
 
@@ -108,8 +113,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if unknown:
         raise TypeError(f"Plansmith has no option {min(unknown)!r}{_near(min(unknown))}")
     options = dict(given)
-    for name in options.keys() & {"limits", "budget", "shared_budget"}:
-        kind = limits.Limits if name == "limits" else limits.BudgetLimits
+    for name in options.keys() & {"limits", "budget", "shared_budget", "policy"}:
+        kind = _kind(name)
         if not isinstance(options[name], kind):
             raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
     caps, early = options.pop("caps", None), options.pop("early_start", None)
@@ -119,6 +124,12 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if changes:
         options["limits"] = (options.get("limits") or limits.Limits()).replace(**changes)
     return cast("Options", options)
+
+
+def _kind(name: str) -> type:
+    if name == "policy":
+        return policy.ReviewPolicy
+    return limits.Limits if name == "limits" else limits.BudgetLimits
 
 
 _NAMED: Final = ("model", "tools", "agents", "store", "settings", "clock")

@@ -118,7 +118,7 @@ class Teller:
             elif run.questions and run.status is RunStatus.ASKING:
                 await self.answer(run, next(iter(run.questions)), 0)
             before = run.last
-            after = await self.enter().run(run.id)
+            after = await self.enter().runs.run(run.id)
             moved = after.last != before or after.status.over
             assert moved or after.questions or after.paused, after.status
         raise AssertionError(f"it is stuck: {self.run.status} {self.run.questions}")

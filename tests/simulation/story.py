@@ -266,7 +266,7 @@ async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Ta
     deed = world.rng.choice(deeds)
     try:
         if deed == "run":
-            busy.append(asyncio.ensure_future(process.do(lambda smith: smith.run(run_id))))
+            busy.append(asyncio.ensure_future(process.do(lambda smith: smith.runs.run(run_id))))
         elif deed == "kill":
             process.dead.set()
         elif deed == "template":
@@ -301,7 +301,7 @@ async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
     run: Run | None = None
     for _ in range(ROUNDS):
         try:
-            run = await process.do(lambda smith: smith.run(run_id))
+            run = await process.do(lambda smith: smith.runs.run(run_id))
         except PlansmithError as error:
             raise BrokenPromiseError(f"the run cannot go on: {error}") from error
         if run is not None and run.status.over:

@@ -76,6 +76,9 @@ def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
         ({"store": MemoryStore}, "is not a store"),
         ({"agents": [weather.function]}, "is not an agent"),
         ({"agents": 3}, "agents takes a list"),
+        ({"triage_model": "gpt-5"}, "write openai:gpt-5"),
+        ({"report_model": 3}, "3 is not a model"),
+        ({"settings": {}}, "are no settings"),
     ],
 )
 def test_a_wrong_argument_says_what_to_give(given: dict[str, Any], told: str) -> None:
@@ -87,6 +90,9 @@ def test_a_wrong_argument_says_what_to_give(given: dict[str, Any], told: str) ->
 def test_an_unknown_argument_names_the_nearest_one() -> None:
     given: Any = {"tool": [weather]}
     with pytest.raises(TypeError, match="no option 'tool': did you mean 'tools'"):
+        Plansmith(**given)
+    given = {"policy": "always"}
+    with pytest.raises(TypeError, match="policy must be a ReviewPolicy"):
         Plansmith(**given)
     given = {"qqq": 1}
     with pytest.raises(TypeError, match="there are: model, tools, agents, store"):
