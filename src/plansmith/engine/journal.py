@@ -17,7 +17,6 @@ from plansmith.errors import (
     EventMisfit,
     JournalDamaged,
     NotFound,
-    PlansmithError,
     Refused,
     StaleWriter,
     StoreAway,
