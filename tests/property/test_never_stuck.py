@@ -92,7 +92,11 @@ class Teller:
                 await app.edit(run.id, _edited(run.plan, choice))
             case "approve":
                 await app.decide(run.id, approve=run.plan.hash)
-            case "run" | "undo" | "pause" | "resume" | "cancel":
+            case "run":
+                await app.runs.run(run.id)
+            case "undo":
+                await app.runs.editing.undo(run.id)
+            case "pause" | "resume" | "cancel":
                 await getattr(app, deed)(run.id)
             case _:
                 return

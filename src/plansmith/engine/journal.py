@@ -122,7 +122,9 @@ class Journal:
 
     def wait_for(self, waiting_store: WaitingStore) -> None:
         """Uses a store that waits while the real one is away, from now on."""
-        self._store = self._waiting = waiting_store
+        self._waiting = waiting_store
+        # Its append returns the coroutine of the real store, which type checkers tell apart.
+        self._store = cast("JournalStore", waiting_store)
 
     async def wait(self) -> None:
         """Returns when the store has an event that was not read yet."""

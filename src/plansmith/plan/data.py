@@ -182,11 +182,7 @@ def content_of(value: Json | Content) -> Content:
     if type(value) is Content:
         return value
     text = _fast(value) if value.__class__ in _ALIKE else canonical_json(value)
-    return _new(Content, (hashlib.sha256(text).hexdigest(), text))
-
-
-# What `Content(digest, text)` does, without a Python function in between.
-_new: Final = tuple.__new__
+    return Content(hashlib.sha256(text).hexdigest(), text)
 
 
 def same(left: Json, right: Json) -> bool:
