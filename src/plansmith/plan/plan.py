@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from hashlib import sha256
 from operator import itemgetter
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 from pydantic import Field
 from pydantic_core import to_json
 
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import (
     Flag,
     Json,
     Record,
     Whole,
     canonical_json,
-    content_hash,
     kept_property,
 )
 from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, Text
 from plansmith.plan.timing import Timing
+
+if TYPE_CHECKING:
+    from plansmith.plan import notebook
+else:
+    lazy_modules(globals(), notebook="plansmith.plan.notebook")
 
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
@@ -48,6 +54,16 @@ class Plan(Record):
     # Of single steps, by id, where they differ; a step without one here runs as the plan does.
     schedules: dict[Text, Timing] = Field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return notebook.plan_line(self.goal, self.steps, self.hash)
+
+    def __str__(self) -> str:
+        return notebook.plan_text(self.goal, self.steps)
+
+    def _repr_html_(self) -> str:
+        """Returns the plan as a table, for notebooks."""
+        return notebook.plan_html(self.goal, self.steps, self.hash)
+
     @property
     def hash(self) -> str:
         """The hash that approvals refer to; computed again if the plan was changed in place."""
@@ -60,9 +76,14 @@ class Plan(Record):
         """Returns the canonical text of the plan as events store it, without default values."""
         mark, known = self.fingerprint, self.__dict__.get("_text")
         if known is None or mark is None or known[0] != mark:
-            own = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
-            steps = {"steps": [step.stored() for step in self.steps]} if self.steps else {}
-            known = vars(self)["_text"] = mark, canonical_json(own | steps)
+            values = self.__dict__
+            own = {name: values[name] for name, default in _PLAIN if values[name] != default}
+            if self.schedule or self.schedules:
+                timed = {"schedule", "schedules"}
+                own |= self.model_dump(mode="json", exclude_defaults=True, include=timed)
+            if self.steps:
+                own["steps"] = [step.stored() for step in self.steps]
+            known = vars(self)["_text"] = mark, canonical_json(own)
         return known[1]
 
     @property
@@ -77,7 +98,7 @@ class Plan(Record):
             if self.schedule or self.schedules:
                 own = {name: each.to_json() for name, each in self.schedules.items()}
                 values += (self.schedule and self.schedule.to_json(), own)
-            return to_json((_OWN(self.__dict__), values))
+            return _text((_OWN(self.__dict__), values))
         except (KeyError, ValueError):
             return None
 
@@ -123,7 +144,22 @@ class Plan(Record):
         return value
 
 
-_OWN: Final = itemgetter(*(Plan.model_fields.keys() - {"steps", "schedule", "schedules"}))
+# The plan's own fields whose values are JSON as they are, with their defaults.
+_PLAIN: Final = [
+    (name, field.get_default(call_default_factory=True))
+    for name, field in Plan.model_fields.items()
+    if name not in ("steps", "schedule", "schedules")
+]
+_OWN: Final = itemgetter(*(name for name, _ in _PLAIN))
+_packed: Final = msgspec.msgpack.Encoder().encode
+
+
+def _text(values: object) -> bytes:
+    """Returns values as bytes that tell True, 1 and 1.0 apart; raises `ValueError` for others."""
+    try:
+        return _packed(values)
+    except (TypeError, OverflowError, RecursionError):  # an object, or a number beyond 64 bits
+        return to_json(values)
 
 
 def _forget(plan: Plan) -> None:
@@ -139,12 +175,13 @@ def plan_hash(plan: Plan) -> str:
     Fields at their default are left out, so that a field added to the language later does
     not change the hash of a plan approved earlier.
     """
-    steps = sorted([_substance(step) for step in plan.steps], key=itemgetter("id"))
-    schedule = plan.schedule.to_json() if plan.schedule else None
+    steps = canonical_json(sorted(map(_substance, plan.steps), key=itemgetter("id")))
+    schedule = canonical_json(plan.schedule.to_json()) if plan.schedule else b"null"
     own = {name: each.to_json() for name, each in plan.schedules.items()}
-    more = {"schedules": own} if own else {}
-    head = {"plansmith": plan.schema_version, "steps": steps, "schedule": schedule}
-    return content_hash(head | more)
+    more = b'"schedules":%b,' % canonical_json(own) if own else b""
+    # The canonical text of an object with these fields, without the slow way for its null.
+    head = b'{"plansmith":%d,"schedule":%b,%b"steps":%b}'
+    return sha256(head % (plan.schema_version, schedule, more, steps)).hexdigest()
 
 
 def _substance(step: StepFields) -> dict[str, Any]:

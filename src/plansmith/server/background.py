@@ -103,7 +103,7 @@ class BackgroundRuns:
             await smith.runs.planner.plan(journal)
             return journal.run
         smith.runs.journals.keep(journal)
-        return await smith.run(run_id)
+        return await smith.runs.run(run_id)
 
     async def _smith_of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of the run's team; `RunBusy` if another process has the run."""

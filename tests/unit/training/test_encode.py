@@ -40,7 +40,7 @@ def test_a_row_is_rendered_as_the_product_asks_its_model() -> None:
     assert found.long_start.startswith(f"<|im_start|>system\n{RULES}<|im_end|>\n<|im_start|>user\n")
     assert "\ntables.sql(" in found.long_start
     assert found.rest == (
-        "Folder:\nsales.csv: 240 rows: region (North/South), units (4, 1)\nnotes.md: Team meeting\n"
+        "Folder:\nsales.csv: region (North/South), units (4, 1)\nnotes.md: Team meeting\n"
         "Now: Monday 2026-11-16 09:12\nRequest: total units<|im_end|>\n<|im_start|>assistant\n"
     )
     assert found.answer == (

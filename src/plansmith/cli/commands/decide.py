@@ -244,7 +244,7 @@ def _configure_undo(parser: argparse.ArgumentParser) -> None:
 
 def _undo(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
-        go = session.smith.runs.editing.redo if args.redo else session.smith.undo
+        go = session.smith.runs.editing.redo if args.redo else session.smith.runs.editing.undo
         undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
@@ -281,7 +281,7 @@ def _configure_skip(parser: argparse.ArgumentParser) -> None:
 
 def _skip(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
-        left = await session.smith.skip(run.id, args.step, by=session.by)
+        left = await session.smith.runs.stopping.skip(run.id, args.step, by=session.by)
         session.say(session.words["left_out"].format(step=safe(left.step)))
         if left.with_it:
             steps = ", ".join(map(safe, left.with_it))

@@ -17,7 +17,7 @@ from tests.unit.adapters.models.gguf.test_merge import adapter
 from tests.unit.training.toy_model import write_toy_model
 
 from plansmith.adapters.models.local import files
-from plansmith.adapters.models.local.engine import Engine, PromptCache
+from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.files import (
     KNOWN,
     Adapter,
@@ -31,6 +31,7 @@ from plansmith.adapters.models.local.files import (
 from plansmith.adapters.models.local.folder_lock import folder_lock
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prepare import NotPrepared, Preparation, preparation
+from plansmith.adapters.models.local.prompt_cache import PromptCache
 from plansmith.cli.main import main
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt

@@ -111,7 +111,7 @@ KNOWN: Final = {
             adapter=Adapter(
                 "planner-0.5b.gguf",
                 17_619_456,
-                "db59e8b8539cda0a15f2f43d61d1a5183d65efaf1b7336f29a2f6aa6068cd98c",
+                "c52a22469a45e4377a9e3747f4f68587df7d0d12e9dea20ff55bf41904c46612",
             ),
         ),
         KnownModel(
