@@ -34,9 +34,8 @@ def _rounded(columns: Values) -> tuple[Values, Values]:
     most: Values = columns.max(0)
     least: Values = columns.min(0)
     largest = np.where(most > -least, most, least)
-    turned: Values = np.divide(
-        np.float32(1), largest, out=np.zeros_like(largest), where=largest != 0
-    )
+    turned: Values = np.zeros_like(largest)
+    np.divide(1, largest, out=turned, where=largest != 0)
     steps: Values = np.empty_like(columns)
     best: Values = np.zeros_like(largest)
     scales, gains = best.copy(), best.copy()
