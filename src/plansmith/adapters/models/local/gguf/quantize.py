@@ -41,7 +41,7 @@ def _rounded(columns: Values) -> tuple[Values, Values]:
     scales, gains = best.copy(), best.copy()
     for place in PLACES:
         shared, squares = _fit(columns, turned * np.float32(place), steps)
-        scale: Values = shared / np.maximum(squares, _LEAST)
+        scale: Values = shared / (squares + _LEAST)
         # With the best scale for these steps, this much of the squares is explained.
         gain: Values = shared * scale
         better = gain > gains
