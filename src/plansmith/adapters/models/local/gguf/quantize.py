@@ -41,9 +41,9 @@ def _rounded(columns: Values) -> tuple[Values, Values]:
     scales, gains = best.copy(), best.copy()
     for place in PLACES:
         shared, squares = _fit(columns, turned * np.float32(place), steps)
-        scale: Values = shared / (squares + _LEAST)
+        scale = np.divide(shared, squares + _LEAST, dtype=np.float32)
         # With the best scale for these steps, this much of the squares is explained.
-        gain: Values = shared * scale
+        gain = np.multiply(shared, scale, dtype=np.float32)
         better = gain > gains
         best[better] = place
         np.copyto(scales, scale, where=better)
