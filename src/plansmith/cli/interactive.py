@@ -210,7 +210,8 @@ def is_new(run: Run) -> bool:
 def show_plan(session: Session, run: Run) -> None:
     """Shows a plan that starts now; one that is reviewed is shown there."""
     if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
-        session.say(*plan_lines(run.plan), "")
+        session.use_language_of(run)
+        session.say(*plan_lines(run.plan, locale=session.words["locale"]), "")
 
 
 async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:

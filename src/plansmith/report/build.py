@@ -60,6 +60,30 @@ def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
             yield Missing(step.id, status.value, step.title, (done, len(parts)))
 
 
+def found_nothing(
+    run: Run, events: Sequence[e.Event], results: Mapping[str, Json], told: Sequence[str]
+) -> bool:
+    """Whether a run that changed nothing has only empty lists to tell: nothing was there."""
+    acts = any(each.body.acts for each in events if isinstance(each.body, e.PlanProposed))
+    steps = run.plan.steps if run.plan and not acts else ()
+    looked = [step.id for step in steps if not isinstance(step, ReplyStep) and step.id in results]
+    asked = [name for name in looked if name in told] or looked
+    return bool(asked) and all(_is_empty(results[name]) for name in asked)
+
+
+def _is_empty(value: Json) -> bool:
+    """Whether a result is a list without items, or an object with no other lists."""
+    if not isinstance(value, dict):
+        return value == []
+    lists = [
+        each
+        for key, each in value.items()
+        if isinstance(each, list) and key not in ("columns", "notes")
+    ]
+    # That two things do not differ is no search without a result.
+    return bool(lists) and not any(lists) and "same" not in value
+
+
 def _is_unsure(state: StepState) -> bool:
     """Tells whether a call may have taken effect: its end is unknown, or it was cancelled."""
     stopped = state.status is StepStatus.CANCELLED and bool(state.inputs)
@@ -67,15 +91,21 @@ def _is_unsure(state: StepState) -> bool:
 
 
 def head(
-    run: Run, status: RunStatus, missing_steps: Sequence[Missing], words: Words
+    run: Run,
+    status: RunStatus,
+    missing_steps: Sequence[Missing],
+    words: Words,
+    *,
+    is_empty: bool = False,
 ) -> tuple[str, ...]:
     """Returns the first lines of a report: what is missing comes before anything else."""
     if run.plan is None and status is RunStatus.FAILED:
         # Reads may have been made while the plan was still being written.
         return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
     taken = [state for state in run.steps.values() if state.reused_from]
-    lines = [words[f"status_{status.value}"]]
-    if taken and status is RunStatus.DONE:
+    empty = "_empty" if is_empty and status is RunStatus.DONE else ""
+    lines = [words[f"status_{status.value}{empty}"]]
+    if taken and not empty and status is RunStatus.DONE:
         total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
         lines = [words["status_done_continued"].format(done=len(taken), total=total)]
     sure = [each for each in missing_steps if each.status != StepStatus.UNKNOWN.value]
@@ -211,6 +241,7 @@ def make_report(
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
     missing_steps = missing(run, events)
+    is_empty = found_nothing(run, events, results, answer.sources)
     if plan and plan.degraded:
         notes = (words["degraded"].format(reason=plan.degraded), *notes)
     return Report(
@@ -219,7 +250,7 @@ def make_report(
         request=run.request,
         locale=locale,
         status=status.value,
-        head=head(run, status, missing_steps, words),
+        head=head(run, status, missing_steps, words, is_empty=is_empty),
         made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
