@@ -93,7 +93,7 @@ def agents_of(agents: Sequence[Agent]) -> list[Agent]:
 
 def _listed(given: Iterable[T], name: str, hint: str) -> list[T]:
     """Returns the given things as a list; a single one, or a text, is none."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
         raise Misconfigured(f"{name} takes a list, not {given!r}", hint=hint)
     return list(given)
 

@@ -9,6 +9,7 @@ too, as it is told here.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_type
 
@@ -17,6 +18,7 @@ from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.run import StepState
 from plansmith.plan.thread import ThreadMessage
@@ -28,6 +30,14 @@ from plansmith.threads.turn import Turn
 def weather(city: str) -> str:
     """The weather of a city."""
     return f"sun in {city}"
+
+
+@dataclass
+class Weather:
+    """What a tool returns."""
+
+    city: str
+    temp: int
 
 
 def add(one: int, other: int) -> int:
@@ -68,6 +78,22 @@ async def planning_and_running(smith: Plansmith, ready: Plan) -> None:
     await smith.submit({"goal": "look"})  # type: ignore[arg-type]
     await smith.run(run)  # type: ignore[arg-type]
     _ = smith.run(run.id).status  # type: ignore[attr-defined]
+
+
+async def doing(smith: Plansmith, ready: Plan) -> None:
+    async def later(plan: Plan) -> bool:
+        return bool(plan.steps)
+
+    def reply(question: QuestionAsked) -> str | None:
+        return question.options[0] if question.options else None
+
+    assert_type(await smith.do("look", approve=lambda plan: True), Run)
+    assert_type(await smith.do(ready, approve=later, answer=reply, by="ada"), Run)
+    assert_type(smith.do_sync("look", approve=lambda plan: plan.replace(goal="x")), Run)
+
+    await smith.do("look", approve=True)  # type: ignore[arg-type]
+    await smith.do("look", approve=lambda plan: "yes")  # type: ignore[arg-type, return-value]
+    await smith.do()  # type: ignore[call-arg]
 
 
 async def deciding(smith: Plansmith, run: Run) -> None:
@@ -132,6 +158,12 @@ def results(run: Run) -> None:
         assert_type(name, str)
         assert_type(step, StepState)
         assert_type(step.status, StepStatus)
+
+    assert_type(run.result("o", Weather), Weather)
+    assert_type(run.result("o", list[Weather]), list[Weather])
+    assert_type(run.result("o"), Json)
+    assert_type(run.answer, str)
+    assert_type(run.files, tuple[str, ...])
 
     run.status = RunStatus.DONE  # type: ignore[misc]
     _ = run.no_such_field  # type: ignore[attr-defined]

@@ -186,9 +186,11 @@ class ReplyStep(StepFields):
     @classmethod
     def _read_say(cls, value: object) -> object:
         """Reads `say` as an instruction that is the text itself."""
-        if not isinstance(value, dict) or SAY not in value:
+        if not isinstance(value, dict):
             return value
         fields = cast("dict[str, object]", value)
+        if SAY not in fields:
+            return fields
         if "instruction" in fields or fields.get("style", "exact") != "exact":
             raise ValueError(f"a reply has either `{SAY}` or an instruction with its style")
         rest = {name: each for name, each in fields.items() if name != SAY}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from plansmith.plan.events import Who
     from plansmith.runs.service import RunService
 
-T = TypeVar("T")
 Approve: TypeAlias = Callable[[Plan], "bool | Plan | Awaitable[bool | Plan]"]
 Answer: TypeAlias = Callable[[QuestionAsked], "Json | Awaitable[Json]"]
 
@@ -104,7 +103,8 @@ class CallbackRun:
         return run
 
 
-async def _result(given: T | Awaitable[T]) -> T:
+async def _result(given: object) -> Any:
+    """Awaits what an async callback returned, which can be anything."""
     return await given if inspect.isawaitable(given) else given
 
 
