@@ -18,7 +18,8 @@ from plansmith.plan.data import (
     content_hash,
     kept_property,
 )
-from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, Text
+from plansmith.plan.field_types import Text
+from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields
 from plansmith.plan.timing import Timing
 
 SCHEMA_VERSION: Final = 1

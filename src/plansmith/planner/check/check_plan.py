@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from plansmith.errors import Misconfigured
@@ -41,6 +42,7 @@ from plansmith.planner.check.constraints import Constraint, constraint_problems
 from plansmith.planner.check.flow import Flow
 from plansmith.planner.check.names import Catalogue, Names
 from plansmith.planner.check.placeholders import Placeholders
+from plansmith.planner.check.rules import rule_problems
 
 _MOST_GUESSES: Final = 50
 
@@ -65,6 +67,7 @@ def check_plan(
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
+    check_call = partial(_check_call, names, arguments)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     for step in plan.steps:
         # What has nothing to check is not even called: plans are checked at every submission.
@@ -80,6 +83,7 @@ def check_plan(
             problems += [*names.check(inner), *arguments.check(inner, given)]
         if step.references or inner is not step:
             problems += flow.problems(step, given)
+        problems += rule_problems(step, flow, check_call)
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
@@ -167,6 +171,8 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
+        if step.is_own(found):
+            continue
         if name not in steps and is_earlier(name):
             yield from _check_earlier(step, name, found.where, earlier)
         elif name not in steps or steps[name].disabled or name in RESERVED:
@@ -282,6 +288,11 @@ class _Arguments:
             found += schema_problems(spec, step.id)
         takes = self.tools.takes(spec)
         return found + argument_problems(step, spec, takes=takes, arguments=given)
+
+
+def _check_call(names: _Names, arguments: _Arguments, call: ToolStep) -> list[Problem]:
+    """Returns the problems of a call that is no step of the plan."""
+    return [*names.check(call), *arguments.check(call, Placeholders(call.inputs))]
 
 
 def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
