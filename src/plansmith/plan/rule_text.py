@@ -39,6 +39,14 @@ def _rules(step: StepFields) -> Iterator[Sentence]:
         yield _repeat(step.repeat)
     if step.retry is not None:
         yield _retry(step.retry)
+    yield from _on_error(step)
+    if step.undo_with is not None:
+        inputs = step.undo_with.inputs.items()
+        given = ", ".join(f"{safe(name)}={_value(value)}" for name, value in inputs)
+        yield Sentence("rule.undo_with", call=f"{safe(step.undo_with.tool)}({given})")
+
+
+def _on_error(step: StepFields) -> Iterator[Sentence]:
     if isinstance(step.on_error, Instead):
         yield Sentence("rule.error_value", value=_value(step.on_error.value))
     elif step.on_error == "skip":
@@ -46,10 +54,6 @@ def _rules(step: StepFields) -> Iterator[Sentence]:
     elif step.on_error == "collect":
         items = isinstance(step, MapStep)
         yield Sentence("rule.collect_items") if items else Sentence("rule.error_collect")
-    if step.undo_with is not None:
-        inputs = step.undo_with.inputs.items()
-        given = ", ".join(f"{safe(name)}={_value(value)}" for name, value in inputs)
-        yield Sentence("rule.undo_with", call=f"{safe(step.undo_with.tool)}({given})")
 
 
 def when_sentence(condition: Json) -> Sentence:
