@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -104,11 +105,10 @@ def test_a_condition_that_is_too_deep_or_too_large_has_a_flaw() -> None:
 
 
 def test_a_condition_reads_as_a_sentence_in_english_and_chinese() -> None:
-    low = {"below": [COUNT, 10]}
+    low: Any = {"below": [COUNT, 10]}
     text = condition_text({"all": [low, {"any": [{"empty": "{{stock.tags}}"}, {"not": low}]}]})
-    assert (
-        text == "stock.count is below 10 and (stock.tags is empty or not (stock.count is below 10))"
-    )
+    low_text = "stock.count is below 10"
+    assert text == f"{low_text} and (stock.tags is empty or not ({low_text}))"
     assert in_language(condition_text(low), "zh") == "stock.count 小于 10"
 
 
@@ -119,9 +119,8 @@ def test_a_condition_with_hidden_characters_shows_them_escaped() -> None:
     assert len(text) < 120
 
 
-SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
-)
+NUMBERS = st.integers() | st.floats(allow_nan=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=3)
 OPERANDS = SCALARS | st.lists(SCALARS, max_size=2) | st.sampled_from(["{{a}}", "{{a.b}}", COUNT])
 LEAVES = st.builds(
     lambda name, left, right: {name: [left, right]},
@@ -148,9 +147,5 @@ def test_any_condition_is_true_or_false_or_says_why_it_is_neither(
     condition: Any, value: Any
 ) -> None:
     condition_text(condition)
-    try:
-        outcome = holds(condition, {"a": value, **VALUES})
-    except ReferenceFailed as failed:
-        assert str(failed)
-    else:
-        assert outcome in (True, False)
+    with suppress(ReferenceFailed):
+        assert holds(condition, {"a": value, **VALUES}) in (True, False)
