@@ -11,7 +11,7 @@ from plansmith.errors import ReferenceFailed
 from plansmith.plan.conditions import MAX_DEPTH, MAX_SIZE, condition_flaws, condition_text, holds
 from plansmith.plan.sentence import in_language
 
-COUNT = {"$from": "stock", "$path": ["count"]}
+COUNT: Any = {"$from": "stock", "$path": ["count"]}
 VALUES: dict[str, Any] = {
     "stock": {"count": 7, "name": "bolt", "tags": ["a", "b"], "note": None, "open": True},
 }
