@@ -50,7 +50,7 @@ def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
     acts = {name for body in proposed for name in body.acts}
     for step in run.plan.steps if run.plan else ():
         state = run.steps.get(step.id)
-        if step.disabled or state is None or state.status is StepStatus.DONE:
+        if step.disabled or state is None or (state.settled and state.rule != "error"):
             continue
         parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
         unsure = any(map(_is_unsure, [state, *parts]))
@@ -231,7 +231,7 @@ def make_report(
         failures=tuple(
             Failure(name, state.status.value, in_language(state.error, locale))
             for name, state in run.steps.items()
-            if state.status is not StepStatus.DONE
+            if not state.settled or state.rule == "error"
         ),
         decisions=tuple(decisions(events, words)),
         took=_took(run, events),

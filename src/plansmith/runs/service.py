@@ -186,12 +186,15 @@ class RunService:
         created = self.create(request, plan=plan, origin=origin, about=about, by=by)
         return await self.journals.whole(await created)
 
-    async def run(self, run_id: str) -> Run:
-        """Executes a run until it is over or waits for a person."""
+    async def run(self, run_id: str, *, parks: bool = False) -> Run:
+        """Executes a run until it is over or waits for a person; if it `parks`, also for a time."""
         while True:
             executing = self.execution.of(run_id)
             if executing is not None:
-                return await asyncio.shield(executing)
+                run = await asyncio.shield(executing)
+                if not parks and await self.execution.wait_for_time(run):
+                    continue
+                return run
             if await self.execution.begin_new(run_id):
                 continue
             journal = await self._load_current(run_id)

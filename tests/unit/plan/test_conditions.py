@@ -98,7 +98,7 @@ def test_a_condition_that_is_too_deep_or_too_large_has_a_flaw() -> None:
     deep: Any = {"empty": COUNT}
     for _ in range(MAX_DEPTH):
         deep = {"not": deep}
-    large = {"all": [{"empty": COUNT}] * MAX_SIZE}
+    large: Any = {"all": [{"empty": COUNT}] * MAX_SIZE}
     assert "nested deeper" in condition_flaws(deep)[0].why
     assert "more than" in condition_flaws(large)[0].why
     assert not condition_flaws({"all": [{"empty": COUNT}] * (MAX_SIZE - 1)})
