@@ -16,7 +16,7 @@ from plansmith.engine.values import load_results, results_left
 from plansmith.errors import (
     EventMisfit,
     JournalDamaged,
-    PlansmithError,
+    NotFound,
     Refused,
     StaleWriter,
     StoreAway,
@@ -87,7 +87,7 @@ class Journal:
         await journal.catch_up()
         if not journal.events:
             journal.need_sound()
-            raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+            raise NotFound(f"there is no run {run!r}", hint="plansmith runs lists all runs")
         return journal
 
     async def catch_up(self) -> Sequence[Event]:

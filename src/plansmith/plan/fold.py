@@ -220,6 +220,7 @@ class RunFold(StepsFold):
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
             plan=body.plan,
+            acts=body.acts,
             templates=body.templates,
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
             earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,

@@ -209,6 +209,8 @@ class PlanStep(StepFields):
         return ((("inputs",), self.inputs),)
 
 
+# How a plan may write the instruction of an exact reply.
+SAY: Final = "say"
 ReplyStyle = Literal["worded", "exact", "results"]
 
 
@@ -216,12 +218,25 @@ class ReplyStep(StepFields):
     """Write a text for the person once the steps it uses have run.
 
     `worded`: a model writes it as instructed. `exact`: the instruction is the text. `results`: the
-    results as tables and lists, after the instruction as one sentence if there is one.
+    results as tables and lists, after the instruction as one sentence if there is one. A plan may
+    write `say: text` for an exact one.
     """
 
     kind: Literal["reply"] = "reply"
     instruction: Filled
     style: ReplyStyle = "worded"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_say(cls, value: object) -> object:
+        """Reads `say` as an instruction that is the text itself."""
+        if not isinstance(value, dict) or SAY not in value:
+            return value
+        fields = cast("dict[str, object]", value)
+        if "instruction" in fields or fields.get("style", "exact") != "exact":
+            raise ValueError(f"a reply has either `{SAY}` or an instruction with its style")
+        rest = {name: each for name, each in fields.items() if name != SAY}
+        return rest | {"instruction": fields[SAY], "style": "exact"}
 
     def templates(self) -> Sequence[Place]:
         return ((("instruction",), self.instruction),)
@@ -235,6 +250,7 @@ _SIGNS: Final = {
     "question": "ask",
     "template": "plan",
     "instruction": "reply",
+    SAY: "reply",
 }
 
 
