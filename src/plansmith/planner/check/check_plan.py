@@ -67,7 +67,6 @@ def check_plan(
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
-    check_call = partial(_check_call, names, arguments)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     for step in plan.steps:
         # What has nothing to check is not even called: plans are checked at every submission.
@@ -83,7 +82,7 @@ def check_plan(
             problems += [*names.check(inner), *arguments.check(inner, given)]
         if step.references or inner is not step:
             problems += flow.problems(step, given)
-        problems += rule_problems(step, flow, check_call)
+    problems += rule_problems(plan, flow, partial(_check_call, names, arguments))
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
