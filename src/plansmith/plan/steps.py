@@ -17,14 +17,22 @@ from pydantic import (
 from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property
 from plansmith.plan.field_types import Filled, Inputs, Text, Value
 from plansmith.plan.refs import EARLIER, FIRST, RESERVED, STEP_ID, Found, Ref, collect
-from plansmith.plan.step_rules import AFTERWARDS, RULES, Instead, OnError, Repeat, Retry, Undo
+from plansmith.plan.step_rules import (
+    AFTERWARDS,
+    MAY_BE_OWN,
+    RULES,
+    Instead,
+    OnError,
+    Repeat,
+    Retry,
+    Undo,
+)
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
-_MAY_BE_OWN: Final = AFTERWARDS | {"each"}
 
 
 class StepFields(Record):
@@ -87,7 +95,7 @@ class StepFields(Record):
             # No call of `is_earlier`: every step of every plan comes along here.
             if found.ref is not None
             and EARLIER not in found.ref.step
-            and (found.where[0] not in _MAY_BE_OWN or not self.is_own(found))
+            and (found.where[0] not in MAY_BE_OWN or not self.is_own(found))
         }
         return frozenset(self.after) | (used - RESERVED)
 

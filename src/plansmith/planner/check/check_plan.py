@@ -26,6 +26,7 @@ from plansmith.plan.refs import (
     pieces,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import MAY_BE_OWN
 from plansmith.plan.step_schedules import apart
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
@@ -170,7 +171,7 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if step.is_own(found):
+        if found.where[0] in MAY_BE_OWN and step.is_own(found):
             continue
         if name not in steps and is_earlier(name):
             yield from _check_earlier(step, name, found.where, earlier)
