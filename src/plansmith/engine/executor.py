@@ -151,8 +151,7 @@ class Executor:
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
         timers = self._state.timers
-        soon = bool(timers.times) and timers.seconds_left <= SHORT_PAUSE_S
-        return soon or bool(self._wakeups.waits)
+        return bool(self._wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
 
     def _next_wakeup(self) -> asyncio.Future[None]:
         """Returns what wakes the executor, also for the next step that waits for a time."""
