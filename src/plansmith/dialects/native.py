@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
@@ -167,9 +168,9 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
 
     Decoders that constrain a model support few features of JSON Schema. This one allows too much,
     such as a tool step without `tool`; the reader reports that. A large model gets no `style` for
-    replies: it writes the style into the instruction.
+    replies: it writes the style into the instruction. Nor does it get the rules of steps.
     """
-    without = {"style"} if for_models else set[str]()
+    without = {"style", *RULES} if for_models else set[str]()
     step = _flat(STEP_TYPES, without)
     inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
@@ -197,6 +198,22 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
 _INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
 
 
+def _closed(required: Sequence[str], **properties: Json) -> dict[str, Json]:
+    closed: dict[str, Json] = {"type": "object", "properties": properties}
+    return closed | {"required": [*required], "additionalProperties": False}
+
+
+_COUNT: Final[Json] = {"type": "integer", "minimum": 1}
+_PAUSE: Final[Json] = {"type": "number", "minimum": 0}
+_RULES: Final[Mapping[str, Json]] = {
+    "otherwise": _closed(["value"], value={}),
+    "repeat": _closed(["until", "at_most"], until={"type": "object"}, at_most=_COUNT, every=_PAUSE),
+    "on_error": {"description": '"fail", "skip", "collect" or {"value": …}'},
+    "retry": _closed(["at_most"], at_most=_COUNT, every=_PAUSE),
+    "undo_with": _closed(["tool"], tool={"type": "string"}, inputs={"type": "object"}),
+}
+
+
 def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[str, Json]:
     properties: dict[str, Json] = {}
     names: list[Json] = []
@@ -204,7 +221,7 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
         names.append(str(kind.model_fields["kind"].default))
         for name, each in _properties(kind).items():
             if name not in without:
-                properties.setdefault(name, _simple(each))
+                properties.setdefault(name, _RULES.get(name) or _simple(each))
     properties["kind"] = {"type": "string", "enum": names}
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}

@@ -121,9 +121,16 @@ def says_no(value: Json) -> bool:
 
 
 def _data_sources(plan: Plan) -> dict[str, frozenset[str]]:
-    """Returns the steps whose results each step uses; mere order (`after`) does not count."""
+    """Returns the steps whose results each step uses; mere order (`after`) does not count.
+
+    A condition uses them too: the plan says what each answer means.
+    """
     return {
-        step.id: frozenset(ref.step for ref in step.refs() if ref.step in plan.by_id)
+        step.id: frozenset(
+            found.ref.step
+            for found in step.references
+            if found.ref is not None and found.ref.step in plan.by_id and not step.is_own(found)
+        )
         for step in plan.steps
     }
 

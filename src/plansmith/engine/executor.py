@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
-from typing import Final
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
 from plansmith.engine.journal import SYSTEM, Journal
-from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
+from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
 from plansmith.engine.plain import own_inputs
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
 from plansmith.engine.provenance import Consent
-from plansmith.engine.recover import recover, unknown_question
+from plansmith.engine.recover import recover
+from plansmith.engine.retries import SHORT_PAUSE_S, Outcomes
 from plansmith.engine.running import RunningCalls
+from plansmith.engine.skipping import settle_by_rules, told_without
 from plansmith.engine.state import State, is_instruction
+from plansmith.engine.timers import StepTimers
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
@@ -29,8 +32,6 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply
 from plansmith.review.policy import MOST_ITEMS
-
-LONGEST_WAIT_S: Final = 3600.0
 
 
 class Executor:
@@ -63,8 +64,12 @@ class Executor:
             replies=replies or {},
             templates=self._templates,
             durations=durations or {},
+            timers=StepTimers(callees.clock),
         )
         self._wakeups = Wakeups(journal.wait)
+        self._outcomes = Outcomes(
+            self._state, limits=self._limits, wakeups=self._wakeups, clock=callees.clock
+        )
         self._calls = RunningCalls(
             callees, self._state.results, call_of=self._call_of, ended=self._wakeups.put
         )
@@ -74,6 +79,7 @@ class Executor:
         self._received = Batch()
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
+        self._armed: datetime | None = None
         self._progress = ProgressBuffer(callees.clock, self._wakeups.wake)
         self.is_executing = False
 
@@ -130,12 +136,31 @@ class Executor:
                 self._calls.launch(started)
                 if not self._calls.running:
                     continue
-            elif not (self._calls.running or (self._wakeups.waits and not self._paused)):
+            elif not (self._calls.running or (self._holds_on() and not self._paused)):
                 return
             if not self._wakeups.is_awake:
-                await self._wakeups.next()
+                await self._next_wakeup()
             if self._wakeups.follower:
                 self._received.more(await self._catch_up())
+
+    @property
+    def wakes_at(self) -> datetime | None:
+        """The earliest time for which a step waits, if any does."""
+        return self._state.timers.next
+
+    def _holds_on(self) -> bool:
+        """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
+        timers = self._state.timers
+        return bool(self._wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
+
+    def _next_wakeup(self) -> asyncio.Future[None]:
+        """Returns what wakes the executor, also for the next step that waits for a time."""
+        at = self._state.timers.next if self._state.timers.times else None
+        if at is not None and at != self._armed:
+            self._armed = at
+            sleep = partial(self._callees.clock.sleep, self._state.timers.seconds_left)
+            self._wakeups.later(sleep, partial(setattr, self, "_armed", None), holds=False)
+        return self._wakeups.next()
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Obeys what people decided meanwhile through other processes, then appends a batch.
@@ -195,7 +220,7 @@ class Executor:
             if step.status is StepStatus.RUNNING
         }
         self._state.opened = {
-            name for name, unit in units.items() if unit and unit.step.kind in ("map", "plan")
+            name for name, unit in units.items() if unit is not None and unit.is_group
         }
         bodies = list(recover(run, units, self._callees, skip=self._state.opened))
         if bodies:
@@ -206,7 +231,7 @@ class Executor:
         started: list[Ready] = []
         state, schedule, width = self._state, self._state.schedule, self._limits.width
         may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        is_blocked = self._is_blocked if may_block else None
+        is_blocked = self._is_blocked if may_block or state.timers.times else None
         while schedule.ready and self._busy < width and not self._paused:
             name = schedule.take(is_blocked)
             if name is None:
@@ -214,13 +239,15 @@ class Executor:
             unit = state.units[name]
             if name in state.ended or (state.made and self._reuse_result(unit, batch)):
                 continue
+            if (state.passed or unit.step.when is not None) and settle_by_rules(unit, state, batch):
+                continue
             if not self._budget.is_limited or self._affords(unit, batch):
                 self._begin(unit, batch, started)
         return started
 
     def _affords(self, unit: Unit, batch: Batch) -> bool:
         """Reserves a unit's budget; if a limit is reached, pauses the run and asks."""
-        refusal = self._budget.reserve(unit.name, unit.step.kind)
+        refusal = self._budget.reserve(unit.name, "map" if unit.is_group else unit.step.kind)
         if refusal is None:
             return True
         self._state.schedule.put_back(unit.name)
@@ -232,6 +259,8 @@ class Executor:
 
     def _is_blocked(self, name: str) -> bool:
         unit = self._state.units[name]
+        if self._state.timers.holds(name):
+            return True
         if self._progress.advice and not self._may_start_after_advice(unit):
             return True
         if self._pacing is not None and self._pacing.holds(unit, self._state):
@@ -267,13 +296,15 @@ class Executor:
             self._state.fail(unit, Sentence("step.cannot_begin", error=why), batch)
 
     def _begin_step(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
+        if self._state.passed:
+            unit = told_without(unit, self._state.passed, self._journal.run.locale)
         inputs, kind = resolved(unit, self._state.results), unit.step.kind
         if kind == "ask":
             batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
             self._state.park(unit, StepStatus.ASKING)
         elif (kind, unit.callee) not in self._unasked and self._asks_first(unit, inputs, batch):
             pass
-        elif kind in ("map", "plan"):
+        elif kind in ("map", "plan") or unit.step.repeat is not None:
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
         else:
             started += (self._prepare_call(unit, inputs, batch),)
@@ -333,36 +364,7 @@ class Executor:
             if type(outcome) is Done:
                 self._state.finish(unit, outcome.value, batch)
             else:
-                self._record_outcome(unit, outcome, batch)
-
-    def _record_outcome(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
-        attempt = self._state.attempts[unit.name]
-        tries = attempt - self._state.answered.get(unit.name, 0)
-        match outcome:
-            case Failed(error, True, kind) if tries < self._limits.tries:
-                batch.bodies.append(self._state.failure(unit, error, kind, again=True))
-                self._retry_later(unit, tries)
-            case Unsure(reason, True, kind) if tries < self._limits.tries:
-                batch.bodies.append(
-                    self._state.failure(unit, reason, kind, again=True, unsure=True)
-                )
-                self._retry_later(unit, tries)
-            case Failed(error, _, kind) if unit.name not in self._state.unsure:
-                self._state.fail(unit, error, batch, kind)
-            case Asks(need):
-                self._state.park(unit, StepStatus.ASKING)
-                batch.ask_for(unit, need, attempt)
-            case Done(value):
-                self._state.finish(unit, value, batch)
-            case Unsure(reason) | Failed(reason):
-                self._state.park(unit, StepStatus.UNKNOWN)
-                unknown = e.StepUnknown(step=unit.name, reason=reason)
-                batch.bodies += [unknown, unknown_question(unit.name, reason, callee=unit.callee)]
-
-    def _retry_later(self, unit: Unit, attempt: int) -> None:
-        seconds = min(self._limits.first_wait_s * 2 ** min(attempt - 1, 32), LONGEST_WAIT_S)
-        again = partial(self._state.schedule.put_back, unit.name)
-        self._wakeups.later(partial(self._callees.clock.sleep, seconds), again)
+                self._outcomes.record(unit, outcome, batch)
 
     async def _write_pause_or_stop(self) -> None:
         if self._cancelled:

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from plansmith.plan.data import Json, map_leaves
 from plansmith.plan.refs import (
+    FIRST,
     FROM,
     LITERAL,
     PLAIN,
@@ -85,6 +86,8 @@ def _form(template: Json) -> _Form:
             return None, _lookup(ref) if ref else partial(fill, _copy(template))
         case dict() if LITERAL in template and len(template) == 1:
             return _copy(template[LITERAL]), None
+        case dict() if FIRST in template:
+            return None, partial(fill, _copy(template))
         case dict():
             return _object_form(template)
         case _:

@@ -33,7 +33,7 @@ from plansmith.plan.events import (
     next_events,
 )
 from plansmith.plan.fold import RunFold, State, fold
-from plansmith.plan.run import ReportText, Run, RunStatus, StepStatus
+from plansmith.plan.run import ReportText, Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.summary import RunSummary
@@ -323,7 +323,7 @@ async def whole_run(
             run = run.replace(damage=run.damage or str(damage))
     steps = {
         name: with_fields(step, result=results[name])
-        if name in results and step.status is StepStatus.DONE
+        if name in results and step.result_hash
         else step
         for name, step in run.steps.items()
     }

@@ -20,6 +20,7 @@ from plansmith.plan.data import Content, Json, content_hash, content_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.refs import secret_names
+from plansmith.plan.rule_text import has_rules
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, ToolStep
@@ -128,7 +129,7 @@ class Prefetch:
 
     def start(self, step: AnyStep) -> None:
         """Starts a step's call, if it is a read whose inputs are known."""
-        if not isinstance(step, ToolStep) or step.disabled or step.needs():
+        if not isinstance(step, ToolStep) or step.disabled or step.needs() or has_rules(step):
             return
         spec = self._callees.specs.get(step.tool)
         if spec is None or spec.effect is not Effect.READ or len(self._calls) >= self._max_calls:

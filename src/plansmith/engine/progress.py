@@ -184,6 +184,7 @@ class Wakeups:
         self._is_looking = False
         self._seen: asyncio.Future[None] | None = None
         self.waits: set[asyncio.Task[None]] = set()
+        self._alarms: set[asyncio.Task[None]] = set()
 
     def open(self, deadlines: Deadlines) -> None:
         """Binds it to the event loop that runs now, and to the deadlines of that loop."""
@@ -212,8 +213,14 @@ class Wakeups:
         if not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, self.wake_now)
 
-    def later(self, waiting: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
-        """Calls `then` when a wait is over, and wakes the executor."""
+    def later(
+        self,
+        waiting: Callable[[], Awaitable[None]],
+        then: Callable[[], None],
+        *,
+        holds: bool = True,
+    ) -> None:
+        """Calls `then` when a wait is over, and wakes the executor, which stays if it `holds`."""
 
         async def wait() -> None:
             await waiting()
@@ -221,8 +228,9 @@ class Wakeups:
             self.wake_now()
 
         task = asyncio.create_task(wait())
-        self.waits.add(task)
-        task.add_done_callback(self.waits.discard)
+        tasks = self.waits if holds else self._alarms
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     def next(self) -> asyncio.Future[None]:
         """Returns a future that is done at the next wake-up, if the executor is not awake.
@@ -269,7 +277,8 @@ class Wakeups:
         if self._is_looking:
             self._is_looking = False
             self._deadlines.remove(self._look)
-        return [*self.waits, self.follower] if self.follower else [*self.waits]
+        waits = [*self.waits, *self._alarms]
+        return [*waits, self.follower] if self.follower else waits
 
 
 EVERY_S: Final = 0.5

@@ -63,8 +63,11 @@ def data_question(
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
-    named = [*map(source_name, sources)]
-    text = Sentence("question.values", callee=unit.callee, values=shown, sources=named)
+    fields = {"callee": unit.callee, "values": shown, "sources": [*map(source_name, sources)]}
+    text = Sentence("question.values", **fields)
+    times = unit.step.repeat.at_most if unit.step.repeat is not None else 0
+    if times:
+        text = Sentence("question.values_often", most=times, **fields)
     return QuestionAsked(
         question=f"data:{unit.name}?{attempt}",
         text=text,
@@ -74,6 +77,7 @@ def data_question(
         kind="consent",
         callee=unit.callee,
         sources=tuple(sources),
+        times=times,
     )
 
 
@@ -113,7 +117,8 @@ class Consent:
         self, unit: Unit, inputs: Mapping[str, Json], state: State
     ) -> QuestionAsked | str | None:
         """Returns the question to ask before a unit starts, or why it may not start, or None."""
-        allowed = state.allowed.get(unit.name)
+        # Agreeing to a repeated call is agreeing to each of its rounds.
+        allowed = state.allowed.get(unit.parent if unit.parent and unit.is_round else unit.name)
         if allowed is not None and allowed == content_hash(dict(inputs)):
             return None
         attempt = state.attempts.get(unit.name, 0) + 1

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
 from plansmith.engine.budget import CallReservations
 from plansmith.engine.outcome import FailureKind
+from plansmith.engine.parts import PartsMaker
 from plansmith.engine.plain import own_value
 from plansmith.engine.plan_forms import PlanForm
 from plansmith.engine.progress import Batch, spending
 from plansmith.engine.ready import ReadyGraph, ReadyQueue
-from plansmith.engine.units import Group, Unit, map_units, plan_units, template_units
+from plansmith.engine.rounds import RoundGroup
+from plansmith.engine.timers import StepTimers
+from plansmith.engine.units import Group, Unit, plan_units
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Made, Run, StepStatus
+from plansmith.plan.run import Made, Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import MAX_NESTING, PlanStep
+from plansmith.plan.step_events import SkipRule
+from plansmith.plan.step_rules import Instead, OnError
+from plansmith.plan.steps import MAX_NESTING
 from plansmith.ports import Reply
 
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 _AWAITED: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
+_Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
+_NEW: Final = (StepState(), StepState(status=StepStatus.READY))
 _PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 
 
@@ -42,13 +49,13 @@ class State:
         replies: Mapping[str, Reply],
         templates: Mapping[str, Plan],
         durations: Mapping[str, float],
+        timers: StepTimers,
     ) -> None:
         self.run_budget = run_budget
         self.results = dict(results)
         self.replies = dict(replies)
-        self._templates = templates
+        self._parts = PartsMaker(templates)
         self._durations = durations
-        self._contents: dict[str, str] = {}
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
         self.schedule = ReadyQueue()
@@ -60,6 +67,10 @@ class State:
         self.opened: set[str] = set()
         self.unsure: set[str] = set()
         self.skipped: set[str] = set()
+        # Steps that the plan itself skipped, those without a result with the reason.
+        self.settled: set[str] = set()
+        self.passed: dict[str, SkipRule] = {}
+        self.timers = timers
         self.made_values: dict[str, Json] = {}
         self.made: dict[str, tuple[Made, ...]] = {}
         self._items: dict[str, dict[str, str]] = {}
@@ -70,19 +81,33 @@ class State:
         if run.plan is None:
             return
         for name, state in run.steps.items():
-            if state.reply is not None:
-                self.allowed[name] = state.reply.state
-                self.answered[name] = state.attempts
-            self.attempts[name] = state.attempts
-            if state.unsure:
-                self.unsure.add(name)
-            if state.made:
-                self.made[name] = state.made
-            if "/" in name and (state.item or state.attempts):
-                self._items.setdefault(name.rpartition("/")[0], {})[name] = state.item
-            if state.status not in _OPEN:
-                self.ended[name] = state.status
+            if state in _NEW:
+                self.attempts[name] = 0  # no call for each step of a new run
+            else:
+                self._enter_step(name, state)
         self._add(plan_units(run.plan, form.steps), form.graph)
+
+    def _enter_step(self, name: str, state: StepState) -> None:
+        if state.reply is not None:
+            self.allowed[name] = state.reply.state
+            self.answered[name] = state.attempts
+        self.attempts[name] = state.attempts
+        self.unsure |= {name} if state.unsure else set()
+        if state.made:
+            self.made[name] = state.made
+        if "/" in name and (state.item or state.attempts):
+            self._items.setdefault(name.rpartition("/")[0], {})[name] = state.item
+        if state.status not in _OPEN:
+            self.ended[name] = state.status
+        elif state.wakes_at is not None:
+            self.timers.know(name, state.wakes_at)
+        if state.rule:
+            self._enter_settled(name, state, state.rule)
+
+    def _enter_settled(self, name: str, state: StepState, rule: SkipRule) -> None:
+        self.settled.add(name)
+        if not state.result_hash:
+            self.passed[name] = rule
 
     def _add(self, units: Mapping[str, Unit], graph: ReadyGraph | None = None) -> None:
         if not units:
@@ -90,7 +115,7 @@ class State:
         self.units |= units
         done: set[str] = set()
         if self.ended:
-            done = {name for name in units if self.ended.get(name) is StepStatus.DONE}
+            done = {name for name in units if self.status(name) is StepStatus.DONE}
         if graph is None or self.ended:
             waits = {name: unit.needs() for name, unit in units.items()}
             if graph is None and self._are_ready(waits):
@@ -121,7 +146,7 @@ class State:
         for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
             graph[name] |= {each for need in graph[name] & early for each in graph[need]}
             if name in ended and any(
-                self.ended.get(need) is not StepStatus.DONE for need in graph[name]
+                self.status(need) is not StepStatus.DONE for need in graph[name]
             ):
                 early.add(name)
         return graph
@@ -130,50 +155,36 @@ class State:
         """Opens a map or plan step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
             raise ReferenceFailed(Sentence("step.too_deep", step=unit.name, most=MAX_NESTING))
-        group = Group.of(unit, self._parts(unit, inputs))
+        group = self._parts.group(unit, inputs, self.results, self._items.get(unit.name, {}))
         bodies, values = len(batch.bodies), len(batch.values)
         try:
             if unit.name not in self.opened:
                 batch.open(unit, key=key)
             self.groups[unit.name] = group
-            self._add(group.started_parts(self.ended, self.opened) | group.next_parts())
+            ended = self.ended | dict.fromkeys(self.settled, StepStatus.DONE)
+            self._add(group.started_parts(ended, self.opened))
+            self._queue_next(group, batch)
             self._settle(group, batch)
         except BaseException:
             batch.cut(bodies, values)
             raise
 
-    def _parts(self, unit: Unit, inputs: Mapping[str, Json]) -> dict[str, Unit]:
-        if not isinstance(unit.step, PlanStep):
-            return map_units(unit, inputs["over"], self._known(unit.name, inputs["over"]))
-        plan = self._templates.get(unit.step.template)
-        if plan is None:
-            raise ReferenceFailed(Sentence("unknown.template", name=unit.step.template))
-        if unit.step.content not in (None, self._content(unit.step.template, plan)):
-            raise ReferenceFailed(Sentence("step.other_template", name=unit.step.template))
-        parts = template_units(unit, plan, inputs)
-        for part in parts.values():
-            unknown = sorted(part.needs() - parts.keys())
-            if unknown:
-                missing = Sentence("step.need_missing", step=part.name, need=unknown[0])
-                raise ReferenceFailed(missing)
-        return parts
+    def status(self, name: str) -> StepStatus | None:
+        """Returns how a unit ended; one that the plan itself skipped counts as done."""
+        return StepStatus.DONE if name in self.settled else self.ended.get(name)
 
-    def _known(self, name: str, items: Json) -> dict[str, str]:
-        """Returns the started parts with their items; earlier releases stored only positions."""
-        known = self._items.get(name, {})
-        if all(known.values()) or not isinstance(items, list):
-            return known
-        by_place = {f"{name}/{place}": item for place, item in enumerate(items)}
-        return {
-            part: item or (content_of(by_place[part]).digest if part in by_place else "")
-            for part, item in known.items()
-        }
+    def _queue_next(self, group: Group, batch: Batch) -> None:
+        """Queues the next parts of a group; a round may have to wait before."""
+        parts = group.next_parts()
+        if isinstance(group, RoundGroup):
+            self._pause(group, parts, batch)
+        self._add(parts)
 
-    def _content(self, name: str, plan: Plan) -> str:
-        """Returns the hash of a template, computed once and not for every item of a map."""
-        if name not in self._contents:
-            self._contents[name] = plan.hash
-        return self._contents[name]
+    def _pause(self, group: RoundGroup, rounds: Iterable[str], batch: Batch) -> None:
+        for name in rounds:
+            seconds = group.pause_s(name)
+            if seconds and not self.attempts.get(name) and name not in self.timers.times:
+                self.timers.wait(name, seconds, batch)
 
     def _settle(self, group: Group, batch: Batch) -> None:
         """Ends a map or plan step once none of its parts can change any more."""
@@ -194,6 +205,33 @@ class State:
         batch.done(unit, content, self.run_budget.settle(unit.name))
         # Later steps get the recorded value, even if the callee changes its own.
         self._done(unit.name, own_value(value, content), batch)
+
+    def skip(self, unit: Unit, reason: str, rule: SkipRule, batch: Batch) -> None:
+        """Records that the plan itself skips a unit, with what stands in for its result."""
+        otherwise = unit.step.otherwise
+        body = e.StepSkipped(step=unit.name, reason=reason, rule=rule)
+        batch.bodies.append(self._standing_in(unit, body, otherwise, batch))
+        self._pass(unit, rule, batch)
+
+    def _standing_in(
+        self, unit: Unit, body: _Passed, instead: Instead | None, batch: Batch
+    ) -> _Passed:
+        """Keeps a value that stands in for a unit's result; returns the event with its hash."""
+        if instead is None:
+            return body
+        content = content_of(instead.value)
+        self.results[unit.name] = own_value(instead.value, content)
+        batch.values.append(content)
+        return body.replace(result=content.digest)
+
+    def _pass(self, unit: Unit, rule: SkipRule, batch: Batch) -> None:
+        """Lets units that waited for this one go on."""
+        self.settled.add(unit.name)
+        self.ended[unit.name] = StepStatus.SKIPPED
+        if unit.name not in self.results:
+            self.passed[unit.name] = rule
+        self.schedule.finish(unit.name)
+        self._leave(unit, batch)
 
     def _done(self, name: str, value: Json, batch: Batch) -> None:
         self.results[name] = value
@@ -239,9 +277,25 @@ class State:
         return True
 
     def fail(self, unit: Unit, error: str, batch: Batch, kind: FailureKind = "reference") -> None:
-        """Records that a unit has failed for good."""
-        batch.bodies.append(self.failure(unit, error, kind))
-        self._end(unit, StepStatus.FAILED, batch)
+        """Records that a unit has failed for good; its `on_error` may let the plan go on."""
+        body, wanted = self.failure(unit, error, kind), self._on_error(unit)
+        if wanted == "fail":
+            batch.bodies.append(body)
+            self._end(unit, StepStatus.FAILED, batch)
+            return
+        instead = wanted if isinstance(wanted, Instead) else unit.step.otherwise
+        if wanted == "collect":
+            instead = Instead(value={"error": {"kind": kind, "message": str(error)}})
+        passed = self._standing_in(unit, body.replace(passed=True), instead, batch)
+        batch.bodies.append(passed)
+        self._pass(unit, "error", batch)
+
+    def _on_error(self, unit: Unit) -> OnError:
+        """Returns what a failure of a unit means; a map that collects says it for its items."""
+        whole = self.units.get(unit.parent or "") if unit.is_item else None
+        wanted = unit.step.on_error
+        collects = whole is not None and whole.step.on_error == "collect"
+        return "collect" if collects and wanted == "fail" else wanted
 
     def failure(
         self,
@@ -274,8 +328,8 @@ class State:
         group = self.groups.get(unit.parent or "")
         if group is None:
             return
-        group.end(unit.name, self.ended[unit.name])
-        self._add(group.next_parts())
+        group.end(unit.name, self.status(unit.name) or StepStatus.SKIPPED)
+        self._queue_next(group, batch)
         self._settle(group, batch)
 
     def apply(self, body: e.AnyBody, value: Json, batch: Batch) -> None:

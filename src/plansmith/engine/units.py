@@ -26,12 +26,16 @@ _NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 class Unit:
     """A step or part to execute: its name in the journal, its scope, and its bound values.
 
-    `form` is the step's inputs in the form to fill; all items of a map share one.
+    `form` is the step's inputs in the form to fill; all items of a map share one. `is_round`: it is
+    one round of a repeated step.
     """
 
-    __slots__ = ("bound", "callee", "depth", "form", "name", "off", "parent", "scope", "step")
+    __slots__ = (
+        *("bound", "callee", "depth", "form", "is_round", "name", "off", "parent", "scope"),
+        "step",
+    )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first two by name
         self,
         name: str,
         step: AnyStep,
@@ -42,6 +46,7 @@ class Unit:
         depth: int = 0,
         off: Mapping[str, frozenset[str]] = _NONE_OFF,
         form: StepForm | None = None,
+        is_round: bool = False,
     ) -> None:
         self.name = name
         self.step = step
@@ -51,6 +56,7 @@ class Unit:
         self.depth = depth
         self.off = off
         self.form = form
+        self.is_round = is_round
         # The tool or agent that it calls, else its kind.
         self.callee = (
             step.tool if step.kind == "tool" else step.agent if step.kind == "agent" else step.kind
@@ -78,7 +84,13 @@ class Unit:
     @property
     def is_item(self) -> bool:
         """Tells whether it is for one item of a map step."""
-        return self.parent is not None and self.scope != f"{self.parent}/"
+        inside = self.parent is not None and self.scope != f"{self.parent}/"
+        return inside and not self.is_round
+
+    @property
+    def is_group(self) -> bool:
+        """Tells whether it has parts: a map, a plan, or a step that is repeated."""
+        return self.step.kind in ("map", "plan") or self.step.repeat is not None
 
 
 class Values(Mapping[str, Json]):
@@ -215,11 +227,37 @@ def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> di
     }
 
 
+def round_unit(unit: Unit, number: int) -> Unit:
+    """Returns one round of a repeated step, which is a part with a name of its own."""
+    return Unit(
+        f"{unit.name}/{number}",
+        round_step(unit.step),
+        scope=unit.scope,
+        bound=unit.bound,
+        parent=unit.name,
+        depth=unit.depth + 1,
+        off=unit.off,
+        form=unit.form,
+        is_round=True,
+    )
+
+
+def round_step(step: AnyStep) -> AnyStep:
+    """Returns the step that one round runs: the rules for all rounds together are left out."""
+    alone = {"repeat": None, "when": None, "otherwise": None, "on_error": "fail"}
+    return step.model_copy(update=alone)
+
+
 def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | None:
-    """Returns the unit named `step`, `map/3` or `plan/step`, without bound values."""
+    """Returns the unit named `step`, `map/3`, `plan/step` or `repeated/2`, without bound values."""
     first, *rest = name.split("/")
     step: AnyStep | None = plan.by_id.get(first)
+    is_round = False
     for part in rest:
+        is_round = step is not None and step.repeat is not None
+        if step is not None and is_round:
+            step = round_step(step)
+            continue
         match step:
             case MapStep(each=each):
                 step = each
@@ -227,7 +265,7 @@ def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | N
                 step = templates[template].by_id.get(part)
             case _:
                 return None
-    return Unit(name, step) if step is not None else None
+    return Unit(name, step, is_round=is_round) if step is not None else None
 
 
 _LOST = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
@@ -308,7 +346,11 @@ class Group:
         return Sentence("step.parts_failed", count=count, total=total, parts=parts)
 
     def joined(self, results: Mapping[str, Json]) -> Json:
-        """The results of all parts: a list for a map, a table by step for a template."""
+        """The results of all parts: a list for a map, a table by step for a template.
+
+        Parts that the plan itself skipped have none.
+        """
+        found = {name: part for name, part in self.parts.items() if name in results}
         if isinstance(self.unit.step, MapStep):
-            return [results[name] for name in self.parts]
-        return {part.step.id: results[name] for name, part in self.parts.items()}
+            return [results[name] for name in found]
+        return {part.step.id: results[name] for name, part in found.items()}

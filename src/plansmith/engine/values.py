@@ -30,7 +30,7 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     done = {
         name: step.result_hash
         for name, step in run.steps.items()
-        if step.status is StepStatus.DONE and step.result_hash
+        if step.result_hash and (step.status is StepStatus.DONE or step.rule)
     }
     if not done:
         return {}
@@ -47,7 +47,7 @@ async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
     """Loads the results of a damaged run that can still be read."""
     results: dict[str, Json] = {}
     for name, step in run.steps.items():
-        if step.status is StepStatus.DONE and step.result_hash:
+        if step.settled and step.result_hash:
             with suppress(JournalDamaged):
                 results[name] = await store.get(step.result_hash)
     return results

@@ -10,10 +10,11 @@ from typing import NamedTuple, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, Path, Record, same
+from plansmith.plan.field_types import Value
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep, Step, Value
+from plansmith.plan.steps import AnyStep, Step
 
 
 class Change(StrEnum):

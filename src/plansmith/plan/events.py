@@ -67,6 +67,7 @@ from plansmith.plan.step_events import (
     StepSkipped,
     StepStarted,
     StepUnknown,
+    StepWaits,
 )
 
 # Re-exported, so that this module has every event.
@@ -109,6 +110,7 @@ __all__ = [
     "StepSkipped",
     "StepStarted",
     "StepUnknown",
+    "StepWaits",
     "Triaged",
     "Who",
     "actor",
@@ -140,6 +142,7 @@ AnyBody = (
     | StepCancelled
     | StepUnknown
     | StepReset
+    | StepWaits
     | RunPaused
     | RunResumed
     | RunRepaired

@@ -133,10 +133,15 @@ class StepsFold:
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
         again = StepStatus.WAITING if body.again else StepStatus.FAILED
+        again = StepStatus.SKIPPED if body.passed else again
         self._end(event, body.step, again, body.error, OPEN_OR_UNSURE)
         unsure = body.unsure or (body.again and self.changed[body.step].unsure)
         self.changed[body.step] = replace(
-            self.changed[body.step], error_kind=body.kind, unsure=unsure
+            self.changed[body.step],
+            error_kind=body.kind,
+            unsure=unsure,
+            rule="error" if body.passed else "",
+            result_hash=body.result,
         )
         self._spend(body.tokens, body.cost)
 
@@ -151,8 +156,16 @@ class StepsFold:
         allowed = OPEN if calls_nothing else (*WAITING, *ASKING)
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
         self.changed[body.step] = replace(
-            self.changed[body.step], error_kind="" if event.by.kind == "system" else "person"
+            self.changed[body.step],
+            error_kind="" if event.by.kind == "system" else "person",
+            rule=body.rule,
+            result_hash=body.result,
         )
+
+    def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
+        step = self._step(event, body.step, WAITING)
+        until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
+        self.changed[body.step] = replace(step, wakes_at=until)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
         self._end(event, body.step, StepStatus.CANCELLED, body.reason, OPEN)

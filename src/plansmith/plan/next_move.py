@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -53,6 +54,13 @@ class Execute:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitTime:
+    """Steps wait for a time: the run goes on then, and nothing is held until then."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Conclude:
     """Nothing is left to run: the run ends, or gets a new plan after a failure."""
 
@@ -71,11 +79,15 @@ class Over:
     status: RunStatus
 
 
-Move = MakePlan | AwaitReview | AwaitAnswer | Paused | Execute | Conclude | Damaged | Over
+Move = (
+    MakePlan | AwaitReview | AwaitAnswer | AwaitTime | Paused | Execute | Conclude | Damaged | Over
+)
 
 
-def next_move(run: Run, *, idle: bool = False) -> Move:
+def next_move(run: Run, *, idle: bool = False, wakes_at: datetime | None = None) -> Move:
     """Returns what comes next; `idle` means the executor found no step that can start now.
+
+    `wakes_at` is when the executor could start one.
 
     The review policy is not known here: whoever executes a plan applies the policy first, appends
     `review_asked` if needed, and then calls this.
@@ -88,7 +100,7 @@ def next_move(run: Run, *, idle: bool = False) -> Move:
         return Conclude()
     if run.paused:
         return Paused(tuple(run.questions))
-    return _under_way(run, idle=idle) if run.phase in UNDER_WAY else _before(run)
+    return _under_way(run, idle=idle, wakes_at=wakes_at) if run.phase in UNDER_WAY else _before(run)
 
 
 def goes_on(run: Run) -> bool:
@@ -119,12 +131,14 @@ def _before(run: Run) -> Move:
     return Execute(begun=False, needs_start=run.options.mode != "read_only")
 
 
-def _under_way(run: Run, *, idle: bool) -> Move:
+def _under_way(run: Run, *, idle: bool, wakes_at: datetime | None) -> Move:
     """Returns the next move of a run whose steps have begun."""
     waiting = [name for name, step in run.steps.items() if step.status in _WAITS]
     waits = bool(run.questions or waiting)
     if waits and (idle or not _can_start(run)):
         return AwaitAnswer(tuple(run.questions), begun=True)
+    if idle and wakes_at is not None:
+        return AwaitTime(wakes_at)
     if run.phase is RunStatus.REPLANNING or idle:
         return Conclude()
     return Execute()

@@ -19,7 +19,8 @@ from plansmith.plan.data import (
     canonical_json,
     kept_property,
 )
-from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, Text
+from plansmith.plan.field_types import Text
+from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields
 from plansmith.plan.timing import Timing
 
 if TYPE_CHECKING:

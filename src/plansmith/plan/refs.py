@@ -17,6 +17,8 @@ from plansmith.plan.sentence import Sentence
 FROM: Final = "$from"
 PATH: Final = "$path"
 LITERAL: Final = "$literal"
+# The first of several results whose step was not skipped, so that branches can join.
+FIRST: Final = "$first"
 ITEM: Final = "item"
 PARAMS: Final = "params"
 RESERVED: Final = frozenset({ITEM, PARAMS})
@@ -113,6 +115,8 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
     if FROM in template:
         ref = ref_of(template)
         found += [Found(where, ref) if ref else Found(where, None, str(_parse(template)))]
+    elif FIRST in template and not first_refs(template):
+        found += [Found(where, None, Sentence("ps.first_form"))]
     elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
             if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
@@ -168,8 +172,10 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
         return _join(parts, values)
     if isinstance(template, list):
         return [fill(child, values) for child in template]
-    if not isinstance(template, dict):
-        return template
+    return _fill_object(template, values) if isinstance(template, dict) else template
+
+
+def _fill_object(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
     if FROM in template:
         parsed = _parse(template)
         if not isinstance(parsed, Ref):
@@ -177,7 +183,37 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
         return lookup(parsed, values)
     if _is_literal(template):
         return template[LITERAL]
+    if FIRST in template:
+        return _first_of(template, values)
     return {key: fill(child, values) for key, child in template.items()}
+
+
+def _first_of(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
+    """Returns the value of the first reference of a `$first` whose step has a result."""
+    refs = first_refs(template)
+    if not refs:
+        raise ReferenceFailed(Sentence("ps.first_form"))
+    for ref in refs:
+        if ref.step in values:
+            return lookup(ref, values)
+    raise ReferenceFailed(Sentence("step.first_none", refs=[*map(str, refs)]))
+
+
+def first_refs(template: dict[str, Json]) -> list[Ref]:
+    """Returns the references of a `$first`; none if it is not a list of references alone."""
+    given = template.get(FIRST)
+    if len(template) != 1 or not isinstance(given, list):
+        return []
+    found: list[Ref] = []
+    for each in given:
+        ref = ref_of(each) if isinstance(each, dict) and FROM in each else None
+        parts = pieces(each) if isinstance(each, str) else []
+        if len(parts) == 1 and isinstance(parts[0], Ref):
+            ref = parts[0]
+        if ref is None:
+            return []
+        found.append(ref)
+    return found
 
 
 def fill_text(text: str, values: Mapping[str, Json]) -> str:
@@ -234,7 +270,7 @@ def escape_text(text: str) -> str:
 def literal(value: Json) -> Json:
     """Wraps a JSON value so that nothing in it is read as a reference."""
     text = json.dumps(value)
-    marks = (f'"{FROM}"', f'"{LITERAL}"', "{{")
+    marks = (f'"{FROM}"', f'"{LITERAL}"', f'"{FIRST}"', "{{")
     return {LITERAL: value} if any(mark in text for mark in marks) else value
 
 

@@ -8,7 +8,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import rename_refs
 
-_TEMPLATES = ("inputs", "task", "question", "instruction", "over")
+_TEMPLATES = (
+    *("inputs", "task", "question", "instruction", "over"),
+    *("when", "repeat", "undo_with"),
+)
 
 
 def rename_steps(plan: Plan, names: Mapping[str, str]) -> Plan:

@@ -23,7 +23,7 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.sentence import in_language
-from plansmith.plan.step_events import FailureKind
+from plansmith.plan.step_events import FailureKind, SkipRule
 
 if TYPE_CHECKING:
     from plansmith.plan import notebook, value_types
@@ -95,7 +95,9 @@ class StepState(FrozenStruct, frozen=True):
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
     before a changed plan made it wait again; `item` is the list item of a part of a map step.
-    `program` is the program that gave the result as an answer, if it was not a person.
+    `program` is the program that gave the result as an answer, if it was not a person. `rule` says
+    why the plan itself skipped the step, which may have a result then; `wakes_at` is the time
+    before which it does not start.
     """
 
     status: StepStatus = StepStatus.WAITING
@@ -118,6 +120,13 @@ class StepState(FrozenStruct, frozen=True):
     made: tuple[Made, ...] = ()
     prefetched: str = ""
     reused_from: str = ""
+    rule: SkipRule | Literal[""] = ""
+    wakes_at: datetime | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is done, or skipped as the plan says."""
+        return self.status is StepStatus.DONE or bool(self.rule)
 
 
 class Covered(NamedTuple):
@@ -297,6 +306,13 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     def status(self) -> RunStatus:
         """The phase, or that the run waits for a person or is paused."""
         return status_of(self, self.steps, self.questions)
+
+    @property
+    def wakes_at(self) -> datetime | None:
+        """The earliest time for which a step waits, if any does."""
+        waits = StepStatus.WAITING, StepStatus.READY
+        times = [step.wakes_at for step in self.steps.values() if step.status in waits]
+        return min((each for each in times if each is not None), default=None)
 
     @property
     def calls_open(self) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.field_types import Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
-from plansmith.plan.steps import Text
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]

@@ -15,11 +15,11 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Record, Whole
 from plansmith.plan.events import Instant
+from plansmith.plan.field_types import Inputs, Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import ShownText
-from plansmith.plan.steps import Inputs, Text
 from plansmith.plan.timing import Timing, due, last_due
 
 # A fire later than this counts as missed: a running scheduler is never this late.

@@ -11,6 +11,7 @@ from plansmith.plan.event_body import (
     JsonField,
     Moment,
     Positive,
+    Seconds,
     ShownField,
 )
 
@@ -81,11 +82,14 @@ class StepFailed(EventBody, frozen=True, kw_only=True):
     """A step's call failed; `again` when it will be retried.
 
     An `unsure` call may have taken effect; it is retried only because its key makes that safe.
+    `passed`: the step's `on_error` says that the plan goes on, with `result` if there is one.
     """
 
     step: str
     error: ShownField
     again: bool = False
+    passed: bool = False
+    result: str = ""
     kind: FailureKind = "tool"
     tokens: Count = 0
     cost: str = ""
@@ -108,11 +112,24 @@ class StepReplied(EventBody, frozen=True, kw_only=True):
         need_plain(self.answer)
 
 
+# Why the plan itself skips a step: its condition, a skipped step that it needs, or a failure.
+SkipRule = Literal["when", "need", "error"]
+
+
 class StepSkipped(EventBody, frozen=True, kw_only=True):
-    """A step will not run."""
+    """A step will not run. With a `rule`, the plan says so; `result` is then what stands in."""
 
     step: str
     reason: ShownField = ""
+    rule: SkipRule | Literal[""] = ""
+    result: str = ""
+
+
+class StepWaits(EventBody, frozen=True, kw_only=True):
+    """A step waits so long before its next round or try; without `seconds` it waits no more."""
+
+    step: str
+    seconds: Seconds = 0.0
 
 
 class StepCancelled(EventBody, frozen=True, kw_only=True):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -16,26 +14,20 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property, need_plain
-from plansmith.plan.refs import EARLIER, RESERVED, STEP_ID, Found, Ref, collect
+from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property
+from plansmith.plan.field_types import Filled, Inputs, Text, Value
+from plansmith.plan.refs import EARLIER, FIRST, RESERVED, STEP_ID, Found, Ref, collect
+from plansmith.plan.step_rules import (
+    AFTERWARDS,
+    MAY_BE_OWN,
+    RULES,
+    Instead,
+    OnError,
+    Repeat,
+    Retry,
+    Undo,
+)
 
-
-def _plain(value: object) -> object:
-    """Refuses values that JSON cannot hold, before pydantic converts them."""
-    need_plain(value)
-    return value
-
-
-def _text(value: str) -> str:
-    if not value.isascii():
-        need_plain(value)
-    return value
-
-
-Text = Annotated[str, AfterValidator(_text)]
-Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
-Value = Annotated[Json, BeforeValidator(_plain)]
-Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
@@ -44,7 +36,12 @@ MAX_NESTING: Final = 5
 
 
 class StepFields(Record):
-    """The fields of every step; `after` adds to the order that references imply."""
+    """The fields of every step; `after` adds to the order that references imply.
+
+    The rules: the step runs `when` a condition holds, else it is skipped and `otherwise` is its
+    result; it is run again as `repeat` says; `on_error` says what a failure means, `retry` how
+    often a failed call is made again, and `undo_with` which call takes the step back.
+    """
 
     id: StepId
     title: Text = ""
@@ -52,10 +49,25 @@ class StepFields(Record):
     after: tuple[Text, ...] = ()
     timeout_s: Number | None = Field(default=None, gt=0)
     disabled: Flag = False
+    when: Inputs | None = None
+    otherwise: Instead | None = None
+    repeat: Repeat | None = None
+    on_error: OnError = "fail"
+    retry: Retry | None = None
+    undo_with: Undo | None = None
 
     def templates(self) -> Sequence[Place]:
-        """Returns the parts of the step that may hold references."""
+        """Returns the parts of the step that may hold references to values it works with."""
         return ()
+
+    def rule_templates(self) -> Iterator[Place]:
+        """Yields the parts of the step's rules that may hold references."""
+        if self.when is not None:
+            yield ("when",), self.when
+        if self.repeat is not None:
+            yield ("repeat", "until"), self.repeat.until
+        if self.undo_with is not None:
+            yield ("undo_with", "inputs"), self.undo_with.inputs
 
     # Computed once, because checks, estimates, hashes and the engine all need it. Inputs that are
     # changed in place make this stale, but the plan's hash still changes.
@@ -65,6 +77,11 @@ class StepFields(Record):
         found: list[Found] = []
         for path, template in self.templates():
             collect(template, path, found)
+        # Not always called: every step of every plan comes along here.
+        own = self.__dict__
+        if own["when"] or own["repeat"] or own["undo_with"] or own["kind"] == "map":
+            for path, template in self.rule_templates():
+                collect(template, path, found)
         return tuple(found)
 
     @kept_property
@@ -76,17 +93,48 @@ class StepFields(Record):
             found.ref.step
             for found in self.references
             # No call of `is_earlier`: every step of every plan comes along here.
-            if found.ref is not None and EARLIER not in found.ref.step
+            if found.ref is not None
+            and EARLIER not in found.ref.step
+            and (found.where[0] not in MAY_BE_OWN or not self.is_own(found))
         }
         return frozenset(self.after) | (used - RESERVED)
+
+    def is_own(self, found: Found) -> bool:
+        """Tells whether a reference is to the step's own result, in a rule for afterwards."""
+        ref, where = found.ref, found.where
+        return ref is not None and ref.step == self.id and where[0] in AFTERWARDS
+
+    def skipped_with(self, skipped: Collection[str]) -> str:
+        """Returns the step because of which this one is skipped, if these are; else nothing.
+
+        Of a `$first` one is enough. A reply is written from what there is, if there is anything.
+        """
+        if isinstance(self, ReplyStep):
+            missing = sorted(self.needed & {*skipped})
+            return missing[0] if missing and len(missing) == len(self.needed) else ""
+        firsts: dict[Path, list[str]] = {}
+        for found in self.references:
+            if found.ref is None or self.is_own(found):
+                continue
+            if FIRST in found.where:
+                group = found.where[: found.where.index(FIRST)]
+                firsts.setdefault(group, []).append(found.ref.step)
+            elif found.ref.step in skipped:
+                return found.ref.step
+        whole = (names[0] for names in firsts.values() if all(each in skipped for each in names))
+        return next((each for each in self.after if each in skipped), "") or next(whole, "")
 
     def found(self) -> Iterator[Found]:
         """Returns every reference of the step, and every failed attempt at one."""
         return iter(self.references)
 
     def refs(self) -> Iterator[Ref]:
-        """Returns every well-formed reference of the step."""
-        return (found.ref for found in self.references if found.ref is not None)
+        """Returns every well-formed reference to a value that the step works with."""
+        return (
+            found.ref
+            for found in self.references
+            if found.ref is not None and RULES.isdisjoint(found.where[:2])
+        )
 
     def needs(self) -> frozenset[str]:
         """Returns the ids of all steps that must be done first."""
@@ -100,7 +148,7 @@ class StepFields(Record):
         found: dict[str, Any] = {"id": values["id"], "kind": values["kind"]}
         for name, default in _DEFAULTS[type(self)]:
             if values[name] != default:
-                found[name] = values[name]
+                found[name] = values[name] if name not in RULES else _plain_rule(values[name])
         for name in _REQUIRED[type(self)]:
             found[name] = values[name]
         if "each" in found:
@@ -111,6 +159,10 @@ class StepFields(Record):
     @model_serializer(mode="wrap")
     def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Json]:
         return {"id": self.id, "kind": kind_of(self)} | cast("dict[str, Json]", dump(self))
+
+
+def _plain_rule(value: Any) -> Json:
+    return value.to_json() if isinstance(value, Record) else cast("Json", value)
 
 
 class ToolStep(StepFields):
@@ -262,6 +314,16 @@ class MapStep(StepFields):
     def templates(self) -> Sequence[Place]:
         inner = [(("each", *path), template) for path, template in self.each.templates()]
         return [(("over",), self.over), *inner]
+
+    def rule_templates(self) -> Iterator[Place]:
+        yield from super().rule_templates()
+        for path, template in self.each.rule_templates():
+            yield ("each", *path), template
+
+    def is_own(self, found: Found) -> bool:
+        ref, where = found.ref, found.where
+        inner = ref is not None and ref.step == self.each.id and where[0] == "each"
+        return super().is_own(found) or (inner and where[1] in AFTERWARDS)
 
 
 Step = Annotated[

@@ -57,7 +57,9 @@ class Workload:
     ) -> None:
         active = [step for step in plan.steps if not step.disabled]
         self._calls = {
-            step.id: _one_call(step.tool, "tool") if step.kind == "tool" else _calls_of(step)
+            step.id: _one_call(step.tool, "tool")
+            if step.kind == "tool" and step.repeat is None
+            else _calls_of(step)
             for step in active
         }
         self.names = sorted({each.name for each in self._calls.values()})
@@ -69,6 +71,8 @@ class Workload:
         self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
         self._asks = bool([step for step in active if step.kind == "ask"])
         self._total = len(active)
+        self._maybe = len([step for step in active if step.when is not None])
+        self._repeats = bool([step for step in inner if step.repeat is not None])
         self._last: tuple[object, Estimate] | None = None
 
     def estimate(
@@ -109,6 +113,10 @@ class Workload:
         lines = [Sentence("estimate.measured", count=measured, total=self._total)]
         if self._guesses_items:
             lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
+        if self._maybe:
+            lines.append(Sentence("estimate.maybe", count=self._maybe, total=self._total))
+        if self._repeats:
+            lines.append(Sentence("estimate.rounds"))
         if price is None:
             lines.append(Sentence("estimate.no_price"))
         if self._asks:
@@ -123,17 +131,24 @@ class _Calls(NamedTuple):
     guess: Cost
     times: int
     rounds: int
+    pauses_s: float = 0.0
 
     def cost(self, seen: Measured | None) -> Cost:
         each = seen or self.guess
-        return Cost(each.seconds * self.rounds, each.tokens * self.times)
+        return Cost(each.seconds * self.rounds + self.pauses_s, each.tokens * self.times)
 
 
 def _calls_of(step: AnyStep) -> _Calls:
+    inner = step.each if step.kind == "map" else step
+    rounds, pauses = 1, 0.0
+    if inner.repeat is not None:
+        rounds, pauses = inner.repeat.at_most, inner.repeat.every * (inner.repeat.at_most - 1)
     if step.kind != "map":
-        return _one_call(_name(step), step.kind)
+        return _Calls(_name(step), _GUESS[step.kind], rounds, rounds, pauses)
     items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
-    return _Calls(_name(step.each), _GUESS[step.each.kind], items, -(-items // step.width))
+    turns = -(-items // step.width)
+    name, guess = _name(inner), _GUESS[inner.kind]
+    return _Calls(name, guess, items * rounds, turns * rounds, turns * pauses)
 
 
 @lru_cache(maxsize=1024)

@@ -92,7 +92,7 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     max_steps = min([max_steps, *_ruled(errors)])
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
     bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
-    using = {step.id: frozenset(ref.step for ref in step.refs()) for step in plan.steps}
+    using = {step.id: frozenset(_sources(step)) for step in plan.steps}
     known = {name: used & using.keys() for name, used in using.items()}
     gone = bad | downstream(known, [name for name in bad if name in known])
     behind = downstream(needs(plan), [name for name in gone if name in using])
@@ -105,6 +105,11 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
+
+
+def _sources(step: AnyStep) -> Iterator[str]:
+    """Yields the steps that a step refers to, in its rules too."""
+    return (found.ref.step for found in step.references if found.ref is not None)
 
 
 def _ruled(errors: Sequence[Problem]) -> Iterator[int]:

@@ -293,9 +293,15 @@ class _Player:
             event.body.step
             for event in ends
             if isinstance(event.body, e.StepFailed) and event.body.again
+            if event.body.step not in self._waiting_longer()
         ]
         for event in ends:
             self._end(event)
+
+    def _waiting_longer(self) -> set[str]:
+        """Returns the steps whose next pause is in the journal, so that nobody sleeps for it."""
+        following = self._tape.events[self._tape.position :]
+        return {event.body.step for event in following if isinstance(event.body, e.StepWaits)}
 
     def _next_ends(self) -> tuple[list[e.StepProgressed | e.StepAdvised], list[e.Event]]:
         """Returns the next progress and ends of calls, up to the next event that starts one."""

@@ -14,7 +14,9 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import needs, order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
+from plansmith.plan.rule_text import has_rules, rule_sentences
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import (
     MAX_NESTING,
     AgentStep,
@@ -32,6 +34,8 @@ from plansmith.text import clip, safe
 
 _VALUE: Final = 120
 _QUESTION: Final = 80
+# What undoes a step is a plan of its own, approved by itself.
+_COVERED: Final = RULES - {"undo_with"}
 _HOST: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
 )
@@ -146,6 +150,18 @@ class PlanCalls:
         """Adds the calls of a step; returns its key."""
         self.texts[place] = _call_text(step)
         self._look_for_hosts(step)
+        if not has_rules(step):
+            return self._bare_step(step, place, keys, scope)
+        # What may make a call happen, or stand in for a result, is part of what was approved.
+        rules = {name: each for name, each in step.stored().items() if name in _COVERED}
+        ruled = self._value(rules, keys, scope)
+        around = [("call.under", each) for each in rule_sentences(step)[::-1]]
+        within = replace(scope, lists=(*scope.lists, ruled), around=(*around, *scope.around))
+        key = self._bare_step(step, place, keys, within)
+        return key if isinstance(step, (ToolStep, AgentStep)) else content_hash([key, ruled])
+
+    def _bare_step(self, step: AnyStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
+        """Adds the calls of a step; returns its key without its rules, which calls have."""
         match step:
             case ToolStep() | AgentStep():
                 return self._call(step, place, keys, scope)

@@ -12,6 +12,7 @@ from plansmith.plan.data import Record, Whole
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find, is_earlier
+from plansmith.plan.rule_text import when_sentence
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
@@ -43,11 +44,15 @@ class ReviewPolicy(Record):
 
 
 class ActiveStep(NamedTuple):
-    """A step that would run, its plan, and the map steps around it, the innermost last."""
+    """A step that would run, its plan, and the map steps around it, the innermost last.
+
+    `limits` say under which conditions and how often it and the steps around it run.
+    """
 
     step: AnyStep
     plan: Plan
     maps: tuple[tuple[MapStep, Plan], ...] = ()
+    limits: tuple[Sentence, ...] = ()
 
 
 def reasons_to_ask(
@@ -84,6 +89,7 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
         for name in found
     ]
     items = [_how_often(each, plan, policy) for each, plan in active.maps]
+    items += active.limits
     fields = {
         "step": step.id,
         "tool": tool,
@@ -132,6 +138,7 @@ def _active(
     plan: Plan,
     templates: Mapping[str, Plan],
     maps: tuple[tuple[MapStep, Plan], ...] = (),
+    limits: tuple[Sentence, ...] = (),
     depth: int = 0,
 ) -> Iterator[ActiveStep]:
     for step in plan.steps:
@@ -139,9 +146,18 @@ def _active(
             continue
         around = (*maps, (step, plan)) if isinstance(step, MapStep) else maps
         inner: AnyStep = step.each if isinstance(step, MapStep) else step
-        yield ActiveStep(inner, plan, around)
+        within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
+        yield ActiveStep(inner, plan, around, within)
         if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
-            yield from _active(templates[inner.template], templates, around, depth + 1)
+            yield from _active(templates[inner.template], templates, around, within, depth + 1)
+
+
+def _limits(step: StepFields) -> Iterator[Sentence]:
+    """Yields under which condition and how often a step runs, where it says so."""
+    if step.repeat is not None:
+        yield Sentence("review.rounds", most=step.repeat.at_most)
+    if step.when is not None:
+        yield when_sentence(step.when)
 
 
 def acting_steps(

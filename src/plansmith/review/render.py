@@ -11,6 +11,7 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, earlier_parts, find, is_earlier, pieces
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.sentence import Sentence, in_language, joined, language_of, texts_under
 from plansmith.plan.steps import (
     AgentStep,
@@ -73,6 +74,8 @@ def step_lines(step: StepFields, mark: str, locale: str = "en") -> Iterator[str]
         yield f"       {safe(name)} = {value_line(value)}"
     if isinstance(step, MapStep):
         yield from (f"  {line}" for line in step_lines(step.each, "·", locale))
+    for rule in rule_sentences(step):
+        yield f"     {in_language(rule, locale)}"
     if step.needs():
         yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needs()))))}"
     for run, name in _earlier(step):
@@ -136,6 +139,7 @@ def diff_lines(diff: PlanDiff) -> Iterator[str]:
         yield f"+ {safe(new.step.id)}: {action(new.step)}"
         for name, value in _inputs(new.step).items():
             yield f"+   {safe(name)} = {value_line(value)}"
+        yield from (f"+   {rule}" for rule in rule_sentences(new.step))
     for step in diff.changed:
         yield from (f"~ {safe(step.id)} {_change(change)}" for change in step.fields)
     for move in diff.moved:

@@ -19,14 +19,17 @@ _SHOWN: Final = 5
 def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
     """Returns the final status of a run: `done` if every approved change was made.
 
-    `acting` are the steps of the plan that change something.
+    `acting` are the steps of the plan that change something. What the plan itself skips is not
+    missing, unless something failed before.
     """
     if run.cancel_asked:
         return RunStatus.CANCELLED
     if _all_done(run):
         return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
-    missing = {name for name in active if run.steps[name].status is not StepStatus.DONE}
+    missing = {name for name in active if not run.steps[name].settled}
+    if passed_over(run, acting):
+        return RunStatus.PARTLY_DONE
     any_done = any(step.status is StepStatus.DONE for step in run.steps.values())
     skipped = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
     met = _is_met(run) and any_done and missing == skipped and not missing & set(acting)
@@ -41,7 +44,18 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
 def _all_done(run: Run) -> bool:
     """Tells whether every step is done and no approved call was dropped, as in most runs."""
     return not run.dropped and not [
-        step for step in run.steps.values() if step.status is not StepStatus.DONE
+        step
+        for step in run.steps.values()
+        if step.status is not StepStatus.DONE and step.rule not in ("when", "need")
+    ]
+
+
+def passed_over(run: Run, acting: Collection[str]) -> list[str]:
+    """Returns the changes that the plan passed over because something failed."""
+    return [
+        name
+        for name, step in run.steps.items()
+        if step.rule == "error" and name.split("/", maxsplit=1)[0] in acting
     ]
 
 
@@ -82,7 +96,9 @@ def _is_of_another_plan(name: str, run: Run) -> bool:
     return whole is not None and whole.status is StepStatus.DONE
 
 
-def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
+def reason_for(
+    run: Run, status: RunStatus, events: Sequence[e.Event], acting: Collection[str] = ()
+) -> str:
     """Says why a run ended as it did, the most important reason first."""
     missing = missing_in(run.problems)
     if status is not RunStatus.CANCELLED and _all_done(run):
@@ -98,6 +114,8 @@ def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
     skipped = _with_status(run, StepStatus.SKIPPED)
     if names := [name for name in skipped if run.steps[name].error_kind == "person"]:
         reasons.append(Sentence("end.left_out", steps=_first_few(names)))
+    if names := passed_over(run, acting):
+        reasons.append(Sentence("end.passed_over", steps=_first_few(names)))
     if not reasons and run.dropped:
         reasons.append(Sentence("end.dropped", calls=[*run.dropped]))
     return joined(reasons or missing)
@@ -139,7 +157,7 @@ async def conclude(
     if rest:
         run = fold(journal.following(*rest), run)
     status = verdict(run, acting=acting)
-    reason = reason or reason_for(run, status, journal.events)
+    reason = reason or reason_for(run, status, journal.events, acting)
     # In one append: after a crash in between, nobody would be asked about the unknown steps.
     end = e.RunFinished(status=status.value, reason=reason)  # type: ignore[arg-type]
     await journal.append(*rest, end)

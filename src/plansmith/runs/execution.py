@@ -152,7 +152,8 @@ class RunExecution:
         try:
             idle = False
             while True:
-                match next_move(journal.run, idle=idle):
+                wakes_at = executor.wakes_at if idle else None
+                match next_move(journal.run, idle=idle, wakes_at=wakes_at):
                     case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
                         await executor.execute()
                         idle = True
@@ -175,6 +176,29 @@ class RunExecution:
         last = self._active[journal.id][0]  # another one may have written the last replies
         whole = partial(self._journals.whole, journal, last.results)
         return await self._journals.patience.until_done(whole)
+
+    async def wait_for_time(self, run: Run) -> bool:
+        """Waits for the time for which a run waits, or until somebody writes to it.
+
+        False at once if it waits for something else. Nothing but this call is held meanwhile.
+        """
+        at = run.wakes_at
+        if at is None or run.status is not RunStatus.RUNNING:
+            return False
+        clock, store = self._journals.clock, self._journals.store
+        left = max(0.0, (at - clock.now()).total_seconds())
+        number = run.last.number if run.last else 0
+        waits = [
+            asyncio.ensure_future(clock.sleep(left)),
+            asyncio.ensure_future(store.wait(run.id, after=number)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        return True
 
     async def _ended(self, journal: Journal) -> bool:
         """Ends a run, waiting for a store that is away; true if the run goes on with a new plan."""
@@ -211,8 +235,9 @@ class RunExecution:
 
     async def _conclude(self, journal: Journal, *, reason: str) -> None:
         run, intake = journal.run, self._intake
-        # What the other steps would have changed matters only if the goal was met early.
-        acting = await intake.acting(run.plan, run.templates) if run.plan and run.advice else ()
+        # What steps would have changed matters only if the goal was met early, or one failed.
+        matters = run.advice or [step for step in run.steps.values() if step.rule == "error"]
+        acting = await intake.acting(run.plan, run.templates) if run.plan and matters else ()
         callees, templates = await intake.callees(), {**intake.templates, **run.templates}
 
         def is_read(name: str) -> bool:

@@ -14,7 +14,7 @@ from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, content_hash
-from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset
+from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset, StepWaits
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
@@ -154,7 +154,7 @@ def kept_steps(run: Run) -> list[AnyStep]:
     return [
         step
         for step in (run.plan.steps if run.plan else ())
-        if run.steps[step.id].status is StepStatus.DONE or step.id in doubts
+        if run.steps[step.id].settled or step.id in doubts
     ]
 
 
@@ -208,8 +208,11 @@ def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
         if root not in plan.by_id or (step.status, step.error_kind) == SKIPPED_BY_PERSON:
             continue
         is_part = name != root and root in changed
-        if step.status in _RETRIED or (is_part and step.status is StepStatus.DONE):
+        again = step.status in _RETRIED and (not step.rule or root in changed)
+        if again or (is_part and step.status is StepStatus.DONE):
             yield StepReset(step=name, reason=Sentence("step.plan_revised"))
+        elif root in changed and step.wakes_at is not None:
+            yield StepWaits(step=name)
 
 
 _MAX_REPEATS: Final = 2

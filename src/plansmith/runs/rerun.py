@@ -13,6 +13,7 @@ from plansmith.plan.events import (
     StepCancelled,
     StepReset,
     StepReused,
+    StepWaits,
 )
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
@@ -39,6 +40,7 @@ def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[S
         _reused(step.id, old)
         for step in plan.steps
         if step.id not in repeated and not step.disabled
+        if old.steps[step.id].status is StepStatus.DONE
     ]
 
 
@@ -100,6 +102,8 @@ def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
             continue
         if state.status in _ENDED:
             bodies.append(StepReset(step=name, reason=_PLAN_CHANGED))
+        elif state.wakes_at is not None:
+            bodies.append(StepWaits(step=name))
     return bodies
 
 
@@ -153,9 +157,12 @@ def _root(name: str) -> str:
 
 
 def _is_new(name: str, old: Run, plan: Plan) -> bool:
-    """Tells whether a step has no result that could be reused."""
+    """Tells whether a step has no result that could be reused.
+
+    A condition that did not hold is looked at again; what comes after it is not new for that.
+    """
     state = old.steps.get(name)
-    is_done = state is not None and state.status is StepStatus.DONE
+    is_done = state is not None and state.settled and state.rule != "error"
     return not is_done or _is_changed(name, old, plan)
 
 

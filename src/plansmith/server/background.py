@@ -103,7 +103,7 @@ class BackgroundRuns:
             await smith.runs.planner.plan(journal)
             return journal.run
         smith.runs.journals.keep(journal)
-        return await smith.runs.run(run_id)
+        return await smith.runs.run(run_id, parks=True)
 
     async def _smith_of(self, run: Run) -> Plansmith:
         """Returns the Plansmith of the run's team; `RunBusy` if another process has the run."""
@@ -132,8 +132,10 @@ class BackgroundRuns:
             self._log.warning("run_not_paused", run=run_id, error=str(more))
 
     def _continue_at_expiry(self, run: Run) -> None:
-        """Continues a run when one of its questions expires."""
+        """Continues a run when one of its questions expires, or a step has waited long enough."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        if run.wakes_at is not None and not run.paused:
+            times.append(run.wakes_at)
         if run.status.over:
             self._known.discard(run.id)
         old = self._timers.pop(run.id, None)

@@ -17,7 +17,7 @@ from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
@@ -186,7 +186,7 @@ async def step_views(smith: Plansmith, run: Run, limit: int) -> dict[str, Json]:
 
 def step_view(state: StepState, result: Json, inputs: Json, limit: int) -> dict[str, Json]:
     """Returns the state of a step."""
-    text = canonical_json(result) if state.status is StepStatus.DONE else b""
+    text = canonical_json(result) if state.settled and state.result_hash else b""
     clipped = len(text) > limit
     return {
         "status": state.status.value,
@@ -204,6 +204,8 @@ def step_view(state: StepState, result: Json, inputs: Json, limit: int) -> dict[
         "finished_at": moment(state.finished_at),
         "prefetched": bool(state.prefetched),
         "reused_from": state.reused_from,
+        "rule": state.rule,
+        "wakes_at": moment(state.wakes_at),
     }
 
 

@@ -13,12 +13,13 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, Record, Whole, canonical_json
+from plansmith.plan.field_types import Inputs, Text
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import MAX_NESTING, Inputs, MapStep, PlanStep, Text, ToolStep
+from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep, ToolStep
 from plansmith.planner.check.arguments import argument_problems
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.names import Catalogue, Names

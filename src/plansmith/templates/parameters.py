@@ -28,7 +28,10 @@ NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 _PART: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _KEPT: Final = ("type", "enum", "format", "minimum", "maximum", "pattern", "description", "items")
 _PROSE: Final = frozenset({"goal", "title", "why"})
-_FIELDS: Final = ("inputs", "task", "question", "instruction", "over", "title", "why")
+_FIELDS: Final = (
+    *("inputs", "task", "question", "instruction", "over", "title", "why"),
+    *("when", "repeat", "undo_with"),
+)
 
 
 class Place(NamedTuple):
@@ -188,8 +191,8 @@ def _schema_of(
 
 def parameter_names(plan: Plan) -> set[str]:
     """Returns the parameters that a plan refers to."""
-    refs = (ref for step in plan.steps for ref in step.refs())
-    return {str(ref.path[0]) for ref in refs if ref.step == PARAMS and ref.path}
+    refs = (found.ref for step in plan.steps for found in step.references)
+    return {str(ref.path[0]) for ref in refs if ref and ref.step == PARAMS and ref.path}
 
 
 def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:

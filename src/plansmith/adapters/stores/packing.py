@@ -25,7 +25,7 @@ TYPES: Final = (
     *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
     *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
     *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
-    *("prefetch_started", "prefetch_ended", "planning_failed"),
+    *("prefetch_started", "prefetch_ended", "planning_failed", "step_waits"),
 )
 RUN_FINISHED: Final = TYPES.index("run_finished")
 # The number of rows that are no events of any release: their body lists the cells as they were.

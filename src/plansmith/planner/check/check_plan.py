@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from plansmith.errors import Misconfigured
@@ -25,6 +26,7 @@ from plansmith.plan.refs import (
     pieces,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import MAY_BE_OWN
 from plansmith.plan.step_schedules import apart
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
@@ -41,6 +43,7 @@ from plansmith.planner.check.constraints import Constraint, constraint_problems
 from plansmith.planner.check.flow import Flow
 from plansmith.planner.check.names import Catalogue, Names
 from plansmith.planner.check.placeholders import Placeholders
+from plansmith.planner.check.rules import rule_problems
 
 _MOST_GUESSES: Final = 50
 
@@ -80,6 +83,7 @@ def check_plan(
             problems += [*names.check(inner), *arguments.check(inner, given)]
         if step.references or inner is not step:
             problems += flow.problems(step, given)
+    problems += rule_problems(plan, flow, partial(_check_call, names, arguments))
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
@@ -167,6 +171,8 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
+        if found.where[0] in MAY_BE_OWN and step.is_own(found):
+            continue
         if name not in steps and is_earlier(name):
             yield from _check_earlier(step, name, found.where, earlier)
         elif name not in steps or steps[name].disabled or name in RESERVED:
@@ -282,6 +288,11 @@ class _Arguments:
             found += schema_problems(spec, step.id)
         takes = self.tools.takes(spec)
         return found + argument_problems(step, spec, takes=takes, arguments=given)
+
+
+def _check_call(names: _Names, arguments: _Arguments, call: ToolStep) -> list[Problem]:
+    """Returns the problems of a call that is no step of the plan."""
+    return [*names.check(call), *arguments.check(call, Placeholders(call.inputs))]
 
 
 def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:

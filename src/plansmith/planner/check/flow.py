@@ -82,6 +82,8 @@ class Flow:
         return found
 
     def _of(self, step: StepFields) -> Shape:
+        if step.otherwise is not None or step.on_error not in ("fail", "skip"):
+            return _ANY  # another value may stand in for its result
         match step:
             case ToolStep():
                 spec = self.tools.get(step.tool)

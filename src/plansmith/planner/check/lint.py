@@ -14,6 +14,7 @@ from plansmith.plan.graph import dependents, order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED
+from plansmith.plan.rule_text import has_rules
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     AgentStep,
@@ -48,6 +49,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.unbounded_fan_out(),
         *linter.writes_without_review(),
         *linter.missing_reply(),
+        *linter.passed_over_changes(),
     ]
 
 
@@ -132,7 +134,9 @@ class _Linter:
         users = Counter(uses.values())
         for name in self.sequence:
             alike = name in uses and users[uses[name]] > 1
-            key = _work(self.by_id[name]) if alike else None
+            # Under a condition the same call may be meant for another case.
+            plain = alike and not has_rules(self.by_id[name])
+            key = _work(self.by_id[name]) if plain else None
             if key is None:
                 continue
             if key in seen and not self._changed_between(first := seen[key], name):
@@ -183,6 +187,19 @@ class _Linter:
                 yield problem("PS407", message, hint=hint, step=step.id)
                 return
 
+    def passed_over_changes(self) -> Iterator[Problem]:
+        """Yields changes whose failure the plan passes over."""
+        for step in self.steps:
+            inner = step.each if step.kind == "map" else step
+            if step.on_error == inner.on_error == "fail" or step.id in self.reading:
+                continue
+            if inner.kind in ("tool", "agent", "plan"):
+                message, hint = (
+                    Sentence("ps.rule_swallows", step=step.id),
+                    Sentence("hint.rule_swallows"),
+                )
+                yield problem("PS408", message, hint=hint, step=step.id, path=("on_error",))
+
     def _is_end(self, step: StepFields) -> bool:
         return step.id not in self.reading and not isinstance(step, AskStep)
 
@@ -197,7 +214,10 @@ class _Linter:
         return bool(self._below[first] & self._above[second] & self._acting)
 
     def _found_out(self, step: AnyStep) -> bool:
-        return any(not isinstance(self.by_id.get(each), AskStep) for each in self.uses[step.id])
+        if not self.uses[step.id]:
+            return False
+        used = {ref.step for ref in step.refs()} - RESERVED
+        return any(not isinstance(self.by_id.get(each), AskStep) for each in used)
 
     def _asked_before(self, step: AnyStep) -> bool:
         return bool(self._above[step.id] & self._asking)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from plansmith.plan.data import Json, Path, same
-from plansmith.plan.refs import FROM, LITERAL, PLAIN, Ref, pieces, ref_of
+from plansmith.plan.refs import FIRST, FROM, LITERAL, PLAIN, Ref, pieces, ref_of
 
 # Never equal to each other or, by chance, to a value in a plan.
 _MARK: Final = "\ue000blank "
@@ -72,6 +72,8 @@ class Placeholders:
                 return self._text(template, path)
             case dict() if FROM in template:
                 return self._placeholder(ref_of(template), path)
+            case dict() if FIRST in template:
+                return self._placeholder(None, path)
             case dict() if LITERAL in template and len(template) == 1:
                 self._literals.add(path)
                 return template[LITERAL]

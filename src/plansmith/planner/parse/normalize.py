@@ -44,6 +44,10 @@ _PLAN_ALIASES: Final = {
 }
 _FOREIGN_REF: Final = re.compile(rf"\$\{{\s*({STEP_ID})((?:\.[\w-]+|\[\d+\])*)\s*\}}")
 _FIELDS: Final = frozenset({SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)})
+_REFERRING: Final = (
+    *("inputs", "over", "task", "question", "instruction"),
+    *("when", "repeat", "undo_with"),
+)
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -146,7 +150,7 @@ class Shape:
         if after is not None:
             names = after if isinstance(after, list) else [after]
             step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
-        for field in ("inputs", "over", "task", "question", "instruction"):
+        for field in _REFERRING:
             if field in step:
                 step[field] = self._references(step[field], ids, name, (field,))
         each = step.get("each")

@@ -1,0 +1,46 @@
+"""The times for which steps wait: stored in the journal, so that a run can wait without memory."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from plansmith.engine.progress import Batch
+from plansmith.plan.events import StepWaits
+from plansmith.ports import Clock
+
+
+class StepTimers:
+    """Knows until when steps wait, by name: `times` is empty in most runs."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.times: dict[str, datetime] = {}
+
+    def know(self, name: str, until: datetime) -> None:
+        """Takes a time from the journal."""
+        self.times[name] = until
+
+    def wait(self, name: str, seconds: float, batch: Batch) -> None:
+        """Lets a step wait from now on, and writes that."""
+        self.times[name] = self._clock.now() + timedelta(seconds=seconds)
+        batch.bodies.append(StepWaits(step=name, seconds=seconds))
+
+    def holds(self, name: str) -> bool:
+        """Tells whether a step still has to wait."""
+        until = self.times.get(name)
+        if until is None:
+            return False
+        if until > self._clock.now():
+            return True
+        del self.times[name]
+        return False
+
+    @property
+    def next(self) -> datetime | None:
+        """The earliest time for which a step waits."""
+        return min(self.times.values(), default=None)
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it is until the earliest of them."""
+        return max(0.0, (min(self.times.values()) - self._clock.now()).total_seconds())

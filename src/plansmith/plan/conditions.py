@@ -1,0 +1,268 @@
+"""Conditions of steps: a small expression over references and literals that always ends.
+
+An operator has one key: `{"below": [{"$from": "stock", "$path": ["count"]}, 10]}`. An operand is a
+literal, a reference, a `$first` or `{"length": reference}`; an object as such is a `$literal`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from plansmith.errors import ReferenceFailed
+from plansmith.plan.data import Json, Path, same
+from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, fill, first_refs, pieces, ref_of
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.text import clip, safe
+
+MAX_DEPTH: Final = 8
+MAX_SIZE: Final = 64
+LENGTH: Final = "length"
+ORDER: Final = frozenset({"below", "at_most", "above", "at_least"})
+PAIRS: Final = ORDER | {"equals", "not_equals", "in", "contains"}
+LISTS: Final = frozenset({"all", "any"})
+OPERATORS: Final = (*sorted(PAIRS), "empty", *sorted(LISTS), "not")
+_SHOWN: Final = 60
+Values = Mapping[str, Json]
+
+
+class ConditionFlaw(NamedTuple):
+    """Why a condition cannot be read, and where in it."""
+
+    where: Path
+    why: Sentence
+
+
+def condition_flaws(condition: Json) -> list[ConditionFlaw]:
+    """Returns what is wrong with the form of a condition; its references are not looked at."""
+    found = [*_flaws(condition, (), 1)]
+    if not found and _size(condition) > MAX_SIZE:
+        return [ConditionFlaw((), Sentence("cond.large", most=MAX_SIZE))]
+    return found
+
+
+def _flaws(condition: Json, where: Path, depth: int) -> Iterator[ConditionFlaw]:
+    if depth > MAX_DEPTH:
+        yield ConditionFlaw(where, Sentence("cond.deep", most=MAX_DEPTH))
+        return
+    name, given = _operation(condition)
+    here = (*where, name)
+    if name == "not":
+        yield from _flaws(given, here, depth + 1)
+    elif name == "empty":
+        yield from _operand_flaws(given, here)
+    elif name in LISTS and isinstance(given, list) and given:
+        for place, each in enumerate(given):
+            yield from _flaws(each, (*here, place), depth + 1)
+    elif name in LISTS:
+        yield ConditionFlaw(here, Sentence("cond.wants_list", name=name))
+    elif name not in PAIRS:
+        yield ConditionFlaw(where, Sentence("cond.form", names=[*OPERATORS]))
+    else:
+        yield from _pair_flaws(name, given, here)
+
+
+def _pair_flaws(name: str, given: Json, here: Path) -> Iterator[ConditionFlaw]:
+    if not isinstance(given, list) or len(given) != 2:
+        yield ConditionFlaw(here, Sentence("cond.wants_two", name=name))
+    else:
+        for place, each in enumerate(given):
+            yield from _operand_flaws(each, (*here, place))
+
+
+def _operand_flaws(operand: Json, where: Path) -> Iterator[ConditionFlaw]:
+    if isinstance(operand, dict) and operand.keys() == {LENGTH}:
+        operand, where = operand[LENGTH], (*where, LENGTH)
+        if not refs_alone(operand):
+            yield ConditionFlaw(where, Sentence("cond.length_form"))
+    elif isinstance(operand, dict) and not operand.keys() & {FROM, FIRST, LITERAL}:
+        yield ConditionFlaw(where, Sentence("cond.object", example='{"$literal": {…}}'))
+
+
+def refs_alone(operand: Json) -> list[Ref]:
+    """Returns the reference that an operand is, or those of its `$first`; none for a literal."""
+    if isinstance(operand, dict):
+        ref = ref_of(operand) if FROM in operand else None
+        return first_refs(operand) if ref is None else [ref]
+    parts = pieces(operand) if isinstance(operand, str) else []
+    return [parts[0]] if len(parts) == 1 and isinstance(parts[0], Ref) else []
+
+
+def _operation(condition: Json) -> tuple[str, Json]:
+    """Returns the operator of a condition and what it is given; an empty name for no condition."""
+    if not isinstance(condition, dict) or len(condition) != 1:
+        return "", None
+    return next(iter(condition.items()))
+
+
+def _size(condition: Json) -> int:
+    name, given = _operation(condition)
+    inner = given if name in LISTS and isinstance(given, list) else [given] if name == "not" else []
+    return 1 + sum(map(_size, inner))
+
+
+def holds(condition: Json, values: Values) -> bool:
+    """Tells whether a condition holds; raises `ReferenceFailed` if that cannot be said."""
+    flaw = next(iter(condition_flaws(condition)), None)
+    if flaw is not None:
+        raise ReferenceFailed(flaw.why)
+    return _holds(condition, values)
+
+
+def _holds(condition: Json, values: Values) -> bool:
+    name, given = _operation(condition)
+    items = given if isinstance(given, list) else [given]
+    match name:
+        case "all":
+            return all(_holds(each, values) for each in items)
+        case "any":
+            return any(_holds(each, values) for each in items)
+        case "not":
+            return not _holds(given, values)
+        case "empty":
+            value = _value(given, values)
+            return value is None or _length(value, given) == 0
+        case _:
+            left, right = (_value(each, values) for each in items)
+            return _compared(name, left, right, condition)
+
+
+def _value(operand: Json, values: Values) -> Json:
+    if isinstance(operand, dict) and operand.keys() == {LENGTH}:
+        return _length(fill(operand[LENGTH], values), operand[LENGTH])
+    return fill(operand, values)
+
+
+def _length(value: Json, operand: Json) -> int:
+    if isinstance(value, (str, list, dict)):
+        return len(value)
+    shown, kind = operand_text(operand), Sentence(f"type.{kind_of_value(value)}")
+    raise ReferenceFailed(Sentence("cond.no_length", operand=shown, type=kind))
+
+
+_ORDERS: Final[Mapping[str, Callable[[int], bool]]] = {
+    "below": lambda sign: sign < 0,
+    "at_most": lambda sign: sign <= 0,
+    "above": lambda sign: sign > 0,
+    "at_least": lambda sign: sign >= 0,
+}
+
+
+def _compared(name: str, left: Json, right: Json, condition: Json) -> bool:
+    outcome: bool | None
+    if name in ORDER:
+        sign = _sign(left, right)
+        outcome = None if sign is None else _ORDERS[name](sign)
+    elif name == "in":
+        outcome = _is_member(left, right) if isinstance(right, list) else None
+    elif name == "contains":
+        outcome = _contains(left, right)
+    else:
+        equal = _are_equal(left, right)
+        outcome = None if equal is None else equal == (name == "equals")
+    if outcome is None:
+        kinds = (Sentence(f"type.{kind_of_value(each)}") for each in (left, right))
+        first, second = kinds
+        text = condition_text(condition)
+        raise ReferenceFailed(Sentence("cond.unlike", condition=text, left=first, right=second))
+    return outcome
+
+
+def _sign(left: Json, right: Json) -> int | None:
+    """Returns how two numbers or two texts are ordered; None for other values."""
+    if isinstance(left, str) and isinstance(right, str):
+        return (left > right) - (left < right)
+    numbers = kind_of_value(left) == kind_of_value(right) == "number"
+    if numbers and isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return (left > right) - (left < right)
+    return None
+
+
+def _are_equal(left: Json, right: Json) -> bool | None:
+    """Tells whether two values are equal, 1 and 1.0 too; None if they are of unlike types."""
+    kind = kind_of_value(left)
+    if "null" in (kind, other := kind_of_value(right)):
+        return kind == other
+    if kind != other:
+        return None
+    return left == right if kind == "number" else same(left, right)
+
+
+def _is_member(value: Json, items: list[Json]) -> bool | None:
+    """Tells whether a value is in a list; None if nothing in the list is like it."""
+    found = [_are_equal(value, each) for each in items]
+    return None if found and set(found) == {None} else True in found
+
+
+def _contains(whole: Json, part: Json) -> bool | None:
+    if isinstance(whole, list):
+        return _is_member(part, whole)
+    return part in whole if isinstance(whole, (str, dict)) and isinstance(part, str) else None
+
+
+def kind_of_value(value: Json) -> str:
+    """Returns the JSON type of a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+
+
+def condition_text(condition: Json) -> str:
+    """Returns a condition as part of a sentence; one that cannot be read as its JSON."""
+    if condition_flaws(condition):
+        return _literal_text(condition)
+    return _text(condition)
+
+
+def _text(condition: Json) -> str:
+    name, given = _operation(condition)
+    items = given if isinstance(given, list) else [given]
+    match name:
+        case "all" | "any":
+            inner = [_grouped(each, name) for each in items]
+            return joined(inner, "cond.all" if name == "all" else "cond.any")
+        case "not":
+            return Sentence("cond.not", inner=_text(given))
+        case "empty":
+            return Sentence("cond.empty", left=operand_text(given))
+        case _:
+            left, right = map(operand_text, items)
+            return Sentence(f"compare.{name}", left=left, right=right)
+
+
+def _grouped(condition: Json, around: str) -> str:
+    name, given = _operation(condition)
+    several = name in LISTS and name != around and isinstance(given, list) and len(given) > 1
+    text = _text(condition)
+    return Sentence("cond.group", inner=text) if several else text
+
+
+def operand_text(operand: Json) -> str:
+    """Returns an operand as people read it: `stock.count`, `10`, `"low"`."""
+    if isinstance(operand, dict) and operand.keys() == {LENGTH}:
+        return Sentence("cond.length", of=operand_text(operand[LENGTH]))
+    if isinstance(operand, dict) and operand.keys() == {LITERAL}:
+        return _literal_text(operand[LITERAL])
+    names = [_shown(str(ref)[2:-2]) for ref in refs_alone(operand)]
+    if not names:
+        return _literal_text(operand)
+    return names[0] if len(names) == 1 else Sentence("cond.first", names=names)
+
+
+def _literal_text(value: Json) -> str:
+    return _shown(json.dumps(value, ensure_ascii=False))
+
+
+def _shown(text: str) -> str:
+    return clip(safe(text), _SHOWN)

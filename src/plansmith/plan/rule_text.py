@@ -1,0 +1,79 @@
+"""Says the rules of a step as sentences: when it runs, how often, and what a failure means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from plansmith.plan.conditions import condition_text
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import Instead, Repeat, Retry
+from plansmith.plan.steps import MapStep, StepFields
+from plansmith.text import clip, safe
+
+
+def rule_sentences(step: StepFields) -> list[Sentence]:
+    """Returns the rules of a step, without those of the inner step of a map."""
+    return [*_rules(step)]
+
+
+def has_rules(step: StepFields) -> bool:
+    """Tells whether a step has any rule, without looking at the inner step of a map."""
+    return bool(
+        step.when is not None
+        or step.otherwise
+        or step.repeat
+        or step.on_error != "fail"
+        or step.retry
+        or step.undo_with
+    )
+
+
+def _rules(step: StepFields) -> Iterator[Sentence]:
+    if step.when is not None:
+        yield when_sentence(step.when)
+    if step.otherwise is not None:
+        yield Sentence("rule.otherwise", value=_value(step.otherwise.value))
+    if step.repeat is not None:
+        yield _repeat(step.repeat)
+    if step.retry is not None:
+        yield _retry(step.retry)
+    yield from _on_error(step)
+    if step.undo_with is not None:
+        inputs = step.undo_with.inputs.items()
+        given = ", ".join(f"{safe(name)}={_value(value)}" for name, value in inputs)
+        yield Sentence("rule.undo_with", call=f"{safe(step.undo_with.tool)}({given})")
+
+
+def _on_error(step: StepFields) -> Iterator[Sentence]:
+    if isinstance(step.on_error, Instead):
+        yield Sentence("rule.error_value", value=_value(step.on_error.value))
+    elif step.on_error == "skip":
+        yield Sentence("rule.error_skip")
+    elif step.on_error == "collect":
+        items = isinstance(step, MapStep)
+        yield Sentence("rule.collect_items") if items else Sentence("rule.error_collect")
+
+
+def when_sentence(condition: Json) -> Sentence:
+    """Says under which condition a step runs."""
+    return Sentence("rule.when", condition=condition_text(condition))
+
+
+def _repeat(repeat: Repeat) -> Sentence:
+    until = condition_text(repeat.until)
+    if not repeat.every:
+        return Sentence("rule.repeat", condition=until, most=repeat.at_most)
+    every = f"{repeat.every:g}"
+    return Sentence("rule.repeat_every", condition=until, most=repeat.at_most, seconds=every)
+
+
+def _retry(retry: Retry) -> Sentence:
+    if not retry.every:
+        return Sentence("rule.retry", most=retry.at_most)
+    return Sentence("rule.retry_every", most=retry.at_most, seconds=f"{retry.every:g}")
+
+
+def _value(value: Json) -> str:
+    return clip(safe(json.dumps(value, ensure_ascii=False)), 60)

@@ -1,0 +1,201 @@
+"""Checks the rules of steps: conditions, repeats, what a failure means, and calls that undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from plansmith.plan.conditions import (
+    LENGTH,
+    LISTS,
+    ORDER,
+    condition_flaws,
+    condition_text,
+    kind_of_value,
+    operand_text,
+    refs_alone,
+)
+from plansmith.plan.data import Json, Path
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.refs import LITERAL, find
+from plansmith.plan.rule_text import has_rules
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.step_rules import Instead, Undo
+from plansmith.plan.steps import AnyStep, MapStep, ToolStep
+from plansmith.planner.check.flow import Flow
+from plansmith.planner.check.schemas import types_of
+
+# The kinds of steps that may have a rule; the others may be on any step.
+_ALLOWED: Final = {
+    "repeat": frozenset({"tool", "agent", "plan"}),
+    "retry": frozenset({"tool", "agent", "reply"}),
+    "undo_with": frozenset({"tool", "agent"}),
+}
+_SIZED: Final = frozenset({"string", "array", "object"})
+_CONDITION: Final = '{"below": [{"$from": "step"}, 10]}'
+_EXAMPLE: Final = '{"$from": "step"}'
+Types = frozenset[str] | None
+CheckCall = Callable[[ToolStep], list[Problem]]
+
+
+def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
+    """Returns the problems of the steps' rules; `check_call` checks the call of a tool."""
+    # Without a call for each step: most have none, and plans are checked at every submission.
+    ruled = [
+        step
+        for step in plan.steps
+        if step.kind == "map"
+        or step.when is not None
+        or step.otherwise is not None
+        or step.repeat is not None
+        or step.on_error != "fail"
+        or step.retry is not None
+        or step.undo_with is not None
+    ]
+    return [each for step in ruled for each in _of_step(step, flow, check_call)]
+
+
+def _of_step(step: AnyStep, flow: Flow, check_call: CheckCall) -> list[Problem]:
+    found = [*_Rules(step, step, flow, ()).problems(check_call)] if has_rules(step) else []
+    if isinstance(step, MapStep) and has_rules(step.each):
+        found += _Rules(step, step.each, flow, ("each",)).problems(check_call)
+    return found
+
+
+class _Rules:
+    """The rules of one step, or of the inner step of a map, which problems name as the map."""
+
+    def __init__(self, outer: AnyStep, step: AnyStep, flow: Flow, place: Path) -> None:
+        self.outer, self.step, self.flow, self.place = outer, step, flow, place
+        self.within = outer if isinstance(outer, MapStep) and step is not outer else None
+
+    def problems(self, check_call: CheckCall) -> Iterator[Problem]:
+        """Yields every problem of the rules."""
+        step = self.step
+        for rule, kinds in _ALLOWED.items():
+            if getattr(step, rule) is not None and step.kind not in kinds:
+                message = Sentence("ps.rule_kind", rule=rule, kind=step.kind)
+                yield self._wrong(message, Sentence("hint.rule_leave_out"), (rule,))
+        if step.when is not None:
+            yield from self._condition(step.when, ("when",))
+        if step.repeat is not None:
+            yield from self._condition(step.repeat.until, ("repeat", "until"))
+            yield from self._own(step.repeat.until)
+        for rule in ("otherwise", "on_error"):
+            given = getattr(step, rule)
+            if isinstance(given, Instead) and any(find(given.value)):
+                message = Sentence("ps.rule_plain", rule=rule)
+                hint = Sentence("hint.rule_join", example='{"$first": […]}')
+                yield self._wrong(message, hint, (rule, "value"))
+        if step.undo_with is not None and step.kind in _ALLOWED["undo_with"]:
+            yield from self._undo(step.undo_with, check_call)
+
+    def _own(self, until: Json) -> Iterator[Problem]:
+        """Yields a condition that no round can make true."""
+        if condition_flaws(until):
+            return
+        names = {found.ref.step for found in find(until) if found.ref is not None}
+        if self.step.id not in names:
+            message = Sentence("ps.until_own", step=self.step.id)
+            hint = Sentence("hint.cond_refer", example=f'{{"$from": "{self.step.id}"}}')
+            yield self._wrong(message, hint, ("repeat", "until"))
+
+    def _undo(self, undo: Undo, check_call: CheckCall) -> Iterator[Problem]:
+        call = ToolStep(id=self.step.id, tool=undo.tool, inputs=undo.inputs)
+        for each in check_call(call):
+            path = (*self.place, "undo_with", *each.path)
+            yield each.model_copy(update={"step": self.outer.id, "path": path})
+
+    def _condition(self, condition: Json, place: Path) -> Iterator[Problem]:
+        flaws = condition_flaws(condition)
+        for flaw in flaws:
+            hint = Sentence("hint.cond_form", example=_CONDITION)
+            yield self._bad(flaw.why, hint, (*place, *flaw.where))
+        if flaws:
+            return
+        if not any(find(condition)):
+            message = Sentence("ps.cond_constant")
+            hint = Sentence("hint.cond_refer", example=_EXAMPLE)
+            found = self._bad(message, hint, place)
+            yield found.model_copy(update={"severity": Severity.WARNING})
+        yield from self._types(condition, place)
+
+    def _types(self, condition: Json, place: Path) -> Iterator[Problem]:
+        """Yields comparisons of which the schemas tell that they cannot be made."""
+        assert isinstance(condition, dict)  # noqa: S101 - its form was checked
+        name, given = next(iter(condition.items()))
+        here = (*place, name)
+        if name in LISTS and isinstance(given, list):
+            for index, each in enumerate(given):
+                yield from self._types(each, (*here, index))
+        elif name == "not":
+            yield from self._types(given, here)
+        elif name == "empty":
+            yield from self._sized(given, here)
+        elif isinstance(given, list):
+            yield from self._pair(condition, name, given, here)
+
+    def _pair(self, condition: Json, name: str, given: list[Json], here: Path) -> Iterator[Problem]:
+        for index, each in enumerate(given):
+            if isinstance(each, dict) and each.keys() == {LENGTH}:
+                yield from self._sized(each[LENGTH], (*here, index))
+        left, right = map(self._types_of, given)
+        if not _can_compare(name, left, right):
+            shown = {"left": _shown(left), "right": _shown(right)}
+            message = Sentence("ps.cond_never", condition=condition_text(condition), **shown)
+            yield self._bad(message, Sentence("hint.cond_types"), here)
+
+    def _sized(self, operand: Json, place: Path) -> Iterator[Problem]:
+        types = self._types_of(operand)
+        if types is not None and not types & (_SIZED | {"null"}):
+            kind = Sentence(f"type.{min(types)}")
+            message = Sentence("cond.no_length", operand=operand_text(operand), type=kind)
+            yield self._bad(message, Sentence("hint.cond_types"), place)
+
+    def _types_of(self, operand: Json) -> Types:
+        """Returns the JSON types that an operand may have; None if they are not known."""
+        if isinstance(operand, dict) and operand.keys() == {LENGTH}:
+            return frozenset({"number"})
+        if isinstance(operand, dict) and operand.keys() == {LITERAL}:
+            return frozenset({kind_of_value(operand[LITERAL])})
+        refs = refs_alone(operand)
+        if not refs:
+            return frozenset({kind_of_value(operand)})
+        shapes = [self.flow.output(ref, self.within) for ref in refs]
+        if not all(shape.known for shape in shapes):
+            return None
+        kinds = {kind for shape in shapes for form in shape.forms for kind in types_of(form)}
+        return frozenset("number" if kind == "integer" else kind for kind in kinds)
+
+    def _bad(self, message: str, hint: str, path: Path) -> Problem:
+        where = (*self.place, *path)
+        return problem("PS318", message, hint=hint, step=self.outer.id, path=where)
+
+    def _wrong(self, message: str, hint: str, path: Path) -> Problem:
+        where = (*self.place, *path)
+        return problem("PS319", message, hint=hint, step=self.outer.id, path=where)
+
+
+def _can_compare(name: str, left: Types, right: Types) -> bool:
+    """Tells whether values of these types can be compared; yes if one is not known."""
+    if name == "in":
+        return right is None or "array" in right
+    if name == "contains":
+        return left is None or "array" in left or _is_part(left, right)
+    if left is None or right is None:
+        known = left or right
+        return name not in ORDER or known is None or bool(known & {"number", "string"})
+    if name in ORDER:
+        return bool(left & right & {"number", "string"})
+    return bool(left & right) or "null" in left | right
+
+
+def _is_part(left: frozenset[str], right: Types) -> bool:
+    return bool(left & {"string", "object"}) and (right is None or "string" in right)
+
+
+def _shown(types: Types) -> str:
+    if types is None:
+        return Sentence("want.value")
+    return joined([Sentence(f"type.{each}") for each in sorted(types)], "text.or")

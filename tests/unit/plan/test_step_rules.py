@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from plansmith.plan.diff import apply_diff, diff_plans
+from plansmith.plan.plan import Plan
+from plansmith.plan.rename import rename_steps
+from plansmith.plan.rule_text import rule_sentences
+from plansmith.plan.sentence import in_language
+
+RULED: dict[str, Any] = {
+    "id": "order",
+    "tool": "order",
+    "inputs": {"count": 10},
+    "when": {"below": ["{{stock.count}}", 10]},
+    "otherwise": {"value": None},
+    "repeat": {"until": {"equals": ["{{order.state}}", "open"]}, "at_most": 5, "every": 60},
+    "on_error": {"value": 0},
+    "retry": {"at_most": 2},
+    "undo_with": {"tool": "cancel", "inputs": {"id": "{{order.id}}", "shop": "{{shop}}"}},
+}
+RULES = ("when", "otherwise", "repeat", "on_error", "retry", "undo_with")
+
+
+def plan_of(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate(
+        {"steps": [{"id": "stock", "tool": "stock"}, {"id": "shop", "tool": "shop"}, *steps]}
+    )
+
+
+def test_each_rule_of_a_step_changes_the_hash_of_its_plan() -> None:
+    plans = [plan_of({k: v for k, v in RULED.items() if k != rule}) for rule in RULES]
+    assert len({plan_of(RULED).hash, *(each.hash for each in plans)}) == len(RULES) + 1
+
+
+def test_a_plan_without_rules_keeps_the_hash_that_it_always_had() -> None:
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": {"x": 1}}]})
+    known = "2034c19066b9cf2e869ce7991fc276f0c3fc92dcdc9a285490c7d25db3db2035"
+    assert plan.hash == known
+
+
+def test_rules_at_their_defaults_are_not_written() -> None:
+    given = {"when": None, "on_error": "fail", "repeat": None, "retry": None, "undo_with": None}
+    assert plan_of({"id": "a", "tool": "t", **given}) == plan_of({"id": "a", "tool": "t"})
+    assert plan_of({"id": "a", "tool": "t", **given}).hash == plan_of({"id": "a", "tool": "t"}).hash
+
+
+def test_a_step_with_rules_is_the_same_after_writing_and_reading() -> None:
+    plan = plan_of(RULED)
+    assert Plan.model_validate(plan.to_json()) == plan
+    assert Plan.model_validate_json(plan.stored_text()) == plan
+    assert plan.content is not None
+
+
+def test_a_step_waits_for_what_its_rules_refer_to_but_not_for_itself() -> None:
+    step = plan_of(RULED).by_id["order"]
+    assert step.needed == {"stock", "shop"}
+    assert [*step.refs()] == []
+
+
+def test_a_step_whose_inputs_refer_to_itself_still_waits_for_itself() -> None:
+    step = plan_of(RULED | {"inputs": {"count": "{{order}}"}}).by_id["order"]
+    assert "order" in step.needed
+
+
+def test_the_inner_step_of_a_map_refers_to_its_own_result_in_its_rules() -> None:
+    inner = {"id": "pay", "tool": "pay", "when": {"above": ["{{item}}", "{{stock}}"]}}
+    inner["undo_with"] = {"tool": "refund", "inputs": {"id": "{{pay.id}}"}}
+    step = plan_of({"id": "all", "over": [1], "each": inner}).by_id["all"]
+    assert step.needed == {"stock"}
+
+
+@pytest.mark.parametrize(
+    ("step", "skipped", "because"),
+    [
+        ({"inputs": {"x": "{{stock}}"}}, {"stock"}, "stock"),
+        ({"inputs": {"x": "{{stock}}"}}, {"shop"}, ""),
+        ({"after": ["shop"]}, {"shop"}, "shop"),
+        ({"when": {"empty": "{{shop}}"}}, {"shop"}, "shop"),
+        ({"inputs": {"x": {"$first": ["{{stock}}", "{{shop}}"]}}}, {"stock"}, ""),
+        ({"inputs": {"x": {"$first": ["{{stock}}", "{{shop}}"]}}}, {"stock", "shop"}, "stock"),
+    ],
+)
+def test_a_step_follows_a_skipped_one_that_it_needs(
+    step: dict[str, Any], skipped: set[str], because: str
+) -> None:
+    assert plan_of({"id": "a", "tool": "t", **step}).by_id["a"].skipped_with(skipped) == because
+
+
+def test_a_reply_is_skipped_only_with_everything_that_it_tells() -> None:
+    reply = plan_of({"id": "r", "instruction": "{{stock}} and {{shop}}"}).by_id["r"]
+    assert reply.skipped_with({"stock"}) == ""
+    assert reply.skipped_with({"stock", "shop"})
+
+
+def test_a_renamed_step_is_renamed_in_its_own_rules_and_in_those_of_others() -> None:
+    later = {"id": "b", "tool": "t", "when": {"empty": {"$from": "order", "$path": ["id"]}}}
+    plan = rename_steps(plan_of(RULED, later), {"order": "buy", "stock": "store"})
+    text = plan.stored_text()
+    assert b"{{order" not in text
+    assert b'"$from":"order"' not in text
+    assert b"{{store.count}}" in text
+    assert b"{{buy.state}}" in text
+
+
+def test_a_changed_rule_is_a_difference_that_can_be_applied() -> None:
+    before = plan_of(RULED)
+    after = plan_of(RULED | {"when": {"below": ["{{stock.count}}", 20]}})
+    diff = diff_plans(before, after)
+    assert [each.path for each in diff.changed[0].fields] == [("when", "below", 1)]
+    assert apply_diff(before, diff) == after
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"when": "stock < 10"},
+        {"otherwise": 0},
+        {"repeat": {"until": {}, "at_most": 0}},
+        {"repeat": {"until": {}, "at_most": 5000}},
+        {"repeat": {"until": {}}},
+        {"on_error": "ignore"},
+        {"retry": {"at_most": 2, "every": -1}},
+        {"undo_with": {"inputs": {}}},
+        {"undo_with": {"tool": "t", "kind": "tool"}},
+    ],
+)
+def test_a_rule_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        plan_of({"id": "a", "tool": "t", **wrong})
+
+
+def test_the_rules_of_a_step_read_as_sentences() -> None:
+    assert [str(each) for each in rule_sentences(plan_of(RULED).by_id["order"])] == [
+        "only if stock.count is below 10",
+        "if it is skipped, its result is null",
+        'repeated every 60 s until order.state is "open", up to 5 times',
+        "if the call fails, it is made again up to 2 times",
+        "if it fails, its result is 0",
+        'can be undone with cancel(id="{{order.id}}", shop="{{shop}}")',
+    ]
+    when = rule_sentences(plan_of(RULED).by_id["order"])[0]
+    assert in_language(when, "zh") == "仅当 stock.count 小于 10"

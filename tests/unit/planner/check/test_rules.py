@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.check.lint import lint_plan
+from plansmith.planner.estimate import estimate
+from plansmith.review.calls import PlanCalls
+from plansmith.review.coverage import coverage
+from plansmith.review.policy import ReviewPolicy, reasons_to_ask
+from plansmith.review.render import plan_lines
+
+GIVES = {"count": {"type": "integer"}, "name": {"type": "string"}, "items": {"type": "array"}}
+TOOLS = (
+    ToolSpec(
+        name="stock",
+        description="Looks up the stock.",
+        effect=Effect.READ,
+        input_schema={"type": "object", "properties": {}},
+        output_schema={"type": "object", "properties": GIVES, "additionalProperties": False},
+    ),
+    ToolSpec(
+        name="order",
+        description="Orders.",
+        effect=Effect.WRITE,
+        input_schema={
+            "type": "object",
+            "properties": {"count": {"type": "integer"}},
+            "required": ["count"],
+        },
+    ),
+    ToolSpec(
+        name="cancel",
+        description="Cancels an order.",
+        effect=Effect.WRITE,
+        input_schema={
+            "type": "object",
+            "properties": {"id": {"type": "string"}},
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+    ),
+)
+BY_NAME = {each.name: each for each in TOOLS}
+LOW = {"below": ["{{stock.count}}", 10]}
+
+
+def plan_of(*steps: dict[str, Any], **order: Any) -> Plan:
+    first = [{"id": "stock", "tool": "stock"}]
+    ordered = [{"id": "order", "tool": "order", "inputs": {"count": 10}, **order}]
+    return Plan.model_validate({"steps": [*first, *(ordered if order else []), *steps]})
+
+
+def codes(plan: Plan) -> list[str]:
+    return [each.code for each in check_plan(plan, TOOLS)]
+
+
+def test_a_plan_with_all_rules_has_no_problems() -> None:
+    plan = plan_of(
+        {"id": "told", "instruction": "{{order}}"},
+        when=LOW,
+        otherwise={"value": {"id": "none"}},
+        repeat={"until": {"equals": ["{{order.state}}", "open"]}, "at_most": 3},
+        on_error="collect",
+        retry={"at_most": 2, "every": 5},
+        undo_with={"tool": "cancel", "inputs": {"id": "{{order.id}}"}},
+    )
+    assert codes(plan) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "path"),
+    [
+        ({"when": {"smaller": [1, 2]}}, "PS318", ("when",)),
+        ({"when": {"below": ["{{stock.name}}", 10]}}, "PS318", ("when", "below")),
+        ({"when": {"equals": ["{{stock.count}}", "ten"]}}, "PS318", ("when", "equals")),
+        ({"when": {"in": ["{{stock.name}}", "{{stock.name}}"]}}, "PS318", ("when", "in")),
+        ({"when": {"empty": "{{stock.count}}"}}, "PS318", ("when", "empty")),
+        ({"when": {"not": {"below": [1, "{{stock.items}}"]}}}, "PS318", ("when", "not", "below")),
+        ({"when": {"equals": [1, 1]}}, "PS318", ("when",)),
+        ({"when": {"below": ["{{stock.cuont}}", 10]}}, "PS208", ("when", "below", 0)),
+        ({"when": {"below": ["{{shop.count}}", 10]}}, "PS302", ("when", "below", 0)),
+        ({"when": {"below": ["{{order.count}}", 10]}}, "PS305", ()),
+        ({"repeat": {"until": LOW, "at_most": 3}}, "PS319", ("repeat", "until")),
+        ({"otherwise": {"value": "{{stock}}"}}, "PS319", ("otherwise", "value")),
+        ({"on_error": {"value": {"$from": "stock"}}}, "PS319", ("on_error", "value")),
+        ({"undo_with": {"tool": "cancle"}}, "PS101", ("undo_with", "tool")),
+        ({"undo_with": {"tool": "cancel"}}, "PS202", ("undo_with", "inputs", "id")),
+        (
+            {"undo_with": {"tool": "cancel", "inputs": {"id": "{{order.id}}", "x": 1}}},
+            "PS203",
+            ("undo_with", "inputs", "x"),
+        ),
+        ({"inputs": {"count": {"$first": [1, "{{stock}}"]}}}, "PS303", ("inputs", "count")),
+    ],
+)
+def test_a_wrong_rule_is_a_problem_at_its_place(
+    rules: dict[str, Any], code: str, path: tuple[Any, ...]
+) -> None:
+    found = check_plan(plan_of(**rules), TOOLS)
+    assert [(each.code, each.path) for each in found] == [(code, path)]
+    assert found[0].hint
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"instruction": "Hi", "repeat": {"until": {"empty": "{{a}}"}, "at_most": 2}},
+        {"question": "Why?", "retry": {"at_most": 2}},
+        {"over": [1], "each": {"tool": "stock"}, "undo_with": {"tool": "cancel"}},
+    ],
+)
+def test_a_rule_that_a_kind_of_step_cannot_keep_is_a_problem(step: dict[str, Any]) -> None:
+    assert "PS319" in codes(plan_of({"id": "a", **step}))
+
+
+def test_the_rules_of_an_inner_step_are_checked_at_its_place() -> None:
+    inner = {"tool": "order", "inputs": {"count": 1}, "when": {"below": ["{{stock.name}}", 1]}}
+    found = check_plan(plan_of({"id": "all", "over": [1, 2], "each": inner}), TOOLS)
+    assert [(each.step, each.path) for each in found] == [("all", ("each", "when", "below"))]
+
+
+def test_a_value_that_may_be_a_stand_in_is_not_held_to_the_schema_of_the_tool() -> None:
+    other = {"id": "b", "tool": "order", "inputs": {"count": "{{stock.count}}"}}
+    plan = Plan.model_validate(
+        {"steps": [{"id": "stock", "tool": "stock", "on_error": {"value": {"count": 0}}}, other]}
+    )
+    assert codes(plan) == []
+
+
+def test_lint_tells_of_a_change_whose_failure_is_passed_over_and_of_no_twin_under_a_condition() -> (
+    None
+):
+    twin = {"id": "b", "tool": "order", "inputs": {"count": 10}, "when": {"not": LOW}}
+    found = [each.code for each in lint_plan(plan_of(twin, when=LOW, on_error="skip"), TOOLS)]
+    assert "PS408" in found
+    assert "PS404" not in found
+    assert "PS406" not in found
+
+
+def test_an_estimate_counts_rounds_and_tells_of_steps_that_may_not_run() -> None:
+    until = {"equals": ["{{order.state}}", "open"]}
+    made = estimate(plan_of(when=LOW, repeat={"until": until, "at_most": 5, "every": 60}), TOOLS)
+    assert made.seconds > 240
+    assert any("1 of 2 steps" in each for each in made.basis)
+    assert any("rounds" in each for each in made.basis)
+
+
+def test_a_review_tells_under_which_condition_and_how_often_a_change_is_made() -> None:
+    until = {"equals": ["{{order.state}}", "open"]}
+    plan = plan_of(when=LOW, repeat={"until": until, "at_most": 5})
+    asked = reasons_to_ask(plan, ReviewPolicy(), tools=BY_NAME, agents={})
+    assert len(asked) == 1
+    assert "up to 5 times" in asked[0]
+    assert "only if stock.count is below 10" in asked[0]
+    assert "with the output of" not in asked[0]
+    assert "     only if stock.count is below 10" in plan_lines(plan)
+
+
+def calls_of(plan: Plan) -> PlanCalls:
+    return PlanCalls(plan, tools=BY_NAME, agents={}, templates={})
+
+
+@pytest.mark.parametrize(
+    "wider",
+    [
+        {"when": {"below": ["{{stock.count}}", 99]}},
+        {"when": None},
+        {"repeat": {"until": {"empty": "{{order.x}}"}, "at_most": 9}},
+        {"otherwise": {"value": 1}},
+        {"on_error": "skip"},
+    ],
+)
+def test_a_revision_with_another_rule_on_a_change_needs_a_review(wider: dict[str, Any]) -> None:
+    rules: dict[str, Any] = {
+        "when": LOW,
+        "repeat": {"until": {"empty": "{{order.x}}"}, "at_most": 3},
+    }
+    approved, revised = calls_of(plan_of(**rules)), calls_of(plan_of(**rules | wider))
+    assert coverage(approved, calls_of(plan_of(**rules))).reasons == ()
+    assert coverage(approved, revised).reasons
+
+
+def test_a_revision_that_puts_a_question_under_a_condition_needs_a_review() -> None:
+    ask = {"id": "sure", "question": "Sure?"}
+    plan = plan_of(ask, after=["sure"])
+    loose = plan_of(ask | {"when": LOW, "otherwise": {"value": "yes"}}, after=["sure"])
+    assert coverage(calls_of(plan), calls_of(loose)).reasons
+
+
+def test_a_revision_that_puts_a_template_or_a_map_under_another_condition_needs_a_review() -> None:
+    inner = {"tool": "order", "inputs": {"count": 1}}
+    each = {"id": "all", "over": [1], "each": inner, "when": LOW}
+    loose = plan_of({k: v for k, v in each.items() if k != "when"})
+    assert coverage(calls_of(plan_of(each)), calls_of(loose)).reasons
