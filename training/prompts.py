@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from plansmith.adapters.models.local.answer_prompt import answer_messages
 from plansmith.adapters.models.local.brief import DraftTask, offered
-from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
@@ -90,8 +89,8 @@ class Renderer:
             remark=row.get("remark") or "",
             now=row.get("now") or "",
         )
-        _, shared = prompt_prefix(tools, DraftStyle.TUNED)
-        system, user = draft_prompt(task, DraftStyle.TUNED)
+        _, shared = prompt_prefix(tools)
+        system, user = draft_prompt(task)
         return _split(system, shared.text, user.text, compact(row["answer"]))
 
     def tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
