@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
@@ -48,13 +48,18 @@ def plan_of_draft(text: str, task: DraftTask, parts: DraftParts) -> dict[str, Js
     answer: dict[str, Any] = json.loads(text)
     if "reply" in answer:
         return plan_of_reply(str(answer["reply"]), task.request)
-    calls = cast("list[dict[str, Any]]", answer["calls"])
+    tools = {tool.name: tool for tool in task.tools}
+    return plan_of_calls(judged(answer["calls"], task, parts), tools, task.request)
+
+
+def judged(
+    calls: Sequence[Mapping[str, Any]], task: DraftTask, parts: DraftParts
+) -> list[dict[str, Any]]:
+    """Returns drafted calls with names that the folder has and without invented values."""
     tools = {tool.name: tool for tool in task.tools}
     if parts.names:
         known = KnownNames(task.files)
         calls = [known.mended(call, tools[call["tool"]]) for call in calls]
-    if parts.grounding:
-        calls = grounded(calls, tools, task.request_text, task.context)
-    else:
-        calls = without_later(calls, tools)
-    return plan_of_calls(calls, tools, task.request)
+    if not parts.grounding:
+        return without_later(calls, tools)
+    return grounded(calls, tools, task.request_text, task.context)

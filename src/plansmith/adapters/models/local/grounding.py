@@ -51,8 +51,19 @@ _SPELLED: Final = {
 }
 # The number that such a word may mean in the unit of a tool.
 _MEANT: Final = {
-    **{"half": 30, "半": 30, "hour": 60, "minute": 60, "day": 24, "week": 7, "周": 7},
-    **{"fortnight": 14, "dozen": 12, "hundred": 100, "百": 100, "thousand": 1000, "千": 1000},
+    "half": 30,
+    "半": 30,
+    "hour": 60,
+    "minute": 60,
+    "day": 24,
+    "week": 7,
+    "周": 7,
+    "fortnight": 14,
+    "dozen": 12,
+    "hundred": 100,
+    "百": 100,
+    "thousand": 1000,
+    "千": 1000,
     "万": 10_000,
 }
 
