@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from plansmith.adapters.models.local.answer_prompt import answer_messages
 from plansmith.adapters.models.local.brief import DraftTask, offered
-from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
@@ -25,6 +24,7 @@ from training.tokenizer import ANSWER_START, chat_text
 Row = Mapping[str, Any]
 _BUILTIN: Final = "builtin"
 _PLACE: Final = re.compile(r'"\$(\d)')
+_CHANGE: Final = re.compile(r"^Change it: (.+)$", re.MULTILINE)
 _USER: Final = "<|im_start|>user\n"
 _END: Final = "<|im_end|>"
 
@@ -79,20 +79,25 @@ class Renderer:
         return _split(system, "", user.text, str(row["answer"]))
 
     def _draft(self, row: Row) -> Rendered:
-        tools = self.tools(row["tools"])
+        task = self.task(row)
+        _, shared = prompt_prefix(task.tools)
+        system, user = draft_prompt(task)
+        return _split(system, shared.text, user.text, compact(row["answer"]))
+
+    def task(self, row: Row) -> DraftTask:
+        """Returns the task of a row, as the product would make it."""
         told = (FOLDER, row.get("folder")), (FOLDER_NEAR, row.get("near"))
         known = [ContextBlock(title, "\n".join(lines)) for title, lines in told if lines]
         known += [ContextBlock(title=title, text=text) for title, text in row.get("known") or ()]
-        task = DraftTask(
+        remark = row.get("remark") or ""
+        return DraftTask(
             request=row["request"],
-            tools=tools,
+            tools=self.tools(row["tools"]),
             known=tuple(known),
-            remark=row.get("remark") or "",
+            remark=remark,
             now=row.get("now") or "",
+            changes="\n".join(_CHANGE.findall(remark)),
         )
-        _, shared = prompt_prefix(tools, DraftStyle.TUNED)
-        system, user = draft_prompt(task, DraftStyle.TUNED)
-        return _split(system, shared.text, user.text, compact(row["answer"]))
 
     def tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
         """Returns the tools of a row: all built-in ones, or those it names or describes."""

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.drafted import DraftParts, plan_of_draft
-from plansmith.adapters.models.local.files import DraftStyle
 from training.processes import in_processes
 from training.prompts import Renderer, Row, compact
 
@@ -30,7 +29,7 @@ class Checker:
 
     def __init__(self, apart: Iterable[str] = ()) -> None:
         self._renderer = Renderer()
-        self._parts = DraftParts.of(DraftStyle.TUNED)
+        self._parts = DraftParts()
         self._apart = {each.casefold() for each in apart}
         self._seen: set[str] = set()
         self._asked: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
-from plansmith.adapters.models.local.files import KNOWN, ModelFolder, known_model
+from plansmith.adapters.models.local.files import DEFAULT, KNOWN, RETIRED, ModelFolder, known_model
 from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import Misconfigured
 from plansmith.ports import ChatModel, Delta, Prompt
@@ -302,6 +302,9 @@ def _of_server(server: Server) -> Choice | Tried:
 
 def _embedded(folder: ModelFolder) -> Choice | Tried:
     name = folder.chosen or known_model("").name
+    if name in RETIRED:
+        flaw = f"it is no longer offered (`plansmith model use {DEFAULT}`)"
+        return Tried("embedded", f"local:{name}", flaw)
     known = KNOWN.get(name)
     here = folder.has(known) if known else Path(name).expanduser().is_file()
     if not here:

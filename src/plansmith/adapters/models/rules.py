@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.demo import keyword
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.calls_to_plan import no_plan, plan_of_calls
-from plansmith.adapters.models.local.grounding import ASK, DEEDS, asks_for_change
+from plansmith.adapters.models.local.grounding import ASK
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.models.local.wording import Task, language_of, worded
 from plansmith.errors import ModelRefused
@@ -139,9 +139,17 @@ class _RemainingText:
 
 MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
+_DEEDS: Final = "write|save|append|add|put|draw|plot|send|e?mail|post|replace|create|book"
+_CHANGES: Final = re.compile(
+    rf"\b(?:{_DEEDS}|set|update|change|edit|delete|remove|chart|graph|note|remind|order|buy|upload"
+    r"|make|turn|start|stop|cancel|schedule|call|text|pay|print|record|store|export|copy|move"
+    r"|rename|clear|clean|wipe|translate|summari[sz]e)\w*\b"
+    "|写|存|画|发|加|换|改|建|删|订|提醒|复制|移动|导出|生成|制作|打开|关闭|设置|记录|打印|买",
+    re.IGNORECASE,
+)
 # Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
-    rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{DEEDS})\b)"
+    rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{_DEEDS})\b)"
     "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
     re.IGNORECASE,
 )
@@ -214,7 +222,7 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
     # A value that finds no place, and a place that finds no value, both speak against a tool;
     # so does a change that nobody asked for.
     fit = score + 0.4 * (named - left) - 0.3 * left - 0.4 * asked
-    wanted = asks_for_change(clause)
+    wanted = bool(_CHANGES.search(clause))
     return _Filled(tool, args, fit + (0.0 if wanted is not tool.only_reads else -0.6))
 
 

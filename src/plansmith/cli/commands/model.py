@@ -21,7 +21,7 @@ from plansmith.adapters.models.local.drafting import DraftingModel
 from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.files import (
     KNOWN,
-    DraftStyle,
+    RETIRED,
     KnownModel,
     ModelFolder,
     Weights,
@@ -193,7 +193,6 @@ def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
         "sha256": model.sha256,
         "licence": model.licence,
         "context": model.context,
-        "style": model.style.value,
         "adapter": model.adapter.file if model.adapter else None,
         "here": models.has(model),
         "path": str(models.path(model)),
@@ -211,7 +210,7 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
             raise Refused(f"{model.name} is not on this machine", hint=hint)
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
-    if model.style is DraftStyle.TUNED and find_spec("xllamacpp") is not None:
+    if model.adapter is not None and find_spec("xllamacpp") is not None:
         asyncio.run(_warm(model, models))
     if args.json:
         print_json(_row(model, models))
@@ -260,14 +259,14 @@ def _use(args: argparse.Namespace, models: ModelFolder) -> int:
 
 
 def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
-    model = known_model(args.name)
-    freed = models.remove(model)
+    name = args.name if args.name in RETIRED else known_model(args.name).name
+    freed = models.remove(name)
     if not freed:
-        raise Misconfigured(f"{model.name} is not downloaded", hint="see plansmith model list")
+        raise Misconfigured(f"{name} is not downloaded", hint="see plansmith model list")
     if args.json:
-        print_json({"removed": model.name, "bytes": freed})
+        print_json({"removed": name, "bytes": freed})
     else:
-        print_lines([f"removed {model.name}: {size_text(freed)}"])
+        print_lines([f"removed {name}: {size_text(freed)}"])
     return Exit.OK
 
 

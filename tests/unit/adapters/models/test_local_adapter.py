@@ -18,7 +18,6 @@ from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.files import (
     KNOWN,
     Adapter,
-    DraftStyle,
     ModelFolder,
     weights_path,
     with_adapter,
@@ -70,7 +69,6 @@ def test_an_adapter_that_does_not_fit_its_model_is_told(tmp_path: Path) -> None:
 
 def test_every_known_adapter_is_in_the_package_whole_and_small() -> None:
     for model in KNOWN.values():
-        assert (model.style is DraftStyle.TUNED) == (model.adapter is not None)
         if model.adapter is not None:
             assert model.adapter.find().stat().st_size == model.adapter.size <= _MOST_SHIPPED
 
@@ -98,7 +96,7 @@ def test_a_known_model_comes_with_its_adapter(
     path = write_adapter(tmp_path / "toy.gguf", strength=0.1)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     adapter = Adapter("toy.gguf", path.stat().st_size, digest)
-    monkeypatch.setitem(KNOWN, SMALL.name, replace(SMALL, adapter=adapter, style=DraftStyle.TUNED))
+    monkeypatch.setitem(KNOWN, SMALL.name, replace(SMALL, adapter=adapter))
     found = weights_path(SMALL.name, ModelFolder(FOLDER))
     assert found.adapter == path
 

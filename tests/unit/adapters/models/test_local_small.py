@@ -13,15 +13,12 @@ from plansmith.adapters.models.fact_checked import FactCheckedModel, is_small
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.call_language import calls_grammar, is_rows
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls
-from plansmith.adapters.models.local.drafted import draft_flaw
-from plansmith.adapters.models.local.grounding import asks_for_change, grounded
+from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.signatures import (
     Offered,
     easiest,
     signature,
     slim,
-    unknown_names,
-    without_condition,
 )
 from plansmith.adapters.tools.files import FILE_TOOLS
 from plansmith.adapters.tools.tables.specs import DESCRIBE, SQL
@@ -209,85 +206,21 @@ def test_rows_come_out_of_calls_and_are_never_written_down() -> None:
     assert is_rows(ROWS)
     assert not is_rows({"type": "array", "items": TEXT})
     rules = parse_grammar(calls_grammar("draw it", [TOOLS["charts.draw"]]))
-    drafts = [json.loads(Writer(rules, seed).write()) for seed in range(30)]
-    rows = {each["args"]["rows"] for draft in drafts for each in draft["calls"]}
+    drafts = [json.loads(Writer(rules, seed).write()) for seed in range(60)]
+    rows = {each["args"]["rows"] for draft in drafts for each in draft.get("calls", ())}
     assert "?" in rows
     assert all(each == "?" or each.startswith("$") for each in rows)
-    task = DraftTask("Draw it as a.svg", (TOOLS["charts.draw"],))
-    draft = json.dumps({"calls": [call("charts.draw", rows="?", path="a.svg")]})
-    assert "charts.draw needs rows from a call before it" in draft_flaw(draft, task)
 
 
 def test_where_a_call_gives_rows_they_are_taken_from_it_and_not_asked_for() -> None:
     tools = [TOOLS["charts.draw"], TOOLS["tables.find"]]
     rules = parse_grammar(calls_grammar("draw it", tools))
-    drafts = [json.loads(Writer(rules, seed).write())["calls"] for seed in range(60)]
+    written = [json.loads(Writer(rules, seed).write()) for seed in range(120)]
+    drafts = [draft["calls"] for draft in written if "calls" in draft]
     assert {draft[0]["tool"] for draft in drafts} == {"tables.find"}
     rows = [each["args"]["rows"] for draft in drafts for each in draft if "rows" in each["args"]]
     assert rows
     assert all(each.startswith("$") for each in rows)
-
-
-TABLES = (
-    ContextBlock(
-        "columns of files", "sales.csv: date (date), region (text), amount (number)", "files"
-    ),
-    ContextBlock("database table", "table orders\n- id INTEGER\n- customer_id INTEGER"),
-    ContextBlock("profile", "watches the profit of every shop"),
-)
-
-
-@pytest.mark.parametrize(
-    ("query", "flaw"),
-    [
-        ("SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY total", ""),
-        ("SELECT o.id FROM orders o JOIN sales AS s ON s.region = o.customer_id", ""),
-        ("WITH x AS (SELECT * FROM 'sales.csv') SELECT COUNT(*) FROM x LIMIT 1", ""),
-        ("SELECT \"region\" FROM sales WHERE region = 'North'", ""),
-        ("SELECT profit FROM sales", "there is no profit"),
-        ("SELECT COUNT(*) FROM orders WHERE shop = 'North'", "there is no shop"),
-        ("SELECT region FROM sales WHERE date IN ('2026-11-15')", "does not say '2026-11-15'"),
-        ("SELECT region FROM sales LIMIT 7", "does not say 7"),
-        ("SELECT region FROM sales WHERE date = '2026-11-15'", ""),
-    ],
-)
-def test_a_wrong_query_is_told_to_the_model_once(query: str, flaw: str) -> None:
-    task = DraftTask("amounts above 90 in the North of sales", (offered(SQL),), TABLES)
-    told = draft_flaw(json.dumps({"calls": [call("tables.sql", query=query)]}), task)
-    assert (flaw in told) if flaw else not told
-
-
-@pytest.mark.parametrize(
-    ("query", "value", "left"),
-    [
-        ("SELECT a FROM t WHERE b = 'x' GROUP BY a", "'x'", "SELECT a FROM t GROUP BY a"),
-        ("SELECT a FROM t WHERE b = 'x' AND c > 1", "'x'", "SELECT a FROM t WHERE c > 1"),
-        ("SELECT a FROM t WHERE c > 1 AND t.b LIKE 'x'", "'x'", "SELECT a FROM t WHERE c > 1"),
-        ("SELECT a FROM t WHERE b > 7", "7", "SELECT a FROM t"),
-        ("SELECT a FROM t WHERE b > 70", "7", None),
-        ("SELECT a FROM t WHERE b = 'x' OR c = 1", "'x'", None),
-        ("SELECT a FROM t LIMIT 7", "7", None),
-    ],
-)
-def test_a_condition_nobody_gave_is_taken_out(query: str, value: str, left: str | None) -> None:
-    assert without_condition(query, value) == (left or query)
-
-
-def test_what_no_table_is_known_of_is_not_doubted() -> None:
-    assert DraftTask("x", (), TABLES[2:]).tables == ""
-    assert unknown_names("SELECT a FROM b", "") == []
-
-
-@pytest.mark.parametrize(
-    ("expression", "kept"), [("17% * 2340", True), ("0.17 * 2340", True), ("18 * 2340", False)]
-)
-def test_the_figures_of_a_sum_are_told(expression: str, *, kept: bool) -> None:
-    field = {**TEXT, "format": "arithmetic"}
-    schema = {"type": "object", "properties": {"expression": field}, "required": ["expression"]}
-    tool = Offered("compute", "calculate", schema, only_reads=True)
-    made = [call("compute", expression=expression)]
-    found = grounded(made, {"compute": tool}, "What is 17% of 2,340?")
-    assert found[0]["args"] == {"expression": expression if kept else "?"}
 
 
 def test_every_block_of_context_is_told_also_under_one_title() -> None:
@@ -311,8 +244,8 @@ def test_a_plan_before_is_told_in_the_language_of_calls() -> None:
     [
         ({"where": [{"column": "amount", "is": ">", "value": 90}]}, True),
         ({"where": [{"column": "day", "is": "<=", "value": "2020-01-01"}]}, False),
-        ({"aggregate": [{"function": "sum", "column": "amount", "as": "total"}]}, True),
-        ({"aggregate": [{"function": "sum", "column": "profit", "as": "total"}]}, False),
+        ({"aggregate": [{"function": "sum", "column": "amount"}]}, True),
+        ({"aggregate": [{"function": "sum", "column": "profit"}]}, False),
     ],
 )
 def test_the_parts_of_an_object_are_told_too(args: dict[str, Any], *, kept: bool) -> None:
@@ -330,39 +263,6 @@ def test_a_path_is_one_that_was_told_as_it_stands(path: str, *, kept: bool) -> N
     context = "Known (database table): orders above\nKnown (columns of files): sales.csv: day"
     found = grounded([call("files.read", path=path)], TOOLS, "read todo.md above", context)
     assert found[0]["args"] == {"path": path if kept else "?"}
-
-
-@pytest.mark.parametrize(
-    ("query", "kept"),
-    [
-        ("SELECT name FROM t WHERE sum > 90 ORDER BY sum DESC LIMIT 1", True),
-        ("SELECT name FROM t WHERE city = 'Oslo' AND day LIKE '2026-02%'", True),
-        ("SELECT name FROM t WHERE city IN ('Rome')", False),
-    ],
-)
-def test_the_values_in_a_query_are_told_its_words_are_free(query: str, *, kept: bool) -> None:
-    schema = {"type": "object", "properties": {"q": {**TEXT, "format": "sql"}}, "required": ["q"]}
-    tool = Offered("sql", "ask", schema, only_reads=True)
-    found = grounded([call("sql", q=query)], {"sql": tool}, "who in Oslo has more than 90 in 2026?")
-    assert found[0]["args"] == {"q": query if kept else "?"}
-
-
-def test_a_limit_nobody_gave_is_taken_out_of_a_query() -> None:
-    schema = {"type": "object", "properties": {"q": {**TEXT, "format": "sql"}}, "required": ["q"]}
-    tools = {"sql": Offered("sql", "ask", schema, only_reads=True)}
-    total = "SELECT region, sum(amount) AS total FROM t GROUP BY region ORDER BY total DESC"
-    for request, left in (("a chart of amounts by region", total), ("top 7", f"{total} LIMIT 7")):
-        found = grounded([call("sql", q=f"{total} LIMIT 7")], tools, request)
-        assert found[0]["args"] == {"q": left}
-
-
-def test_a_change_nobody_spoke_of_goes_if_it_would_have_to_be_asked_about() -> None:
-    made = [call("files.read", path="a.md"), call("files.write", path="b.md", text="$1")]
-    assert grounded(made, TOOLS, "What is in a.md?") == made[:1]
-    assert len(grounded(made, TOOLS, "Save a.md elsewhere")) == 2
-    assert grounded(made[1:], TOOLS, "What is in a.md?")[0]["args"]["path"] == "?"
-    assert asks_for_change("把它保存下来")
-    assert not asks_for_change("里面有什么")
 
 
 @pytest.mark.parametrize(

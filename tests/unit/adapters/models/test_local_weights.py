@@ -22,7 +22,6 @@ from plansmith.adapters.models.local.download import find_in_caches, pull_local,
 from plansmith.adapters.models.local.files import (
     DEFAULT,
     KNOWN,
-    DraftStyle,
     KnownModel,
     ModelFolder,
     Pieces,
@@ -45,7 +44,6 @@ def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> KnownMo
         sha256=hashlib.sha256(content).hexdigest(),
         licence="Apache-2.0",
         context=512,
-        style=DraftStyle.CALLS,
         pieces=Pieces(names, "*/data/part*.bin", CUT),
         url=url,
     )
@@ -346,9 +344,9 @@ def test_removing_frees_what_the_model_took(shelf: ModelFolder, tmp_path: Path) 
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT)
     pull_local(model(), shelf, given=file)
-    assert shelf.remove(model()) > len(CONTENT)
+    assert shelf.remove(model().name) > len(CONTENT)
     assert not shelf.has(model())
-    assert shelf.remove(model()) == 0
+    assert shelf.remove(model().name) == 0
 
 
 def test_local_is_a_path_a_name_or_the_chosen_one(shelf: ModelFolder, tmp_path: Path) -> None:

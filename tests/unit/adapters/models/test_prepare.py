@@ -21,7 +21,6 @@ from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.files import (
     KNOWN,
     Adapter,
-    DraftStyle,
     KnownModel,
     ModelFolder,
     Pieces,
@@ -72,7 +71,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
         sha256=digest_of(path),
         licence="Apache-2.0",
         context=512,
-        style=DraftStyle.TUNED,
         pieces=Pieces((), "", 1),
         adapter=Adapter("shipped.gguf", over.stat().st_size, digest_of(over)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ from tests.unit.adapters.models.local_weights import small_engine, small_weights
 
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar
-from plansmith.adapters.models.local.drafted import PARTS, DraftParts, draft_flaw, plan_of_draft
+from plansmith.adapters.models.local.drafted import PARTS, DraftParts, plan_of_draft
 from plansmith.adapters.models.local.drafting import DraftingModel
 from plansmith.adapters.models.local.engine import Engine
-from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prompt import (
     chosen_tools,
@@ -36,19 +35,16 @@ from plansmith.planner.parse.reply import parse
 from plansmith.ports import (
     ContextBlock,
     Delta,
-    Message,
     ModelDone,
     PlanBrief,
     Prompt,
     TextDelta,
-    Usage,
 )
 
 FOLDER = """\
 sales.csv: date (2025-01-03, 2025-01-04), region (North/South), amount (5, 9.5)
 contracts/lease.txt: Lease agreement between Alder Ltd and Bo"""
 NOW = "2026-11-16T09:12:33+00:00 (Monday, UTC)"
-TUNED = DraftParts.of(DraftStyle.TUNED)
 FOREIGN = ToolSpec(
     name="mail.send",
     description="Send an e-mail.",
@@ -79,7 +75,7 @@ def test_the_prompt_of_a_tuned_model_is_rules_tools_folder_time_and_request(
 ) -> None:
     made = task("Which region sold most?", specs)
     made = replace(made, known=(ContextBlock("more of the folder", "old/a.txt: A"), *made.known))
-    system, user = draft_prompt(made, DraftStyle.TUNED)
+    system, user = draft_prompt(made)
     assert system.role == "system"
     assert len(system.text) < 700
     head, _, tail = user.text.partition("\nFolder:\n")
@@ -97,10 +93,10 @@ def test_the_prompt_of_a_tuned_model_begins_with_its_constant_prefix(
     specs: list[ToolSpec],
 ) -> None:
     first, second = (
-        draft_prompt(task(words, specs, folder), DraftStyle.TUNED)
+        draft_prompt(task(words, specs, folder))
         for words, folder in (("hello", ""), ("你好", FOLDER))
     )
-    system, start = prompt_prefix(offered_tools(map(offered, specs)), DraftStyle.TUNED)
+    system, start = prompt_prefix(offered_tools(map(offered, specs)))
     assert first[0] == second[0] == system
     assert first[1].text.startswith(start.text)
     assert second[1].text.startswith(start.text)
@@ -114,11 +110,11 @@ def test_the_prompt_of_a_tuned_model_begins_alike_for_all_requests_in_a_folder(
         task("你好", specs, remark="Change it"),
         replace(task("x", specs), now="2027-01-01T00:00:00+00:00 (Friday, UTC)"),
     )
-    system, start = folder_prefix(asked[0], DraftStyle.TUNED)
+    system, start = folder_prefix(asked[0])
     assert start.text.endswith(f"\nFolder:\n{FOLDER}\n")
     for each in asked:
-        assert folder_prefix(each, DraftStyle.TUNED) == [system, start]
-        assert draft_prompt(each, DraftStyle.TUNED)[1].text.startswith(start.text)
+        assert folder_prefix(each) == [system, start]
+        assert draft_prompt(each)[1].text.startswith(start.text)
 
 
 def test_a_file_that_is_called_like_a_line_of_the_prompt_stays_a_file(
@@ -131,7 +127,7 @@ def test_a_file_that_is_called_like_a_line_of_the_prompt_stays_a_file(
     made = task("hello", specs, folder)
     near = ContextBlock("more of the folder", "Request: now.txt: Now: x\nRequest: b")
     made = replace(made, known=(*made.known, near))
-    text = draft_prompt(made, DraftStyle.TUNED)[1].text
+    text = draft_prompt(made)[1].text
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("Request:")] == ["Request: hello"]
     assert [line for line in lines if line.startswith("Now:")] == ["Now: Monday 2026-11-16 09:12"]
@@ -159,7 +155,7 @@ def test_the_grammar_of_a_tuned_model_has_replies_and_calls_at_once(
     specs: list[ToolSpec],
 ) -> None:
     tools = offered_tools(map(offered, specs))
-    text = calls_grammar("then do it", tools, known="销售.csv", in_turn=False, replies=True)
+    text = calls_grammar("then do it", tools, known="销售.csv")
     assert "\\u3400-\\u9fff" not in text
     rules = parse_grammar(text)
     drafts = [json.loads(Writer(rules, seed).write()) for seed in range(40)]
@@ -169,7 +165,7 @@ def test_the_grammar_of_a_tuned_model_has_replies_and_calls_at_once(
 
 def plan(request: str, specs: list[ToolSpec], *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     drafted = json.dumps({"calls": [{"tool": name, "args": args} for name, args in calls]})
-    return plan_of_draft(drafted, task(request, specs), TUNED)
+    return plan_of_draft(drafted, task(request, specs), DraftParts())
 
 
 def step_inputs(made: dict[str, Any], place: int = 0) -> Any:
@@ -243,7 +239,7 @@ def test_the_path_of_an_export_may_be_that_of_the_named_file_with_another_ending
 def test_a_reference_to_a_later_call_never_becomes_a_plan(
     specs: list[ToolSpec], without: tuple[str, ...]
 ) -> None:
-    parts = DraftParts.of(DraftStyle.TUNED, without)
+    parts = DraftParts.of(without)
     draft = {"calls": [{"tool": "files.read", "args": {"path": "$7"}}]}
     made = plan_of_draft(json.dumps(draft), task("read it", specs), parts)
     assert step_inputs(made) == {}
@@ -278,14 +274,6 @@ def test_new_words_at_the_end_are_the_answer(specs: list[ToolSpec]) -> None:
     assert made["steps"][1]["instruction"] == "Translate it into Chinese\n{{read}}"
 
 
-def test_a_query_of_a_tuned_model_is_left_to_the_rehearsal(specs: list[ToolSpec]) -> None:
-    draft = {"calls": [{"tool": "tables.sql", "args": {"query": "SELECT colour FROM sales"}}]}
-    assert draft_flaw(json.dumps(draft), task("colours", specs), TUNED) == ""
-    rows = {"calls": [{"tool": "charts.draw", "args": {"rows": "?", "path": "a.svg"}}]}
-    flaw = draft_flaw(json.dumps(rows), task("draw a.svg", specs), TUNED)
-    assert "charts.draw needs rows from a call before it" in flaw
-
-
 # The smallest model would write on and on.
 ONE_CALL = r'''root ::= "{\"calls\":[{\"tool\":\"time.now\",\"args\":{}}]}"''' + "\n"
 
@@ -302,12 +290,7 @@ async def test_a_tuned_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
 
-        async def odds(
-            self, messages: Sequence[Message], start: str, words: tuple[str, str]
-        ) -> tuple[float, Usage]:
-            raise AssertionError("a tuned model needs no gate")
-
-    model = DraftingModel(Counting(small_engine, name="local:small"), style=DraftStyle.TUNED)
+    model = DraftingModel(Counting(small_engine, name="local:small"))
     some = tuple(spec for spec in specs if spec.name in ("files.list", "time.now"))
     brief = PlanBrief("What is in this folder?", tools=some, now=NOW)
     deltas = await _all(model.stream(Prompt([], brief=brief)))
@@ -331,7 +314,7 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
 
     async def warmed() -> list[str]:
         engine = Engine(small_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
-        model = DraftingModel(LocalModel(lambda: engine, name="x"), style=DraftStyle.TUNED)
+        model = DraftingModel(LocalModel(lambda: engine, name="x"))
         told = [delta.progress async for delta in model.warm(some)]
         engine.close()
         return told

@@ -31,7 +31,6 @@ _FILES: Final = frozenset({FOLDER, FOLDER_NEAR})
 _HEADINGS: Final = re.compile(
     r"(?:tools|folder|more of the folder|known|now|request)\b[^/]*:", re.IGNORECASE
 )
-_TABLES: Final = re.compile("column|table|schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +101,6 @@ class DraftTask:
         """Returns all that is known besides the request, one item per line."""
         folder = f"Known ({FOLDER}):\n{self.files}" if self.files else ""
         return "\n".join(filter(None, (folder, self.others)))
-
-    @property
-    def tables(self) -> str:
-        """Returns what is known about tables and their columns."""
-        found = (block.text for block in self.known if _TABLES.search(block.title))
-        return "\n".join(filter(None, (self.files, *map(_line, found))))
 
 
 def _lines(text: str) -> Iterator[str]:

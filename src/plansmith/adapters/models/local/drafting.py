@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
@@ -13,15 +13,13 @@ from plansmith.adapters.models.local.answer_prompt import answer_start
 from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
-from plansmith.adapters.models.local.drafted import DraftParts, draft_flaw, new_call, plan_of_draft
-from plansmith.adapters.models.local.files import DraftStyle
+from plansmith.adapters.models.local.drafted import DraftParts, new_call, plan_of_draft
 from plansmith.adapters.models.local.follow_up import (
     completed,
     follow_up_messages,
     follows,
     put_in_place,
 )
-from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prompt import (
     chosen_tools,
@@ -30,16 +28,13 @@ from plansmith.adapters.models.local.prompt import (
     folder_prefix,
     prompt_prefix,
 )
-from plansmith.adapters.models.local.signatures import easiest
 from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.model_calls import total
 from plansmith.ports import (
     Delta,
-    Message,
     ModelDone,
     PlanBrief,
     Prompt,
@@ -50,7 +45,6 @@ from plansmith.ports import (
 )
 
 _WORDING_TOKENS: Final = 3000
-_DRAFTS: Final = 2
 _DRAFT: Final = 640  # tokens
 _SENTENCE: Final = 80
 _LINE: Final = "root ::= [^\\n]{1,240}\n"
@@ -63,12 +57,11 @@ class DraftingModel:
         self,
         model: LocalModel,
         *,
-        style: DraftStyle = DraftStyle.CALLS,
         without: Collection[str] = (),
         wording_tokens: int = _WORDING_TOKENS,
     ) -> None:
         self._model = model
-        self._parts = DraftParts.of(style, without)
+        self._parts = DraftParts.of(without)
         self._wording_tokens = wording_tokens
 
     @property
@@ -95,8 +88,8 @@ class DraftingModel:
     async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
         """Reads the start of all answers, and of all drafts with these tools; yields how far."""
         known = tuple(map(offered, tools))
-        some = chosen_tools(DraftTask("", (), enabled=known)) if self._parts.tuned else ()
-        for start in (answer_start(), prompt_prefix(some, self._parts.style)):
+        some = chosen_tools(DraftTask("", (), enabled=known))
+        for start in (answer_start(), prompt_prefix(some)):
             async with aclosing(self._model.prime(start)) as primed:
                 async for progress in primed:
                     yield progress
@@ -120,65 +113,27 @@ class DraftingModel:
         yield ModelDone(usage, self.name)
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
-        parts, style = self._parts, self._parts.style
-        tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
-        task = replace(task, tools=tools)
+        task = replace(task, tools=chosen_tools(task))
         async with aclosing(self._prime(task)) as primed:
             async for progress in primed:
                 yield progress
-        messages, text, spent = draft_prompt(task, style), "", Usage()
-        only = "" if task.tools else "reply"
-        if parts.gate and task.tools:
-            only, spent = await self._gate(task, messages)
-            yield TextDelta("")
-        for _ in range(_DRAFTS):
-            text, grammar = "", self._grammar(task, only)
-            prompt = Prompt(messages, max_tokens=_DRAFT)
-            drafted = self._model.constrained(prompt, grammar=grammar)
-            async with aclosing(drafted) as pieces:
-                async for delta in pieces:
-                    spent = total(spent, delta.usage) if isinstance(delta, ModelDone) else spent
-                    if isinstance(delta, TextDelta):
-                        before, text = text, text + delta.text
-                        yield TextDelta("", delta.progress or new_call(before, text))
-            flaw = draft_flaw(text, task, parts)
-            if not flaw:
-                break
-            messages = draft_prompt(replace(task, remark=flaw), style)
-        yield TextDelta(json.dumps(plan_of_draft(text, task, parts), ensure_ascii=False))
-        yield ModelDone(spent, self.name)
+        text, usage = "", Usage()
+        prompt = Prompt(draft_prompt(task), max_tokens=_DRAFT)
+        async with aclosing(self._model.constrained(prompt, grammar=_grammar(task))) as pieces:
+            async for delta in pieces:
+                usage = delta.usage if isinstance(delta, ModelDone) else usage
+                if isinstance(delta, TextDelta):
+                    before, text = text, text + delta.text
+                    yield TextDelta("", delta.progress or new_call(before, text))
+        yield TextDelta(json.dumps(plan_of_draft(text, task, self._parts), ensure_ascii=False))
+        yield ModelDone(usage, self.name)
 
     async def _prime(self, task: DraftTask) -> AsyncGenerator[TextDelta]:
         """Reads what later drafts begin with too; not tools that were chosen for one request."""
-        style = self._parts.style
-        if self._parts.tuned:
-            start = folder_prefix(task, style) if constant_tools(task) else []
-        else:
-            start = prompt_prefix(task.tools, style)
-        if start:
-            async with aclosing(self._model.prime(start)) as primed:
+        if constant_tools(task):
+            async with aclosing(self._model.prime(folder_prefix(task))) as primed:
                 async for progress in primed:
                     yield progress
-
-    async def _gate(self, task: DraftTask, messages: Sequence[Message]) -> tuple[str, Usage]:
-        """Asks whether the draft is a reply or calls; the prompt stays in the cache."""
-        odds, spent = await self._model.odds(messages, '{"', ("reply", "calls"))
-        evidence = has_evidence(task.request, task.tools)
-        replies = is_reply(odds, evidence=evidence) and not task.remark
-        return "reply" if replies else "calls", spent
-
-    def _grammar(self, task: DraftTask, only: str) -> str:
-        if only == "reply":
-            return reply_grammar()
-        # File names and columns are in the language of whoever made them.
-        folder = task.files if self._parts.tuned else ""
-        return calls_grammar(
-            task.request_text,
-            task.tools,
-            known=folder,
-            in_turn=self._parts.in_turn,
-            replies=only != "calls",
-        )
 
     async def _checked(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Reads any other text to its end before it yields it: no wrong number may get out."""
@@ -198,3 +153,11 @@ class DraftingModel:
                     check_wording(text, source_text(prompt))
                     yield TextDelta(text)
                     yield delta
+
+
+def _grammar(task: DraftTask) -> str:
+    # File names and columns are in the language of whoever made them.
+    known = task.files
+    return (
+        calls_grammar(task.request_text, task.tools, known=known) if task.tools else reply_grammar()
+    )

@@ -10,8 +10,6 @@ from plansmith.adapters.models.local.drafting import DraftingModel
 from plansmith.adapters.models.local.engine import Engine, shared_engine
 from plansmith.adapters.models.local.files import (
     DEFAULT,
-    KNOWN,
-    DraftStyle,
     ModelFolder,
     weights_path,
     with_adapter,
@@ -49,17 +47,11 @@ def embedded_model(
         )
 
     model = LocalModel(engine, name=f"local:{wished}")
-    style = _style(wished)
-    return model if style is DraftStyle.PLAN else DraftingModel(model, style=style, without=without)
+    return model if _writes_plans(wished) else DraftingModel(model, without=without)
 
 
-def _style(name: str) -> DraftStyle:
-    name, adapter = with_adapter(name)
-    if adapter:
-        return DraftStyle.TUNED
-    known = KNOWN.get(name)
-    if known is not None:
-        return known.style
-    path = Path(name).expanduser()
-    large = path.is_file() and path.stat().st_size >= _LARGE
-    return DraftStyle.PLAN if large else DraftStyle.CALLS
+def _writes_plans(name: str) -> bool:
+    """Whether a model is large enough for whole plans; an adapter is trained to write calls."""
+    base, adapter = with_adapter(name)
+    path = Path(base).expanduser()
+    return not adapter and path.is_file() and path.stat().st_size >= _LARGE

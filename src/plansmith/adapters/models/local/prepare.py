@@ -100,7 +100,7 @@ class Preparation:
         kept = {self.path.name}
         if self.model.adapter is not None:
             kept.add(f"{self.model.name}.{_key(self.model, self.model.adapter.sha256)}.gguf")
-        for path in models.prepared_files(self.model):
+        for path in models.prepared_files(self.model.name):
             if path.name.removesuffix(".checked").removesuffix(".new") not in kept:
                 with suppress(OSError):
                     path.unlink()

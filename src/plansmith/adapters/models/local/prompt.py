@@ -1,4 +1,4 @@
-"""Renders the prompt of a draft: for a model tuned to write calls, or with examples for others."""
+"""Renders the prompt of a draft: rules, tools, folder, request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.call_language import PREFIX, calls_messages
-from plansmith.adapters.models.local.files import DraftStyle
 from plansmith.adapters.models.local.signatures import WORDS, Offered, easiest, signature
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import Message
@@ -37,7 +35,7 @@ _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
     """Returns all tools if they fit, so that the start of drafts is always the same; else none."""
     every = offered_tools(task.enabled)
-    (_, listed) = prompt_prefix(every, DraftStyle.TUNED)
+    (_, listed) = prompt_prefix(every)
     return every if rough_count(listed.text) <= _ALL_FIT else ()
 
 
@@ -47,7 +45,7 @@ def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
 
 
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
-    """Returns what a tuned model is offered: the tools, slim, and `words.make` where it helps."""
+    """Returns what a small model is offered: the tools, slim, and `words.make` where it helps."""
     slim = easiest([tool for tool in tools if tool.name not in _NEVER])
     if len(slim) > _MOST_WITH_NOTES:
         slim = tuple(map(_without_rare, slim))
@@ -65,14 +63,9 @@ def _writes_text(tool: Offered) -> bool:
     return not tool.only_reads and not tool.is_agent and not _TEXTS.isdisjoint(tool.fields)
 
 
-def draft_prompt(task: DraftTask, style: DraftStyle = DraftStyle.CALLS) -> list[Message]:
+def draft_prompt(task: DraftTask) -> list[Message]:
     """Returns the prompt of a draft: its constant start, the folder, then this task."""
-    if style is not DraftStyle.TUNED:
-        known = [task.context] if task.context else []
-        known += [f"Now: {task.now}"] if task.now else []
-        context = "\n".join(known)
-        return calls_messages(task.request, task.tools, context=context, remark=task.remark)
-    *start, files = folder_prefix(task, style)
+    *start, files = folder_prefix(task)
     lines = [task.others] if task.others else []
     lines += [f"More of the folder:\n{task.near}"] if task.near else []
     lines += [f"Now: {_short_time(task.now)}"] if task.now else []
@@ -81,17 +74,15 @@ def draft_prompt(task: DraftTask, style: DraftStyle = DraftStyle.CALLS) -> list[
     return [*start, replace(files, text=files.text + "\n".join(lines))]
 
 
-def folder_prefix(task: DraftTask, style: DraftStyle) -> list[Message]:
+def folder_prefix(task: DraftTask) -> list[Message]:
     """Returns the start that drafts with these tools share in one folder, as long as it is so."""
-    *start, tools = prompt_prefix(task.tools, style)
+    *start, tools = prompt_prefix(task.tools)
     folder = f"Folder:\n{task.folder}\n" if task.folder else ""
     return [*start, replace(tools, text=tools.text + folder)]
 
 
-def prompt_prefix(tools: Sequence[Offered], style: DraftStyle) -> list[Message]:
+def prompt_prefix(tools: Sequence[Offered]) -> list[Message]:
     """Returns the start that all drafts with these tools share; its state is kept on disk."""
-    if style is not DraftStyle.TUNED:
-        return [*PREFIX, Message("user", "")]
     short = len(tools) > _MOST_WITH_NOTES
     lines = "\n".join(signature(tool, short=short) for tool in tools) or "(none)"
     return [Message("system", RULES), Message("user", f"Tools:\n{lines}\n")]

@@ -1,9 +1,8 @@
-"""Describes tools to a small model in one line each; checks the SQL that it writes."""
+"""Describes tools to a small model in one line each."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -167,53 +166,3 @@ def _note(schema: Any) -> str:
 
 def _clip(text: str, longest: int) -> str:
     return clip(" ".join(text.split()), longest)
-
-
-_TEXT: Final = re.compile(r"'((?:[^']|'')*)'")
-_NAME: Final = re.compile(r"(?<![\w.'])(?:\"([^\"]+)\"|([A-Za-z_]\w*))(?=(\s*\()?)")
-_NEW: Final = re.compile(
-    r"\bas\s+\"?(\w+)|\b(?:from|join)\s+[\w.\"'`]+\s+(?:as\s+)?(\w+)|\bwith\s+(\w+)", re.IGNORECASE
-)
-_SQL_WORDS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "select from where group by having order asc desc limit offset and or not in is null like "
-        "between case when then else end as on join left right inner outer cross using distinct "
-        "union all exists with recursive cast integer real text date count sum avg min max over "
-        "partition true false nulls first last filter escape glob csv tsv json",
-    )
-)
-_CONDITION: Final = r"[\w.\"]+\s*(?:=|<=|>=|<>|!=|<|>|\bLIKE\b)\s*"
-
-
-def without_condition(query: str, value: str) -> str:
-    """Returns the query without its one condition on a value, if that is simple."""
-    if re.search(r"\bOR\b", query, re.IGNORECASE):
-        return query
-    wrong = rf"{_CONDITION}{re.escape(value)}(?![\w.])"
-    for pattern, kept in (
-        (rf"\s+AND\s+{wrong}", ""),
-        (rf"(\bWHERE\s+){wrong}\s+AND\s+", r"\1"),
-        (rf"\s+WHERE\s+{wrong}", ""),
-    ):
-        shorter, count = re.subn(pattern, kept, query, flags=re.IGNORECASE)
-        if count == 1:
-            return shorter
-    return query
-
-
-def unknown_names(query: str, tables: str) -> list[str]:
-    """Returns the names in a query that no known table has."""
-    if not tables:
-        return []
-    there = set(re.findall(r"\w+", tables.casefold()))
-    bare = _TEXT.sub("''", query)
-    new = {name.casefold() for found in _NEW.findall(bare) for name in found if name}
-    names = [
-        quoted or plain for quoted, plain, called in _NAME.findall(bare) if quoted or not called
-    ]
-    return [
-        name
-        for name in dict.fromkeys(names)
-        if not {*re.findall(r"\w+", name.casefold())} <= there | new | _SQL_WORDS
-    ]
