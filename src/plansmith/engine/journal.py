@@ -289,9 +289,7 @@ async def whole_run(
             results = await results_left(store, run)
             run = run.replace(damage=run.damage or str(damage))
     steps = {
-        name: with_fields(step, result=results[name])
-        if name in results and step.settled
-        else step
+        name: with_fields(step, result=results[name]) if name in results and step.settled else step
         for name, step in run.steps.items()
     }
     if run.report_hash:
