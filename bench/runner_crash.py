@@ -32,7 +32,7 @@ def crash(begin: Begin, folder: Path, *, quick: bool) -> Samples:
     What ended in the last moments before the kill counts for nobody: it may not be durable yet.
     """
     samples: Samples = {"again": [], "kept": [], "restart": []}
-    for seed in range(2 if quick else 8):
+    for seed in range(2 if quick else 4):
         log = folder / f"fan{seed}.log"
         killed = _killed(begin, f"fan{seed}", log, until=_ended_a_while_ago(8))
         last = time.time() - MOMENT_S

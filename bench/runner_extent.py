@@ -10,7 +10,8 @@ TURNS_A_ROUND: Final = 2
 IN_TURNS: Final = ("chain", "fan", "uneven", "plans", "same", "plain")
 ONCE: Final = ("narrow", "parked", "crash", "cold", "long", "open")
 
-# A short form has no time for these.
+# Peers with another setting or store: a short form has no time for them, and the full one asks them
+# only how fast they are.
 _FULL_ONLY: Final = ("LangGraph, memory", "LangGraph functional, PostgreSQL", "DBOS, SQLite WAL")
 _SLOW: Final = ("LangGraph, PostgreSQL", "DBOS, SQLite", "DBOS, PostgreSQL")
 _SELDOM: Final = (
@@ -47,11 +48,12 @@ def is_measured(name: str, *, quick: bool) -> bool:
 
 
 def takes_turn(name: str, scenario: str, turn: int, *, quick: bool) -> bool:
-    """Whether an engine is measured in this turn: in the short form, slow ones less often."""
+    """Whether an engine is measured in this turn: slow ones less often."""
     if scenario in ("same", "plain") and not name.startswith("Plansmith"):
         return False  # nothing of a peer depends on it
     if not quick:
-        return True
+        # Once a round, so that they still have a figure of each process.
+        return turn % TURNS_A_ROUND == 0 or name not in (*_SLOW, *_FULL_ONLY)
     if scenario in ("same", "plain") and name not in _VARIANTS:
         return False
     if scenario == "plans" and name in _SLOWEST:
@@ -65,6 +67,8 @@ def is_once(name: str, scenario: str, *, quick: bool) -> bool:
     """Whether an engine is measured by a scenario that runs once."""
     if quick:
         return name in _QUICK_ONCE[scenario]
+    if name in _FULL_ONLY:
+        return False
     if scenario == "narrow":
         # First come, first served would be all a barrier of supersteps can do.
         return name.startswith(("floor", "Plansmith"))

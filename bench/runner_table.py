@@ -17,7 +17,8 @@ from bench.runner_json import is_peer
 HEAD: Final = """\
 # The runner
 
-Made by `scripts/bench runner{options}` in {minutes:.0f} minutes, in {turns} turns{slow}.
+Made by `scripts/bench runner{options}` in {minutes:.0f} minutes, in {turns} turns,
+slow engines in fewer.
 Every engine runs the same plans with the same fake tool, in a process of its own and with a store
 of its own, one at a time and in changing order. Medians, quartiles in brackets. The floor is the
 least code that runs a plan with a journal: one scheduler, one table, no checks, no hashes, no
@@ -122,7 +123,6 @@ def _head(facts: Facts, figures: Figures) -> str:
         options=" --quick" if facts.quick else " --write",
         minutes=facts.seconds / 60,
         turns=len(facts.measured),
-        slow=", slow engines in fewer" if facts.quick else "",
         machine="\n\n".join([textwrap.fill(machine, 100), *left_out]),
     )
 

@@ -21,7 +21,7 @@ from bench.runner_dags import TOOL, Dag
 from bench.runner_engines import ENGINES, Engine
 from bench.runner_figures import Samples
 
-UNEVEN: Final = 200
+UNEVEN: Final = 60
 UNEVEN_QUICK: Final = 15
 
 
@@ -58,7 +58,7 @@ async def uneven(engine: Engine, extent: Extent) -> Samples:
 
 async def narrow(engine: Engine, extent: Extent) -> Samples:
     """Makespan / lower bound, four at a time."""
-    made = [dags.uneven(seed) for seed in extent.seeds(50, 6)]
+    made = [dags.uneven(seed) for seed in extent.seeds(24, 6)]
     return {"narrow": [await _timed(engine, dag) / dag.bound(4) for dag in made]}
 
 

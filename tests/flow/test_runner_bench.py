@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from bench.runner import main
+from bench.runner_engines import ENGINES
+from bench.runner_extent import TURNS_A_ROUND, is_measured, takes_turn
 from bench.runner_goals import CHANGED
 
 FULL = "SQLite FULL"
@@ -130,3 +132,16 @@ def test_the_runner_bench_tables_name_every_goal_and_every_changed_definition(
     assert text.count("not measured") == sum(each["met"] is None for each in goals)
     words = " ".join(text.split())
     assert all(each in words for each in CHANGED)
+
+
+def test_the_full_runner_bench_measures_every_engine_in_every_round() -> None:
+    rounds = [range(start, start + TURNS_A_ROUND) for start in (0, TURNS_A_ROUND)]
+    for name in ENGINES:
+        assert is_measured(name, quick=False)
+        for turns in rounds:
+            assert any(takes_turn(name, "plans", turn, quick=False) for turn in turns)
+
+
+def test_an_engine_of_a_goal_sits_out_no_turn_of_the_full_runner_bench() -> None:
+    for name in (f"floor, {FULL}", f"Plansmith, {FULL}", "LangGraph, SQLite"):
+        assert all(takes_turn(name, "plans", turn, quick=False) for turn in range(6))

@@ -47,6 +47,12 @@ def test_the_canonical_text_of_a_value_is_the_one_of_python(value: Any) -> None:
 
 
 @given(VALUES)
+def test_the_canonical_text_of_a_long_value_is_the_one_of_python(value: Any) -> None:
+    long = {"before": "e.0" * 50, "inside": value, "list": [value, "1e5"]}
+    assert canonical_json(long) == slow(long)
+
+
+@given(VALUES)
 def test_the_stored_text_of_an_answer_is_canonical(value: Any) -> None:
     body = e.QuestionAnswered(question="q", answer=value)
     rest = {} if value is None else {"answer": value}

@@ -122,6 +122,7 @@ def _steps() -> Iterator[tuple[AnyBody, Actor]]:
     yield e.StepProgressed(step="b", text="half way"), SYSTEM
     yield e.StepAdvised(step="b", advice="replan", reason="found more"), SYSTEM
     yield e.StepFailed(step="b", error="later", again=True, kind="time"), SYSTEM
+    yield e.StepWaits(step="b", seconds=60), SYSTEM
     yield started("b", attempt=2), SYSTEM
     yield e.StepUnknown(step="b", reason="the process ended during the call"), SYSTEM
     unknown = e.QuestionAsked(

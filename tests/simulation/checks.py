@@ -61,6 +61,8 @@ class Known:
                 self.answered |= {step} if run != event.run else set()  # it was asked in that run
             case e.StepDone(step=step):
                 self.done.add(step)
+            case e.StepSkipped(step=step, result=result) | e.StepFailed(step=step, result=result):
+                self.done |= {step} if result else set()
             case e.StepReset(step=step):
                 self.done.discard(step)
                 self.answered.discard(step)

@@ -80,11 +80,53 @@ class Drafter:
                 step |= {"template": name, "inputs": {"tag": self._tag(inside=inside)}}
             case tool:
                 step |= {"tool": tool, "inputs": {"id": self._tag(inside=inside)}}
-        return step
+        return step | self._rules(step, looks)
+
+    def _rules(self, step: dict[str, Any], looks: list[str]) -> dict[str, Any]:
+        """Some rules for a step; a question is never passed over, and a read gives only items."""
+        rules: dict[str, Any] = {}
+        if self.rng.random() < 0.6:
+            return rules
+        if looks and self.rng.random() < 0.5:
+            rules["when"] = items_are(self.rng.choice(looks), self.rng.choice([ITEMS, ITEMS, 4]))
+        if "question" in step:
+            return rules
+        reads = step.get("tool") == "look"
+        if not reads and self.rng.random() < 0.3:
+            rules["otherwise"] = {"value": "nothing"}
+        if self.rng.random() < 0.4:
+            rules["on_error"] = self.rng.choice(["skip", "collect"])
+        pause = self.rng.choice([0, 0, 20])
+        if self.rng.random() < 0.3 and not step.keys() & {"over", "template"}:
+            rules["retry"] = {"at_most": 2, "every": pause}
+        if reads and self.rng.random() < 0.4:
+            until = items_are(step["id"], self.rng.choice([ITEMS, ITEMS, 4]))
+            rules["repeat"] = {"until": until, "at_most": 2, "every": pause}
+        return rules
 
     def _tag(self, *, inside: bool) -> str:
         own = self._next("id")
         return f"{{{{params.tag}}}}.{own}" if inside else own
+
+
+def items_are(look: str, count: int) -> dict[str, Any]:
+    """The condition that a look found so many items: it always finds `ITEMS`."""
+    return {"equals": [{"length": {"$from": look, "$path": ["items"]}}, count]}
+
+
+def _skipped(plan: Plan) -> set[str]:
+    """The steps that do not run, since their condition or one that they need never holds."""
+    found: set[str] = set()
+    silent: set[str] = set()
+    size = -1
+    while size != len(found):
+        size = len(found)
+        for step in plan.steps:
+            holds = step.when is None or step.when["equals"][1] == ITEMS  # type: ignore[call-overload,index]
+            if not step.disabled and (not holds or step.needs() & silent):
+                found.add(step.id)
+                silent |= {step.id} if step.otherwise is None else set()
+    return found
 
 
 def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +139,10 @@ def effects_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str
 
 
 def _effects(plan: Plan, templates: Mapping[str, Plan], tag: str) -> Iterator[tuple[str, str]]:
+    skipped = _skipped(plan)
     for step in plan.steps:
+        if step.id in skipped:
+            continue
         if isinstance(step, MapStep) and not step.disabled:
             for item in _items(step.over, plan, tag):
                 yield from _calls(step.each, templates, tag, item)

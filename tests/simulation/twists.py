@@ -117,6 +117,15 @@ def _unlink(value: dict[str, Any], gone: set[str]) -> None:
         each["after"] = [name for name in each.get("after", []) if name not in gone]
 
 
+def _no_condition(value: dict[str, Any], dice: random.Random) -> None:
+    step = dice.choice(value["steps"])
+    step.pop("when", None)
+
+
+def _no_failure(value: dict[str, Any], dice: random.Random) -> None:
+    dice.choice(value["steps"])["on_error"] = "skip"
+
+
 TWISTS: list[Callable[[dict[str, Any], random.Random], None]] = [
     other_payee,
     no_question,
@@ -135,4 +144,6 @@ TWISTS: list[Callable[[dict[str, Any], random.Random], None]] = [
     _off,
     _other_prose,
     _other_options,
+    _no_condition,
+    _no_failure,
 ]

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
 from msgspec.structs import replace as with_fields
 
+from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.summary import SummaryMaker
 from plansmith.engine.values import load_results, results_left
-from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
+from plansmith.errors import (
+    EventMisfit,
+    JournalDamaged,
+    PlansmithError,
+    Refused,
+    StaleWriter,
+    StoreAway,
+)
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
@@ -50,6 +58,7 @@ class Journal:
     ) -> None:
         self.id = run
         self._store = store
+        self._waiting: WaitingStore | None = None
         self._clock = clock
         self._folder = folder
         self._team = team
@@ -111,9 +120,9 @@ class Journal:
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
 
-    def wait_for(self, waiting_store: JournalStore) -> None:
+    def wait_for(self, waiting_store: WaitingStore) -> None:
         """Uses a store that waits while the real one is away, from now on."""
-        self._store = waiting_store
+        self._store = self._waiting = waiting_store
 
     async def wait(self) -> None:
         """Returns when the store has an event that was not read yet."""
@@ -145,15 +154,7 @@ class Journal:
         """
         if self.damage is not None:
             raise self.damage
-        entries: list[tuple[AnyBody, Actor]] = []
-        for entry in bodies:
-            match entry:
-                case (body, who):
-                    entries += ((body, who),)
-                case body:
-                    entries += ((body, by),)
-        if not self.events and (self._folder or self._team):
-            entries = [(self._placed(body), who) for body, who in entries]
+        entries = self._entries(bodies, by)
         last = self.events[-1] if self.events else None
         events = next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
         ahead, (status, summary) = self._looked_ahead(events)
@@ -164,6 +165,11 @@ class Journal:
         except StaleWriter:
             await self._check_others_wrote()
             raise
+        except StoreAway as away:
+            append = partial(self._store.append, events, values, status=status, summary=summary)
+            await self._append_after(away, append, events)
+        if self._waiting is not None and self._waiting.outage.trouble:
+            await self._waiting.answered()
         # Whoever caught up meanwhile has read them back already.
         if (self.events[-1] if self.events else None) is last:
             self._fold.adopt(ahead)
@@ -189,6 +195,31 @@ class Journal:
             return after, self._summaries.look(self._fold, self.events, events)
         finally:
             self._fold.become(before)
+
+    def _entries(self, bodies: Sequence[Entry], by: Actor) -> list[tuple[AnyBody, Actor]]:
+        """Returns bodies with their actors; the first one of a run with its folder and team."""
+        entries: list[tuple[AnyBody, Actor]] = []
+        for entry in bodies:
+            match entry:
+                case (body, who):
+                    entries += ((body, who),)
+                case body:
+                    entries += ((body, by),)
+        if not self.events and (self._folder or self._team):
+            entries = [(self._placed(body), who) for body, who in entries]
+        return entries
+
+    async def _append_after(
+        self, away: StoreAway, append: Callable[[], Awaitable[None]], events: Sequence[Event]
+    ) -> None:
+        """Waits with an append until the store answers, if the run is being executed."""
+        if self._waiting is None:
+            raise away
+        try:
+            await self._waiting.append_after(away, append, events)
+        except StaleWriter:
+            await self._check_others_wrote()
+            raise
 
     def _placed(self, body: AnyBody) -> AnyBody:
         """Adds the folder and the team to which new runs belong."""

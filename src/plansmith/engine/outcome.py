@@ -16,7 +16,7 @@ LONGEST_ERROR: Final = 10_000
 FailureKind = Literal["tool", "time", "reference", "result"]
 
 
-class Done(msgspec.Struct):
+class Done(msgspec.Struct, gc=False):
     """The call gave a result."""
 
     value: Json

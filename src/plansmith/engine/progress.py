@@ -28,7 +28,7 @@ from plansmith.plan.steps import LONGEST_TIMEOUT_S, AskStep
 from plansmith.ports import Advice, Clock, Usage
 
 
-class Ready(msgspec.Struct, eq=False):
+class Ready(msgspec.Struct, eq=False, gc=False):
     """A call that is made once its start is written."""
 
     unit: Unit
@@ -38,7 +38,7 @@ class Ready(msgspec.Struct, eq=False):
     prefetched: str
 
 
-class Batch(msgspec.Struct, eq=False):
+class Batch(msgspec.Struct, eq=False, gc=False):
     """The events and values that the executor writes next."""
 
     bodies: list[AnyBody] = []

@@ -53,7 +53,8 @@ class ReadyQueue:
         self._missing: dict[str, int] = {}
         self._followers: dict[str, list[str]] = {}
         self.ready: list[tuple[float, int, str]] = []
-        self._queued: set[str | None] = set()
+        # A dict, since a set costs a call for every node that enters or leaves.
+        self._queued: dict[str, None] = {}
         self._entered = 0
         self._done: set[str] = set()
 
@@ -113,21 +114,23 @@ class ReadyQueue:
     def take(self, is_blocked: Callable[[str], bool] | None = None) -> str | None:
         """Takes the ready node with the longest remaining path that is not blocked, if any."""
         if is_blocked is None:
-            found = heappop(self.ready)[2] if self.ready else None
-            self._queued.discard(found)
+            if not self.ready:
+                return None
+            found = heappop(self.ready)[2]
+            del self._queued[found]
             return found
         back: list[tuple[float, int, str]] = []
-        found = None
-        while self.ready and found is None:
+        taken = None
+        while self.ready and taken is None:
             entry = heappop(self.ready)
             if is_blocked(entry[2]):
                 back.append(entry)
             else:
-                found = entry[2]
-                self._queued.discard(found)
+                taken = entry[2]
+                del self._queued[taken]
         for entry in back:
             heappush(self.ready, entry)
-        return found
+        return taken
 
     def release(self, node: str) -> None:
         """Makes a node ready whatever it still needs."""
@@ -143,6 +146,6 @@ class ReadyQueue:
     def _push(self, node: str) -> None:
         if node in self._queued:
             return
-        self._queued.add(node)
+        self._queued[node] = None
         self._entered += 1
         heappush(self.ready, (-self._weight[node], self._entered, node))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
@@ -62,26 +62,29 @@ class WaitingStore:
     """A store for running runs: each operation waits until the real store answers."""
 
     def __init__(self, outage: StoreOutage) -> None:
-        self._outage = outage
+        self.outage = outage
         self._store = outage.store
 
-    async def append(
+    def append(
         self,
         events: Sequence[Event],
         values: Sequence[Json | Content] = (),
         *,
         status: str = "",
         summary: RunSummary | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        """Stores events and values in one try; `append_after` goes on if the store is away."""
+        return self._store.append(events, values, status=status, summary=summary)
+
+    async def append_after(
+        self, away: StoreAway, append: Callable[[], Awaitable[None]], events: Sequence[Event]
     ) -> None:
-        """Stores events and values; an append that succeeded without an answer counts."""
-        try:
-            await self._store.append(events, values, status=status, summary=summary)
-        except StoreAway as error:
-            append = partial(self._store.append, events, values, status=status, summary=summary)
-            await self._outage.until_done(partial(self._append_again, append, events), error)
-        else:
-            if self._outage.trouble:
-                await self._outage.until_done(_nothing)
+        """Repeats an append until the store answers; one that succeeded without answer counts."""
+        await self.outage.until_done(partial(self._append_again, append, events), away)
+
+    async def answered(self) -> None:
+        """Notes that the store answers again."""
+        await self.outage.until_done(_nothing)
 
     async def _append_again(
         self, append: Callable[[], Awaitable[None]], events: Sequence[Event]
@@ -101,18 +104,18 @@ class WaitingStore:
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number."""
-        return await self._outage.until_done(lambda: self._store.events(run, after=after))
+        return await self.outage.until_done(lambda: self._store.events(run, after=after))
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Returns when the run has an event after the number."""
-        await self._outage.until_done(lambda: self._store.wait(run, after=after))
+        await self.outage.until_done(lambda: self._store.wait(run, after=after))
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
         if not isinstance(self._store, RepairStore):
             raise JournalDamaged(f"run {run} is damaged", hint="restore the store from a backup")
-        return await self._outage.until_done(partial(self._store.sound, run))
+        return await self.outage.until_done(partial(self._store.sound, run))
 
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
-        return await self._outage.until_done(lambda: self._store.get(digest))
+        return await self.outage.until_done(lambda: self._store.get(digest))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from plansmith.plan.data import canonical_json
 
@@ -13,6 +15,16 @@ from plansmith.plan.data import canonical_json
 def moment(at: datetime) -> str:
     """Returns a time in UTC in the form in which it is stored."""
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+_quoted: Final = msgspec.json.Encoder().encode
+
+
+def moment_text(at: datetime) -> bytes:
+    """Returns what `moment` returns as UTF-8; every append needs it, so it takes a faster way."""
+    if at.microsecond and at.tzinfo is UTC and type(at) is datetime:
+        return _quoted(at)[1:-1]
+    return moment(at).encode()
 
 
 @lru_cache(maxsize=256)

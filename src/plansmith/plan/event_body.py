@@ -34,7 +34,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class FrozenStruct(msgspec.Struct, frozen=True, kw_only=True):
+class FrozenStruct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An immutable value that costs little to make; nothing is validated when it is made."""
 
     def replace(self, **changes: Any) -> Self:

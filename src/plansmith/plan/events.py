@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from plansmith.errors import EventMisfit, JournalDamaged
-from plansmith.plan.chain import EVENT_TEXT, hash_of, moment, run_text
+from plansmith.plan.chain import EVENT_TEXT, hash_of, moment, moment_text, run_text
 from plansmith.plan.data import Instant, Json, Record, as_plain, canonical_json, read_canonical
 from plansmith.plan.event_body import (
     EventBody,
@@ -182,7 +182,7 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
         """Computes the hash of the present content, to compare it with the stored one."""
         place = self.number, run_text(self.run)
         texts = self.body.canonical(), actor_text(self.by)
-        return hash_of(moment(self.at).encode(), self.before.encode(), *texts, *place)
+        return hash_of(moment_text(self.at), self.before.encode(), *texts, *place)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the event as it is stored, streamed and hashed."""
@@ -214,8 +214,8 @@ def next_events(
     number, before = (last.number, last.hash) if last else (0, "")
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
-    when, name, events = moment(at).encode(), run_text(run), list[Event]()
-    check = _body_checker().decode
+    when, name, events = moment_text(at), run_text(run), list[Event]()
+    check, known, by_text = _body_checker().decode, None, b""
     for body, by in entries:
         number += 1
         # Without a function for each: thousands of events are made a second.
@@ -224,7 +224,8 @@ def next_events(
             check(body_text)
         except (msgspec.ValidationError, TypeError) as error:
             raise _misfit(body.type, error) from None
-        by_text = actor_text(by)
+        if by is not known:
+            known, by_text = by, actor_text(by)
         text = EVENT_TEXT % (when, before.encode(), body_text, by_text, number, name)
         digest = sha256(text).hexdigest()
         event = Event(

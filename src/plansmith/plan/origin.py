@@ -13,7 +13,9 @@ from pydantic import (
 
 from plansmith.plan.data import Flag, Json, Record, Whole
 
-OriginKind = Literal["request", "run", "template", "schedule", "a2a", "conversation", "notes"]
+OriginKind = Literal[
+    "request", "run", "undo", "template", "schedule", "a2a", "conversation", "notes"
+]
 _PREFIXES: Final = ("schedule", "template", "a2a")
 
 
@@ -21,9 +23,10 @@ class Origin(Record):
     """What a run was made from: the kind of thing and its `id`.
 
     `request`: a person or a program asked for it. `run`: it repeats or continues the run `id`, or
-    begins as that run stood after `event`. `template` and `schedule`: `id` names which one. `a2a`:
-    `id` is the context of the A2A client. `conversation`: `id`, `thread`, `user` and `handed_over`
-    say where a chat application keeps it. `notes`: an agent marks the steps of its own plan.
+    begins as that run stood after `event`. `undo`: it takes back what the run `id` did. `template`
+    and `schedule`: `id` names which one. `a2a`: `id` is the context of the A2A client.
+    `conversation`: `id`, `thread`, `user` and `handed_over` say where a chat application keeps it.
+    `notes`: an agent marks the steps of its own plan.
     """
 
     kind: OriginKind = "request"

@@ -76,7 +76,7 @@ def earlier_parts(source: str) -> tuple[str, str]:
     return run, step
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True, gc=False):
     """A reference, or a failed attempt at one, and its place."""
 
     where: Path

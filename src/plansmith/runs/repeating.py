@@ -30,6 +30,7 @@ class Create(Protocol):
         *,
         by: e.Who,
         plan: Plan | None,
+        run_id: str = "",
         locale: str,
         options: RunOptions,
         origin: Origin,

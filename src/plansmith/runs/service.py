@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.plan.run_options import RunOptions
     from plansmith.ports import Clock, PlanStore
-    from plansmith.runs import editing, repeating
+    from plansmith.runs import editing, repeating, undoing
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.replan import Rounds
 else:
@@ -52,6 +52,7 @@ else:
         globals(),
         editing="plansmith.runs.editing",
         repeating="plansmith.runs.repeating",
+        undoing="plansmith.runs.undoing",
     )
 
 _BATCH_SIZE: Final = 100
@@ -110,6 +111,11 @@ class RunService:
         """Repeats runs that are over."""
         join = self._join or repeating.join_nothing
         return repeating.RunRepeating(reviser=self.reviser, create=self.create, join=join)
+
+    async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Creates a run that takes back what a run did, by `undo_with`; it waits for review."""
+        made = undoing.RunUndoing(self.journals, self.intake, self.create)
+        return await made.undo_plan(run_id, by=by)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -251,8 +257,7 @@ class RunService:
         review = await self.intake.review(run.plan, run, templates=run.templates)
         if sees_first(run):
             review = review or [review_on_request(run.plan)]
-        asked = asking_about_missing(review, run.plan, run.problems)
-        if asked:
+        if asked := asking_about_missing(review, run.plan, run.problems):
             await journal.append(*asked)
 
     async def ask_for_review(self, run_id: str, reason: str) -> None:

@@ -5,6 +5,7 @@ import pickle
 from typing import Any
 
 from plansmith import Plan, plan_hash
+from plansmith.plan.data import content_hash
 
 BASE: dict[str, Any] = {
     "steps": [{"id": "a", "tool": "t", "inputs": {"x": 1}}, {"id": "b", "tool": "u"}]
@@ -16,6 +17,18 @@ def test_the_hash_of_a_plan_never_changes_between_releases() -> None:
     plan = Plan.model_validate(BASE | {"schedule": {"daily_at": "09:30"}})
     assert plan_hash(plan) == "80a40c4722dcdd0e4cf48e23718cbb05e4421b5c9a65d5fd43e48d115a3142dd"
     assert plan.hash == plan_hash(plan)
+
+
+def test_the_hash_of_a_plan_is_the_one_of_its_content_as_an_object() -> None:
+    timing = {"every_minutes": 5}
+    for more in ({}, {"schedule": timing}, {"schedules": {"a": timing}, "schedule": timing}):
+        plan = Plan.model_validate(BASE | more)
+        steps = [
+            {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}, "needs": []},
+            {"id": "b", "kind": "tool", "tool": "u", "needs": []},
+        ]
+        told: dict[str, Any] = {"plansmith": 1, "steps": steps, "schedule": None} | more
+        assert plan.hash == content_hash(told)
 
 
 def test_needs_count_and_not_how_they_are_written() -> None:

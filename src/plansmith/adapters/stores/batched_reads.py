@@ -121,9 +121,9 @@ class ValueCache:
     def keep(self, values: Iterable[tuple[str, bytes]]) -> None:
         """Caches values that are durable; leaves out large ones."""
         for digest, text in values:
-            if len(text) <= LARGEST and digest not in self._texts:
+            if digest not in self._texts and (size := len(text)) <= LARGEST:
                 self._texts[digest] = text
-                self._size += len(text)
+                self._size += size
         while self._size > self._most:
             self._size -= len(self._texts.popitem(last=False)[1])
 

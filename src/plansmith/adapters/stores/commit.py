@@ -22,7 +22,7 @@ class Request:
     def __init__(self) -> None:
         self.result: object = None
         self.error: Exception | None = None
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Any] = asyncio.Future(loop=asyncio.get_running_loop())
 
     def settle(self) -> None:
         """Tells the caller the outcome, unless it has gone."""

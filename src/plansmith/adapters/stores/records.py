@@ -96,7 +96,8 @@ class DatabaseStore(SummaryReads, ThreadRecords):
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
-        texts = [*map(content_of, values)]
+        # No call for those that are contents already, as all of a running step are.
+        texts = [each if type(each) is Content else content_of(each) for each in values]
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None

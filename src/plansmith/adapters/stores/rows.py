@@ -33,7 +33,7 @@ from plansmith.adapters.stores.packing import (
     timed,
 )
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.chain import hash_of, moment, run_text
+from plansmith.plan.chain import hash_of, moment_text, run_text
 from plansmith.plan.data import Json, read_canonical
 from plansmith.plan.events import Event, stored_event
 from plansmith.ports import Sound
@@ -95,7 +95,7 @@ def rows_of(
     known, when, at, last = None, b"", 0, None
     for event in events:
         if event.at is not known:
-            known, when, at = event.at, moment(event.at).encode(), stored_time(event.at)
+            known, when, at = event.at, moment_text(event.at), stored_time(event.at)
         body, by, number, digest = event.body_text, event.by_text, event.number, event.hash
         before, run = event.before.encode(), run_text(event.run)
         if hash_of(when, before, body, by, number, run) != digest:

@@ -74,6 +74,8 @@ _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TENTHS: Final = 10_000
+# `json.dumps` would make a new encoder for every summary.
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
 _MOST_TOKENS: Final = 2**50
 # What a row that somebody changed by hand leads to.
@@ -140,7 +142,7 @@ def _earlier_cost(call: Any) -> Cost:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:

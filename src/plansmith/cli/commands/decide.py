@@ -239,11 +239,22 @@ def _no_other_plan(events: Sequence[Event]) -> str:
 
 def _configure_undo(parser: argparse.ArgumentParser) -> None:
     _configure(parser)
-    parser.add_argument("--redo", action="store_true", help="go forward again instead")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--redo", action="store_true", help="go forward again instead")
+    which.add_argument(
+        "--effects",
+        action="store_true",
+        help="of a run that is over: make the plan that takes back what it did",
+    )
 
 
 def _undo(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
+        if args.effects:
+            made = await session.smith.runs.undo_plan(run.id, by=session.by)
+            events = list(await session.smith.store.events(made.id))
+            session.say(*review_lines(made, events, session))
+            return made
         go = session.smith.runs.editing.redo if args.redo else session.smith.undo
         undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))

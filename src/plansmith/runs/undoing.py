@@ -1,0 +1,168 @@
+"""Makes the plan that takes back what a run did; a person reviews it like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from plansmith.engine.undoing import Reversal, reversals
+from plansmith.engine.values import load_values
+from plansmith.errors import Refused, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.fold import fold
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run_options import RunOptions
+from plansmith.plan.sentence import Sentence, in_language
+
+if TYPE_CHECKING:
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.repeating import Create
+
+# A step of an undoing run that may have taken effect is not made again.
+_MADE = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
+
+
+class _Earlier(NamedTuple):
+    """The runs that were made before to undo a run: how many, and which steps they took back."""
+
+    runs: int
+    undone: frozenset[str]
+    last: str = ""
+
+
+class RunUndoing:
+    """Takes runs back: makes a run of the reversing calls, which waits for its approval."""
+
+    def __init__(self, journals: Journals, intake: PlanIntake, create: Create) -> None:
+        self._journals = journals
+        self._intake = intake
+        self._create = create
+
+    async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Creates the run that takes back what a run did, newest first; nothing runs unasked.
+
+        Every effect is taken back at most once, whoever asks for it at the same time.
+        """
+        old = await self._journals.get(run_id)
+        self._journals.require_ours(old)
+        if not old.status.over:
+            hint = "cancel it first, or wait until it is over"
+            raise Refused(f"run {run_id} is {old.status}", hint=hint)
+        while True:
+            found = await self._found(old)
+            earlier = await self._earlier(old, _names(found))
+            left = [each for each in found if each.step not in earlier.undone]
+            self._refuse_nothing(old, found, left, earlier)
+            try:
+                return await self._make(old, found, left, number=earlier.runs + 1, by=by)
+            except StaleWriter:
+                continue  # somebody else has just made it: the next round tells so
+
+    async def _found(self, old: Run) -> list[Reversal]:
+        await self._intake.load_templates()
+        templates = {**self._intake.templates, **old.templates}
+        return reversals(old, await load_values(self._journals.store, old), templates)
+
+    async def _earlier(self, old: Run, names: Mapping[str, str]) -> _Earlier:
+        count, undone, last = 0, set[str](), ""
+        while events := await self._journals.store.events(_id(old, count + 1)):
+            run = fold(events)
+            count, last = count + 1, run.id
+            if not run.status.over:
+                hint = f"decide about it first: plansmith show {run.id}"
+                raise Refused(f"run {run.id} is there to undo run {old.id}", hint=hint)
+            steps = {step: effect for effect, step in names.items()}
+            made = {name for name, state in run.steps.items() if state.status in _MADE}
+            undone |= {steps[name] for name in made if name in steps}
+        return _Earlier(count, frozenset(undone), last)
+
+    def _refuse_nothing(
+        self, old: Run, found: Sequence[Reversal], left: Sequence[Reversal], earlier: _Earlier
+    ) -> None:
+        if not found:
+            hint = "only a step that is done and has undo_with can be taken back"
+            raise Refused(f"run {old.id} did nothing that can be taken back", hint=hint)
+        if not left:
+            hint = f"look at run {earlier.last}"
+            raise Refused(f"what run {old.id} did was taken back already", hint=hint)
+        if not any(each.inputs is not None for each in left):
+            steps = ", ".join(each.step for each in left)
+            hint = "take it back by hand: values that its undo_with refers to are not usable"
+            raise Refused(f"no call can be told that takes back {steps}", hint=hint)
+
+    async def _make(
+        self,
+        old: Run,
+        found: Sequence[Reversal],
+        left: Sequence[Reversal],
+        *,
+        number: int,
+        by: e.Who,
+    ) -> Run:
+        plan = _plan(old, left, _names(found))
+        acting = await self._intake.acting(old.plan, old.templates) if old.plan else ()
+        reasons = [Sentence("review.undoes", run=old.id), *_reasons(old, left, acting)]
+        journal = await self._create(
+            plan.goal,
+            by=by,
+            plan=plan,
+            run_id=_id(old, number),
+            locale=old.locale,
+            options=RunOptions(mode="review", replan="never", team=old.options.team),
+            origin=Origin(kind="undo", id=old.id),
+            folder=old.folder,
+            about={"origin": "rerun"},
+            kept=(),
+            reviewed=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
+            pins={},
+        )
+        return await self._journals.whole(journal)
+
+
+def _id(old: Run, number: int) -> str:
+    """The id of a run that undoes another: the same for all who want to make it."""
+    return f"{old.id}-undo{number}"
+
+
+def _names(found: Sequence[Reversal]) -> dict[str, str]:
+    """Returns the id of the step that takes back each step or part; always the same."""
+    names: dict[str, str] = {}
+    for name in sorted(each.step for each in found):
+        wished = f"undo_{name.replace('/', '-')}"[-60:]
+        number, free = 2, wished
+        while free in names.values():
+            free, number = f"{wished[-56:]}_{number}", number + 1
+        names[name] = free
+    return names
+
+
+def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
+    """Returns the reversing calls as a plan, each after the one before."""
+    steps: list[dict[str, object]] = []
+    for each in left:
+        if each.inputs is None:
+            continue
+        title = in_language(Sentence("undo.title", step=each.step), old.locale)
+        after = [steps[-1]["id"]] if steps else []
+        call = {"tool": each.tool, "inputs": each.inputs}
+        steps.append({"id": names[each.step], "title": title, "after": after, **call})
+    goal = in_language(Sentence("undo.goal", run=old.id), old.locale)
+    return Plan.model_validate({"goal": goal, "locale": old.locale, "steps": steps})
+
+
+def _reasons(old: Run, left: Sequence[Reversal], acting: Sequence[str]) -> Iterator[Sentence]:
+    """Yields what the plan does not take back, so that nobody takes it for the whole."""
+    told = {each.step for each in left if each.inputs is not None}
+    roots = {name.split("/", maxsplit=1)[0] for name in told}
+    unable = [each.step for each in left if each.inputs is None]
+    unable += [
+        name for name in acting if old.steps[name].status is StepStatus.DONE and name not in roots
+    ]
+    if unable:
+        yield Sentence("review.not_undone", steps=[*dict.fromkeys(unable)])
+    unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
+    if unsure:
+        yield Sentence("review.unsure_undone", steps=unsure)
