@@ -14,7 +14,7 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.step_rules import RULES, Instead
+from plansmith.plan.step_rules import Instead
 from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
@@ -167,9 +167,9 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
 
     Decoders that constrain a model support few features of JSON Schema. This one allows too much,
     such as a tool step without `tool`; the reader reports that. A large model gets no `style` for
-    replies: it writes the style into the instruction. Nor does it get the rules of steps.
+    replies: it writes the style into the instruction.
     """
-    without = {"style", *RULES} if for_models else set[str]()
+    without = {"style"} if for_models else set[str]()
     step = _flat(STEP_TYPES, without)
     inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
