@@ -53,7 +53,9 @@ class Drafter:
         names = [each["id"] for each in earlier]
         many = min(len(names), self.rng.choice([0, 1, 1, 2]))
         step: dict[str, Any] = {"id": self._next("s"), "after": self.rng.sample(names, many)}
-        kinds = ["look", "pay", "pay", "post", "clerk", "map"] + ["ask"] * (2 * self.asks)
+        kinds = ["look", "look", "look", "pay", "pay", "post", "clerk", "map"] + ["ask"] * (
+            2 * self.asks
+        )
         kinds += ["plan", "each"] * (level < 3)
         looks = [each["id"] for each in earlier if each.get("tool") == "look"]
         match self.rng.choice(kinds + ["found"] * (2 * bool(looks))):
@@ -85,9 +87,9 @@ class Drafter:
     def _rules(self, step: dict[str, Any], looks: list[str]) -> dict[str, Any]:
         """Some rules for a step; a question is never passed over, and a read gives only items."""
         rules: dict[str, Any] = {}
-        if self.rng.random() < 0.6:
+        if self.rng.random() < 0.3:
             return rules
-        if looks and self.rng.random() < 0.5:
+        if looks and self.rng.random() < 0.7:
             rules["when"] = items_are(self.rng.choice(looks), self.rng.choice([ITEMS, ITEMS, 4]))
         if "question" in step:
             return rules
@@ -122,7 +124,7 @@ def _skipped(plan: Plan) -> set[str]:
     while size != len(found):
         size = len(found)
         for step in plan.steps:
-            holds = step.when is None or step.when["equals"][1] == ITEMS  # type: ignore[call-overload,index]
+            holds = step.when is None or step.when["equals"][1] == ITEMS  # type: ignore[index]
             if not step.disabled and (not holds or step.needs() & silent):
                 found.add(step.id)
                 silent |= {step.id} if step.otherwise is None else set()

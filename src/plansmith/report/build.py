@@ -78,6 +78,8 @@ def head(
     if taken and status is RunStatus.DONE:
         total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
         lines = [words["status_done_continued"].format(done=len(taken), total=total)]
+    if status is RunStatus.DONE:
+        lines = [*_not_run(run, words)] or lines
     sure = [each for each in missing_steps if each.status != StepStatus.UNKNOWN.value]
     unsure = [each for each in missing_steps if each.status == StepStatus.UNKNOWN.value]
     locale = words["locale"]
@@ -97,6 +99,16 @@ def head(
     return (*missing_lines, *(() if contradicted else lines))
 
 
+def _not_run(run: Run, words: Words) -> Iterator[str]:
+    """Yields what a run did not do although it is done: its plan says so."""
+    skipped = [name for name, state in run.steps.items() if state.rule in ("when", "need")]
+    failed = [name for name, state in run.steps.items() if state.rule == "error"]
+    for key, names in (("status_done_skipped", skipped), ("status_done_passed", failed)):
+        if names:
+            more = ", …" if len(names) > _MOST_NAMED else ""
+            yield words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more)
+
+
 def _state(each: Missing, words: Words) -> str:
     done, total = each.parts
     state = words[f"is_{each.status}"]
@@ -108,6 +120,7 @@ def _named(each: Missing) -> str:
 
 
 # What follows the last thing that a report tells.
+_MOST_NAMED: Final = 5
 _CLOSING: Final = (e.RunFinished, e.ReportMade, e.ReportStarted)
 LONGEST_ANSWER: Final = 200_000
 ITEMS: Final = 5

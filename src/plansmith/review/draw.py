@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from plansmith.plan.graph import Needs, levels, needs
 from plansmith.plan.plan import Plan
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.steps import StepFields
 from plansmith.review.render import action
 from plansmith.text import clip, safe
@@ -40,11 +41,12 @@ def mermaid(plan: Plan) -> str:
 
 
 def _label(step: StepFields) -> str:
-    text = f"{step.id}: {clip(step.title or action(step), 60)}"
+    text = f"{step.id}: {clip(step.title or action(step), 60)}{_condition(step)}"
     # These are markup in Mermaid; its entities are safe everywhere.
     return "".join(letter if letter not in _MARKUP else f"#{ord(letter)};" for letter in safe(text))
 
 
+_DRAWN = ("rule.when", "rule.repeat")
 _MARKUP = frozenset('"#;<>&`{}[]()|\\')
 
 
@@ -64,7 +66,13 @@ def tree(plan: Plan) -> str:
 def _drawn(plan: Plan, branch: Branch) -> str:
     joins = f"  ⇠ {', '.join(branch.also)}" if branch.also else ""
     step = plan.by_id[branch.step]
-    return f"{branch.lead}● {safe(branch.step)}  {clip(action(step), 60)}{joins}"
+    return f"{branch.lead}● {safe(branch.step)}  {clip(action(step), 60)}{_condition(step)}{joins}"
+
+
+def _condition(step: StepFields) -> str:
+    """Says under which condition a step runs and how often, if it says so itself."""
+    rules = [each for each in rule_sentences(step) if each.code.startswith(_DRAWN)]
+    return f" ({clip('; '.join(rules), 80)})" if rules else ""
 
 
 def branches(plan: Plan) -> list[Branch]:

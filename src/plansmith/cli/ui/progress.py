@@ -133,13 +133,29 @@ def _detail(run: Run, name: str, now: datetime, words: Words) -> str:
     state = run.steps[name]
     match state.status:
         case StepStatus.RUNNING:
-            return " ".join(part for part in (_share(run, name), _time(state, now)) if part)
+            shown = _share(run, name), _waits(run, name, now, words), _time(state, now)
+            return " ".join(part for part in shown if part)
         case StepStatus.DONE:
             return _time(state, now)
-        case StepStatus.FAILED | StepStatus.CANCELLED | StepStatus.UNKNOWN:
+        case StepStatus.WAITING | StepStatus.READY:
+            return _waits(run, name, now, words)
+        case StepStatus.SKIPPED if not state.rule:
+            return ""
+        case _ if state.error:
             return clip(safe(in_language(state.error, words["locale"])), _ERROR)
         case _:
             return ""
+
+
+def _waits(run: Run, name: str, now: datetime, words: Words) -> str:
+    """Says until when a step, or its next round, waits."""
+    times = [
+        step.wakes_at
+        for each, step in run.steps.items()
+        if step.wakes_at is not None and (each == name or each.startswith(f"{name}/"))
+    ]
+    at = max(times, default=now)
+    return words["waits_until"].format(time=f"{at.astimezone():%H:%M:%S}") if at > now else ""
 
 
 def _share(run: Run, name: str) -> str:
