@@ -273,6 +273,13 @@ export const en = {
   "rule.is.contains": "contains",
   "rule.is.empty": "is empty",
   "rule.is.not_empty": "is not empty",
+  "rule.and": "and",
+  "rule.or": "or",
+  "rule.say.when": "only if {condition}",
+  "rule.say.repeat": "repeated until {condition}, up to {most} times, {every} s apart",
+  "rule.say.retry": "if the call fails, it is made again up to {most} times, {every} s apart",
+  "rule.say.otherwise": "if it is skipped, its result is {value}",
+  "rule.say.error": "if it fails, its result is {what}",
 
   "go.pause": "Pause",
   "go.resume": "Go on",

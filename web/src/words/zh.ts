@@ -275,6 +275,13 @@ export const zh: Words = {
   "rule.is.contains": "包含",
   "rule.is.empty": "为空",
   "rule.is.not_empty": "不为空",
+  "rule.and": "且",
+  "rule.or": "或",
+  "rule.say.when": "仅当 {condition}",
+  "rule.say.repeat": "重复直到 {condition}，最多 {most} 次，间隔 {every} 秒",
+  "rule.say.retry": "如果调用失败，最多再试 {most} 次，间隔 {every} 秒",
+  "rule.say.otherwise": "如果被跳过，其结果为 {value}",
+  "rule.say.error": "如果失败，其结果为 {what}",
 
   "go.pause": "暂停",
   "go.resume": "继续",
