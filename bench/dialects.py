@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plansmith import Plan, Problem, read_plan
+from plansmith import Plan, Problem, try_read_plan
 from plansmith.dialects.dialect import DIALECTS, by_place, dialect, in_order, plain_text
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.steps import AnyStep
@@ -39,7 +39,7 @@ def plan_of(row: Mapping[str, Any], agent: str = "worker") -> Plan | None:
         | (_call(each) if each.get("tool") else {"agent": agent, "task": _plain(each["text"])})
         for each in gold
     ]
-    plan = read_plan({"goal": row["query"], "steps": steps})
+    plan = try_read_plan({"goal": row["query"], "steps": steps})
     return plan if isinstance(plan, Plan) else None
 
 

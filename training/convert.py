@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from training.gguf_file import Value, write_gguf
+from plansmith.adapters.models.local.gguf.file import Value, write_gguf
 
 
 def convert(lora: Path, adapter: Path, name: str) -> int:

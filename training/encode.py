@@ -18,7 +18,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from training.gguf_file import GgufFile
+from plansmith.adapters.models.local.gguf.file import GgufFile
+from training.processes import in_processes
 from training.prompts import Rendered, Renderer, Row
 from training.tokenizer import Tokenizer
 
@@ -46,30 +47,25 @@ def encode_rows(
     *,
     longest: int = _LONGEST,
     shared_by: int = _SHARED_BY,
+    jobs: int = 1,
 ) -> list[Encoded]:
     """Renders and tokenises rows (part, row); too long ones are left out, and counted aloud.
 
     Tools belong to the start if so many rows share them; else only the system's message does.
     """
-    renderer = Renderer()
-    problems: Counter[str] = Counter()
-    rendered: list[tuple[int, Row, Rendered]] = []
-    for part, row in rows:
-        problem = renderer.problem(row)
-        if problem:
-            problems[problem] += 1
-        else:
-            rendered.append((part, row, renderer.render(row)))
-    for problem, count in problems.most_common():
-        print(f"left out, {count} rows: {problem}")
+    rendered = _rendered(rows, jobs)
     shares = Counter(each.long_start for _, _, each in rendered)
-    found: list[Encoded] = []
-    too_long: Counter[str] = Counter()
-    for part, row, text in rendered:
+
+    def encode(text: Rendered) -> tuple[str, list[int], list[int]]:
         shared = shares[text.long_start] >= shared_by
         start = text.long_start if shared else text.short_start
         rest = tokenizer.encode(text.long_start.removeprefix(start) + text.rest)
-        answer = tokenizer.encode(text.answer)
+        return start, rest, tokenizer.encode(text.answer)
+
+    ids = in_processes(encode, [text for _, _, text in rendered], jobs)
+    found: list[Encoded] = []
+    too_long: Counter[str] = Counter()
+    for (part, row, _), (start, rest, answer) in zip(rendered, ids, strict=True):
         if len(rest) + len(answer) > longest:
             too_long[str(row["family"])] += 1
             continue
@@ -77,6 +73,21 @@ def encode_rows(
     if too_long:
         print(f"left out, over {longest} tokens: {dict(too_long)}")
     return found
+
+
+def _rendered(rows: Iterable[tuple[int, Row]], jobs: int) -> list[tuple[int, Row, Rendered]]:
+    """Renders rows; those with a problem are left out, and counted aloud."""
+    renderer, given = Renderer(), list(rows)
+
+    def render(row: Row) -> str | Rendered:
+        return renderer.problem(row) or renderer.render(row)
+
+    made = in_processes(render, [row for _, row in given], jobs)
+    pairs = list(zip(given, made, strict=True))
+    problems = Counter(text for _, text in pairs if isinstance(text, str))
+    for problem, count in problems.most_common():
+        print(f"left out, {count} rows: {problem}")
+    return [(part, row, text) for (part, row), text in pairs if not isinstance(text, str)]
 
 
 def vocabulary_of(rows: Sequence[Encoded], tokenizer: Tokenizer) -> npt.NDArray[np.int32]:
@@ -147,10 +158,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     about = "a data file whose vocabulary the packed weights have"
     parser.add_argument("--vocabulary", type=Path, help=about)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that render and encode")
     options = parser.parse_args()
     tokenizer = Tokenizer(GgufFile(options.model).header)
     given = [*read_rows(options.train, 0), *read_rows(options.validation, 1)]
-    rows = encode_rows(given, tokenizer)
+    rows = encode_rows(given, tokenizer, jobs=options.jobs)
     if options.vocabulary:
         with np.load(options.vocabulary) as stored:
             words = stored["vocabulary"]

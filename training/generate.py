@@ -84,6 +84,9 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--lora", type=Path, help="without it the untrained network writes")
+    parser.add_argument(
+        "--quantised", action="store_true", help="write with weights as the prepared file has them"
+    )
     parser.add_argument("--together", type=int, default=128)
     parser.add_argument("--most", type=int, default=320, help="tokens of an answer")
     parser.add_argument("--rows", type=int, default=0, help="only the first ones of each family")
@@ -91,14 +94,16 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
-    config, weights = load_weights(options.network, options.device, dtype)
+    config, weights = load_weights(
+        options.network, options.device, dtype, quantised=options.quantised
+    )
     lora = Lora.load(options.lora, config, options.device) if options.lora else None
     data = Data(options.data)
     rows = data.rows(1)
     if options.rows:
         families = {number: data.family[rows] == number for number in range(len(data.families))}
         rows = [row for mask in families.values() for row in np.array(rows)[mask][: options.rows]]
-    network = Network(config, weights, lora)
+    network = Network(config, weights, lora, quantised=options.quantised)
     network.refresh()
     found = Writer(network, data, most=options.most).answers(rows, together=options.together)
     numbers = sorted(found)

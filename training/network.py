@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from plansmith.adapters.models.local.gguf.dequantize import dequantize
 from training.attention import best_attention
-from training.dequantize import dequantize
 from training.network_files import read_index, read_raw
+from training.rounding import RoundedLinear, rounded
 
 # The linear layers of a block, joined where they read the same input.
 JOINED: Final = {
@@ -64,14 +65,21 @@ class Config:
         }
 
 
-def load_weights(folder: Path, device: str, dtype: torch.dtype) -> tuple[Config, dict[str, Tensor]]:
-    """Reads what `training.pack` wrote: the sizes and all weights, dequantised."""
+def load_weights(
+    folder: Path, device: str, dtype: torch.dtype, *, quantised: bool = False
+) -> tuple[Config, dict[str, Tensor]]:
+    """Reads what `training.pack` wrote: the sizes and all weights, dequantised.
+
+    Weights that are rounded again later are kept exact.
+    """
     index, raw = read_index(folder), read_raw(folder)
 
     def weight(entry: dict[str, Any]) -> tuple[str, Tensor]:
         data = raw[entry["start"] : entry["start"] + entry["bytes"]]
         values = dequantize(entry["kind"], data, tuple(entry["shape"]))
-        return entry["name"], torch.from_numpy(values).to(device=device, dtype=dtype)
+        exact = quantised and values.ndim == 2 and entry["name"] != "token_embd.weight"
+        kept = torch.float32 if exact else dtype
+        return entry["name"], torch.from_numpy(values).to(device=device, dtype=kept)
 
     with ThreadPoolExecutor() as pool:
         weights = dict(pool.map(weight, index["tensors"]))
@@ -98,19 +106,16 @@ class Lora:
         """Returns everything that is trained."""
         return [each for pair in self.pairs.values() for each in pair]
 
-    def joined(self, dtype: torch.dtype) -> list[dict[str, tuple[Tensor, Tensor]]]:
-        """Returns the pairs of each block as its joined layers need them."""
+    def joined(self, layer: int, dtype: torch.dtype) -> dict[str, tuple[Tensor, Tensor]]:
+        """Returns the pairs of a block as its joined layers need them."""
         scale = self.alpha / self.rank
-        blocks: list[dict[str, tuple[Tensor, Tensor]]] = []
-        for layer in range(self.config.layers):
-            block: dict[str, tuple[Tensor, Tensor]] = {}
-            for joint, names in JOINED.items():
-                pairs = [self.pairs[f"blk.{layer}.{name}.weight"] for name in names]
-                down = torch.cat([pair[0] for pair in pairs])
-                up = torch.block_diag(*[pair[1] for pair in pairs]) * scale
-                block[joint] = (down.to(dtype), up.to(dtype).t())
-            blocks.append(block)
-        return blocks
+        block: dict[str, tuple[Tensor, Tensor]] = {}
+        for joint, names in JOINED.items():
+            pairs = [self.pairs[f"blk.{layer}.{name}.weight"] for name in names]
+            down = torch.cat([pair[0] for pair in pairs])
+            up = torch.block_diag(*[pair[1] for pair in pairs]) * scale
+            block[joint] = (down.to(dtype), up.to(dtype).t())
+        return block
 
     def save(self, path: Path) -> None:
         """Writes the weights in half precision, with rank and alpha."""
@@ -140,9 +145,17 @@ class Lora:
 class Network:
     """The forward pass: training with a shared start, and reading and writing for answers."""
 
-    def __init__(self, config: Config, weights: dict[str, Tensor], lora: Lora | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        weights: dict[str, Tensor],
+        lora: Lora | None,
+        *,
+        quantised: bool = False,
+    ) -> None:
         self.config = config
         self.lora = lora
+        self.quantised = quantised
         self.embedding = weights["token_embd.weight"]
         self.device = str(self.embedding.device)
         self.dtype = self.embedding.dtype
@@ -150,6 +163,9 @@ class Network:
         self.norm = weights["output_norm.weight"]
         self.blocks = [_block(weights, layer) for layer in range(config.layers)]
         self.narrow: list[dict[str, tuple[Tensor, Tensor]]] = []
+        self.merged: list[dict[str, Tensor]] = []
+        if quantised and "output.weight" in weights:
+            self.head = rounded(self.head).to(self.dtype)
         self.attention, self._attention = best_attention(self.embedding.device.type, self.dtype)
         steps = torch.arange(0, config.size, 2, device=self.device, dtype=torch.float32)
         self._turns = 1.0 / config.theta ** (steps / config.size)
@@ -157,7 +173,20 @@ class Network:
 
     def refresh(self) -> None:
         """Takes over the LoRA weights as they are now: once per step."""
-        self.narrow = self.lora.joined(self.dtype) if self.lora else []
+        layers = range(self.config.layers)
+        if self.lora is not None:
+            self.narrow = [self.lora.joined(layer, self.dtype) for layer in layers]
+        if self.quantised:
+            with torch.no_grad():
+                self.merged = [self._merged(layer) for layer in layers]
+
+    def _merged(self, layer: int) -> dict[str, Tensor]:
+        """Returns the weights of a block as a prepared file has them."""
+        found = {joint: self.blocks[layer][joint] for joint in JOINED}
+        if self.lora is not None:
+            for joint, (down, up) in self.lora.joined(layer, torch.float32).items():
+                found[joint] = torch.addmm(found[joint], up.t(), down)
+        return {joint: rounded(each).to(self.dtype) for joint, each in found.items()}
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Returns the scores of the next token."""
@@ -267,7 +296,10 @@ class Network:
         return state + self._linear(layer, "down", functional.silu(gate) * up)
 
     def _linear(self, layer: int, joint: str, inputs: Tensor, bias: Tensor | None = None) -> Tensor:
-        outputs = functional.linear(inputs, self.blocks[layer][joint], bias)
+        weight = (self.merged if self.quantised else self.blocks)[layer][joint]
+        if self.quantised and self.narrow:
+            return RoundedLinear.apply(inputs, weight, bias, *self.narrow[layer][joint])
+        outputs = functional.linear(inputs, weight, bias)
         if not self.narrow:
             return outputs
         down, up = self.narrow[layer][joint]

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from training.gguf_file import GgufFile, RawTensor
+from plansmith.adapters.models.local.gguf.file import GgufFile, RawTensor
 
 _PIECE: Final = 54_000_000
 _BY_WORD: Final = ("token_embd.weight", "output.weight")
@@ -69,11 +69,13 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
+    about = "the most bytes of a piece"
+    parser.add_argument("--piece", type=int, default=_PIECE, help=about)
     options = parser.parse_args()
     with np.load(options.data) as stored:
         words = stored["vocabulary"]
-    names = pack(options.model, words, options.folder)
-    print(f"{len(names)} pieces of at most {_PIECE // 1_000_000} MB, {len(words)} words")
+    names = pack(options.model, words, options.folder, options.piece)
+    print(f"{len(names)} pieces of at most {options.piece // 1_000_000} MB, {len(words)} words")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, 
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.context.gather import FOLDER
+from plansmith.planner.context.gather import FOLDER, FOLDER_NEAR
 from plansmith.ports import ContextBlock, Message
 from training.tokenizer import ANSWER_START, chat_text
 
@@ -47,6 +47,7 @@ class Renderer:
 
     def __init__(self) -> None:
         self.builtin = {spec.name: spec for spec in asyncio.run(_builtin_specs())}
+        self._offered: dict[str, tuple[Offered, ...]] = {}
 
     def render(self, row: Row) -> Rendered:
         """Returns the texts of a row of any family."""
@@ -58,7 +59,7 @@ class Renderer:
         """Returns what a row's calls have that its tools do not offer; empty if all is well."""
         if row["family"] == "answer" or "calls" not in row["answer"]:
             return ""
-        tools = {tool.name: tool for tool in self._tools(row["tools"])}
+        tools = {tool.name: tool for tool in self.tools(row["tools"])}
         for place, call in enumerate(row["answer"]["calls"]):
             tool = tools.get(call["tool"])
             if tool is None:
@@ -78,9 +79,9 @@ class Renderer:
         return _split(system, "", user.text, str(row["answer"]))
 
     def _draft(self, row: Row) -> Rendered:
-        tools = self._tools(row["tools"])
-        folder = "\n".join(row.get("folder") or ())
-        known = [ContextBlock(title=FOLDER, text=folder)] if folder else []
+        tools = self.tools(row["tools"])
+        told = (FOLDER, row.get("folder")), (FOLDER_NEAR, row.get("near"))
+        known = [ContextBlock(title, "\n".join(lines)) for title, lines in told if lines]
         known += [ContextBlock(title=title, text=text) for title, text in row.get("known") or ()]
         task = DraftTask(
             request=row["request"],
@@ -93,10 +94,18 @@ class Renderer:
         system, user = draft_prompt(task, DraftStyle.TUNED)
         return _split(system, shared.text, user.text, compact(row["answer"]))
 
-    def _tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
+    def tools(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
         """Returns the tools of a row: all built-in ones, or those it names or describes."""
+        key = named if isinstance(named, str) else compact(named)
+        if key not in self._offered:
+            # Most rows have all built-in tools; the others are asked for twice in a row.
+            self._offered = {_BUILTIN: self._made(_BUILTIN), key: self._made(named)}
+        return self._offered[key]
+
+    def _made(self, named: str | Sequence[str | Mapping[str, Any]]) -> tuple[Offered, ...]:
         if named == _BUILTIN:
-            return offered_tools(map(offered, self.builtin.values()))
+            known = self._offered.get(_BUILTIN)
+            return known or offered_tools(map(offered, self.builtin.values()))
         specs = [
             self.builtin[each] if isinstance(each, str) else _spec(each)
             for each in named
@@ -105,7 +114,7 @@ class Renderer:
         return offered_tools(map(offered, specs))
 
 
-def compact(answer: Mapping[str, Any]) -> str:
+def compact(answer: Mapping[str, Any] | Sequence[Any]) -> str:
     """Writes an answer as the model has to write it."""
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 

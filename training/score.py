@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from training.gguf_file import GgufFile
+from plansmith.adapters.models.local.gguf.file import GgufFile
 from training.tokenizer import Tokenizer
 
 _REFERENCE: Final = re.compile(r"(\$\d)(?:\.[\w.]+)?")

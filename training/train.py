@@ -218,6 +218,9 @@ def _settings() -> tuple[argparse.Namespace, Settings]:
     for name in names:
         value = getattr(plain, name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    parser.add_argument(
+        "--quantised", action="store_true", help="train what the prepared file rounds to four bits"
+    )
     parser.add_argument("--weights", type=_weights, default={}, help="folder=1,tools=0.5")
     options = parser.parse_args()
     return options, Settings(
@@ -233,12 +236,13 @@ def main() -> None:
     began = time.monotonic()
     device = settings.device
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    config, weights = load_weights(options.network, device, dtype)
+    quantised = options.quantised
+    config, weights = load_weights(options.network, device, dtype, quantised=quantised)
     if options.begin:
         lora = Lora.load(options.begin, config, device)
     else:
         lora = Lora(config, rank=settings.rank, alpha=settings.alpha, device=device)
-    network = Network(config, weights, lora)
+    network = Network(config, weights, lora, quantised=quantised)
     count = sum(each.numel() for each in lora.parameters)
     print(f"loaded in {time.monotonic() - began:.1f} s, {network.attention} attention", end=", ")
     print(f"{count} weights to train, {json.dumps(settings.weights)}", flush=True)

@@ -11,8 +11,8 @@ TYPE_CHECKING = False  # for checkers it is true, as that of `typing`, which tak
 if TYPE_CHECKING:
     from plansmith.adapters.tools.functions import tool
     from plansmith.app import Plansmith
-    from plansmith.dialects.native import read_plan
-    from plansmith.errors import PlansmithError
+    from plansmith.dialects.native import read_plan, try_read_plan
+    from plansmith.errors import NotApproved, NotFound, PlanInvalid, PlansmithError, Refused
     from plansmith.models import model
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
     from plansmith.plan.diff import apply_diff, diff_plans, merge_plans
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentSpec",
     "Effect",
+    "NotApproved",
+    "NotFound",
     "Plan",
+    "PlanInvalid",
     "Plansmith",
     "PlansmithError",
     "Problem",
+    "Refused",
     "Run",
     "RunStatus",
     "StepStatus",
@@ -46,15 +50,20 @@ __all__ = [
     "read_plan",
     "shortlist",
     "tool",
+    "try_read_plan",
 ]
 
 _HOMES = {
     "AgentSpec": "plan.capability",
     "Effect": "plan.capability",
+    "NotApproved": "errors",
+    "NotFound": "errors",
     "Plan": "plan.plan",
+    "PlanInvalid": "errors",
     "Plansmith": "app",
     "PlansmithError": "errors",
     "Problem": "plan.problem",
+    "Refused": "errors",
     "Run": "plan.run",
     "RunStatus": "plan.run",
     "StepStatus": "plan.run",
@@ -70,6 +79,7 @@ _HOMES = {
     "read_plan": "dialects.native",
     "shortlist": "planner.shortlist.pick",
     "tool": "adapters.tools.functions",
+    "try_read_plan": "dialects.native",
 }
 
 

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.urls import open_store
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.arguments import (
+    ToolLike,
+    agents_of,
+    model_of,
+    planner_settings_of,
+    sources_of,
+    store_of,
+    with_models,
+)
+from plansmith.errors import NotApproved, PlanInvalid
 from plansmith.lazy import lazy_modules, made_once
 from plansmith.old_names import by_old_name, read_options
 from plansmith.ports import Closing
 
 if TYPE_CHECKING:
-    from plansmith import assembly
-    from plansmith.adapters.tools import functions
+    from plansmith import assembly, sync
     from plansmith.config import Settings
+    from plansmith.plan import next_move
     from plansmith.plan.data import Json
     from plansmith.plan.events import Event, Who
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.planner import request as requests
-    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.ports import Agent, ChatModel, Clock, PlanStore
+    from plansmith.runs import callbacks
     from plansmith.runs.options import Options
     from plansmith.runs.service import RunService
-    from plansmith.runs.stopping import LeftOut
     from plansmith.schedules import approval, service
     from plansmith.templates import book
     from plansmith.threads import service as conversations
@@ -38,28 +46,35 @@ else:
         approval="plansmith.schedules.approval",
         assembly="plansmith.assembly",
         book="plansmith.templates.book",
+        callbacks="plansmith.runs.callbacks",
         conversations="plansmith.threads.service",
-        functions="plansmith.adapters.tools.functions",
+        next_move="plansmith.plan.next_move",
         requests="plansmith.planner.request",
         service="plansmith.schedules.service",
+        sync="plansmith.sync",
     )
 
-ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
+__all__ = ["Plansmith", "ToolLike"]
 
 
 class Plansmith:
     """Makes plans, asks a person to approve them, runs them, and records every event.
 
-    `tools` are functions (see `tool`) and tool sources; `store` is a URL or your own store. For
-    the other options see `Options`. Its parts are made when they are first used: `runs` manages
-    runs, `schedules` starts runs at set times, `templates` keeps plans for reuse, `threads` are
-    conversations.
+        smith = Plansmith("openai:gpt-5", tools=[weather], store="sqlite:///runs.db")
+        run = await smith.do("Is it warmer in Oslo or in Rome?", approve=look_at_it)
+        print(run.answer)
+
+    `model` is the name of a model (see `model`) or a model of yours; none is needed to run plans
+    that are there. `tools` are functions (see `tool`) and tool sources; `store` is a URL or your
+    own store. For the other options see `Options`. Its parts are made when they are first used:
+    `runs` manages runs, `schedules` starts runs at set times, `templates` keeps plans for reuse,
+    `threads` are conversations.
     """
 
     def __init__(
         self,
+        model: ChatModel | str | None = None,
         *,
-        model: ChatModel | None = None,
         tools: Sequence[ToolLike] = (),
         agents: Sequence[Agent] = (),
         store: str | PlanStore = "memory",
@@ -67,17 +82,16 @@ class Plansmith:
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
-        options = read_options(more)
+        options = with_models(read_options(more))
         if folder := options.get("folder"):
             options["folder"] = Path(folder).resolve()  # now: a program may change its folder
-        self.store: PlanStore = open_store(store) if isinstance(store, str) else store
+        self.store: PlanStore = store_of(store)
         self._clock: Clock = clock or SystemClock()
         self._options = options
-        self._planner_settings = settings.planner if settings else None
-        self._model = model
-        self._sources = _sources(tools)
-        self._agents = list(agents)
-        _refuse_same_name(agents)
+        self._planner_settings = planner_settings_of(settings)
+        self._model = model_of(model)
+        self._sources = sources_of(tools)
+        self._agents = agents_of(agents)
 
     @made_once
     def runs(self) -> RunService:
@@ -138,6 +152,37 @@ class Plansmith:
         if not self._options.get("shared_store"):
             await self.store.close()
 
+    async def do(
+        self,
+        request: str | Plan,
+        *,
+        approve: callbacks.Approve | None = None,
+        answer: callbacks.Answer | None = None,
+        by: Who = "",
+    ) -> Run:
+        """Plans a request, has the plan approved, runs it; `run.answer` is the answer.
+
+        `approve` gets every plan that needs approval, and returns True, False (the run is
+        cancelled) or a changed plan, which is then the approved one. `answer` gets each question;
+        None leaves it open. Both may be async. What nobody decides is left waiting: look at
+        `run.status`, and go on with `decide`, `answer` and `run`.
+        """
+        asking = callbacks.CallbackRun(self.runs, approve=approve, answer=answer, by=by)
+        if isinstance(request, str):
+            return await asking.finish(await self.plan(request, by=by))
+        return await asking.finish(await self.submit(request, by=by))
+
+    def do_sync(
+        self,
+        request: str | Plan,
+        *,
+        approve: callbacks.Approve | None = None,
+        answer: callbacks.Answer | None = None,
+        by: Who = "",
+    ) -> Run:
+        """Does what `do` does and waits for it, for programs and notebooks that are not async."""
+        return sync.wait_for(self.do(request, approve=approve, answer=answer, by=by))
+
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
         """Plans a request: returns a run with a checked plan, waiting for review if required.
 
@@ -155,10 +200,10 @@ class Plansmith:
     async def submit(self, plan: Plan | list[Problem], *, request: str = "", by: Who = "") -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model.
 
-        Takes what `read_plan` returns; raises problems as `InvalidPlan`.
+        Takes what `read_plan` returns; raises problems as `PlanInvalid`.
         """
         if isinstance(plan, list):
-            raise InvalidPlan(plan)
+            raise PlanInvalid(plan)
         if not hasattr(plan, "steps"):
             raise TypeError("submit takes a Plan: read_plan makes one of a dictionary or a text")
         return await self.runs.submit(plan, request=request, by=by)
@@ -168,8 +213,16 @@ class Plansmith:
         return await self.runs.intake.check(plan)
 
     async def run(self, run_id: str) -> Run:
-        """Executes a run until it is over or waits for a person."""
-        return await self.runs.run(run_id)
+        """Executes a run until it is over or waits for a person.
+
+        Raises `NotApproved` if its plan needs an approval before anything runs.
+        """
+        run = await self.runs.run(run_id)
+        waits = next_move.next_move(run)
+        if isinstance(waits, next_move.AwaitReview) and run.started_at is None:
+            hint = f"look at run.plan, then: await smith.decide({run.id!r}, approve=run.plan.hash)"
+            raise NotApproved(f"run {run.id} waits for the approval of its plan", hint=hint)
+        return run
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
@@ -194,10 +247,6 @@ class Plansmith:
         """Replaces the plan by a person's version; it is checked and reviewed like any other."""
         return await self.runs.editing.edit(run_id, plan, by=by)
 
-    async def undo(self, run_id: str, *, by: Who = "") -> Run:
-        """Goes back to the previous plan; called again, to the one before that."""
-        return await self.runs.editing.undo(run_id, by=by)
-
     async def request_changes(self, run_id: str, text: str, *, by: Who = "") -> Run:
         """Asks the planner to change the plan as `text` says.
 
@@ -220,13 +269,6 @@ class Plansmith:
         """
         return await self.runs.stopping.cancel(run_id, by=by, reason=reason)
 
-    async def skip(self, run_id: str, step: str, *, by: Who = "") -> LeftOut:
-        """Skips a step that has not started or that waits for an answer; the rest goes on.
-
-        Returns the step and those that cannot run without it.
-        """
-        return await self.runs.stopping.skip(run_id, step, by=by)
-
     async def rerun(self, run_id: str, *, by: Who = "") -> Run:
         """Runs the same plan again as a new run, from the start, without earlier results."""
         return await self.runs.repeating.rerun(run_id, by=by)
@@ -240,24 +282,3 @@ class Plansmith:
         run that never had a plan is planned again.
         """
         return await self.runs.repeating.retry(run_id, from_step=from_step, plan=plan, by=by)
-
-
-def _sources(tools: Sequence[ToolLike]) -> list[ToolSource]:
-    wrong = [each for each in tools if not _is_source(each) and not callable(each)]
-    if wrong:
-        hint = "give functions, marked with @tool, or tool sources"
-        raise Misconfigured(f"{wrong[0]!r} is not a tool", hint=hint)
-    sources = [cast("ToolSource", each) for each in tools if _is_source(each)]
-    plain = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
-    return [functions.FunctionTools(plain), *sources] if plain else sources
-
-
-def _is_source(each: object) -> bool:
-    return hasattr(each, "tools") and hasattr(each, "call")
-
-
-def _refuse_same_name(agents: Sequence[Agent]) -> None:
-    names = [agent.spec.name for agent in agents]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise Misconfigured(f"two agents are called {twice!r}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from plansmith.arguments import model_of
 from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
 from plansmith.runs.intake import PlanIntake
@@ -114,8 +115,8 @@ def _planner(
         journals=journals,
         intake=intake,
         model=model,
-        triage_model=options.get("triage_model"),
-        report_model=options.get("report_model"),
+        triage_model=model_of(options.get("triage_model")),
+        report_model=model_of(options.get("report_model")),
         context=options.get("context", ()),
         ranker=_ranker(settings, options),
         settings=settings,

@@ -2,7 +2,7 @@
 
     PlansmithError
     ├── UnreadableText      no JSON or YAML value could be read from a text
-    ├── InvalidPlan         a plan is not usable; carries its problems
+    ├── PlanInvalid         a plan is not usable; carries its problems
     ├── ReferenceFailed     a reference points at a value that is not there
     ├── Misconfigured       a setting is missing or wrong; says what to set
     ├── ModelFailed         a language model gave no usable answer
@@ -15,6 +15,8 @@
     │   └── OutcomeUnknown      nobody knows whether it took effect
     ├── InputNeeded         a call needs an answer from a person before it can go on
     ├── Refused             the operation is not possible in the present state
+    │   ├── NotFound            there is no run, step, schedule, template or thread of this name
+    │   ├── NotApproved         the plan of the run waits for a person's approval
     │   ├── StaleDecision       the decision is about another plan, or was made already
     │   ├── OtherFolder         the run or schedule belongs to another folder than this one
     │   ├── OtherTeam           the run needs a team of agents that is not loaded
@@ -26,13 +28,14 @@
             └── EventMisfit         an event does not fit its run, and was not stored
 
 What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an exception:
-`InvalidPlan` is raised only where a caller asked for a usable plan and there is none.
+`PlanInvalid` is raised only where a caller asked for a usable plan and there is none.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 
 class PlansmithError(Exception):
@@ -60,7 +63,7 @@ class _Problem(Protocol):
     def message(self) -> str: ...
 
 
-class InvalidPlan(PlansmithError):
+class PlanInvalid(PlansmithError):
     """A usable plan was asked for and there is none; `problems` says why."""
 
     def __init__(self, problems: Sequence[_Problem]) -> None:
@@ -144,6 +147,14 @@ class Refused(PlansmithError):
     """The operation is not possible in the present state."""
 
 
+class NotFound(Refused):
+    """There is nothing of this name; the hint says what there is."""
+
+
+class NotApproved(Refused):
+    """The plan of the run waits for a person's approval; the hint says how to give it."""
+
+
 class StaleDecision(Refused):
     """The decision is about another plan than the current one, or was made already."""
 
@@ -178,3 +189,12 @@ class JournalDamaged(JournalError):
 
 class EventMisfit(JournalDamaged):
     """An event does not fit the present state of its run; nothing was stored."""
+
+
+if not TYPE_CHECKING:  # for programs, not for type checkers
+
+    def __getattr__(name: str) -> object:
+        if name != "InvalidPlan":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn("InvalidPlan is now PlanInvalid", DeprecationWarning, stacklevel=2)
+        return PlanInvalid

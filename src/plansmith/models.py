@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         choose,
         demo,
         fact_checked,
+        names,
         provider,
         recorded,
         rules,
@@ -36,6 +38,7 @@ else:
         embedded="plansmith.adapters.models.local.embedded",
         fact_checked="plansmith.adapters.models.fact_checked",
         model_files="plansmith.adapters.models.local.files",
+        names="plansmith.adapters.models.names",
         provider="plansmith.adapters.models.provider",
         recorded="plansmith.adapters.models.recorded",
         rules="plansmith.adapters.models.rules",
@@ -67,23 +70,39 @@ def model(
     one the provider's environment variable is read. `auto` takes what is there: a key, a server
     on this machine, the embedded model, else rules; `tell` receives which. The rest are the
     settings of a model (`timeout_s`, `tries`, `context_tokens`, …). Nothing is contacted before
-    the first call.
+    the first call, but an unknown name and a missing key are errors at once.
     """
-    values = {"model": name, "base_url": base_url, **settings}
+    checked = _settings({"model": name, "base_url": base_url, **settings})
+    if not _is_ours(name):
+        has_server = bool(base_url or api_key)
+        names.need_usable(name, environment=os.environ, has_server=has_server)
+    return make_model(checked, clock=SystemClock(), tell=tell, api_key=api_key)
+
+
+def _settings(values: Mapping[str, object]) -> ModelSettings:
     try:
-        checked = ModelSettings.model_validate(values)
+        return ModelSettings.model_validate(values)
     except ValidationError as error:
         flaw = error.errors()[0]
         place = ".".join(str(part) for part in flaw["loc"])
         hint = "name it as provider:name, such as openai:gpt-5"
         raise Misconfigured(f"the model's {place}: {flaw['msg']}", hint=hint) from error
-    return make_model(checked, clock=SystemClock(), tell=tell, api_key=api_key)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether the name is that of no provider."""
+    plain = name.partition(":")[0]
+    return plain in ("local", "recorded") or name in ("auto", "demo", "rules")
 
 
 def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> ChatModel:
-    """Returns the model that was given, by itself or by name; the automatic choice for none."""
+    """Returns the model that was given, by itself or by name; the automatic choice for none.
+
+    One that is not set up says so at its first call, as programs for other planners expect it.
+    """
     if given is None or isinstance(given, str):
-        return model(given or "auto", tell=tell)
+        checked = _settings({"model": given or "auto"})
+        return make_model(checked, clock=SystemClock(), tell=tell)
     return given
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from operator import attrgetter
@@ -12,9 +12,19 @@ from plansmith.lazy import lazy_modules
 from plansmith.runs.options import Options
 
 if TYPE_CHECKING:
+    import difflib
+
+    from plansmith import sync
     from plansmith.plan import limits
+    from plansmith.review import policy
 else:
-    lazy_modules(globals(), limits="plansmith.plan.limits")
+    lazy_modules(
+        globals(),
+        difflib="difflib",
+        limits="plansmith.plan.limits",
+        policy="plansmith.review.policy",
+        sync="plansmith.sync",
+    )
 
 
 OLD_NAMES: Final[Mapping[str, str]] = {
@@ -82,6 +92,13 @@ OLD_NAMES: Final[Mapping[str, str]] = {
 }
 
 
+# Names that moved later; they warn, so that programs can follow.
+MOVED: Final[Mapping[str, str]] = {
+    "skip": "runs.stopping.skip",
+    "undo": "runs.editing.undo",
+}
+
+
 class Caps(NamedTuple):
     """How many new plans a run may make before it asks a person; now fields of `Limits`."""
 
@@ -94,10 +111,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
     """Checks the options' names; moves the old `caps` and `early_start` into `limits`."""
     unknown = given.keys() - Options.__annotations__.keys() - {"caps", "early_start"}
     if unknown:
-        raise TypeError(f"Plansmith has no option {min(unknown)!r}")
+        raise TypeError(f"Plansmith has no option {min(unknown)!r}{_near(min(unknown))}")
     options = dict(given)
-    for name in options.keys() & {"limits", "budget", "shared_budget"}:
-        kind = limits.Limits if name == "limits" else limits.BudgetLimits
+    for name in options.keys() & {"limits", "budget", "shared_budget", "policy"}:
+        kind = _kind(name)
         if not isinstance(options[name], kind):
             raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
     caps, early = options.pop("caps", None), options.pop("early_start", None)
@@ -109,18 +126,37 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return cast("Options", options)
 
 
-# `asyncio.run(smith.plan(…))` does the same.
+def _kind(name: str) -> type:
+    if name == "policy":
+        return policy.ReviewPolicy
+    return limits.Limits if name == "limits" else limits.BudgetLimits
+
+
+_NAMED: Final = ("model", "tools", "agents", "store", "settings", "clock")
+
+
+def _near(name: str) -> str:
+    known = [*_NAMED, *Options.__annotations__]
+    found = difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {found[0]!r}?" if found else f"; there are: {', '.join(known)}"
+
+
+# `asyncio.run(smith.plan(…))` does the same where no event loop runs.
 _NOT_ASYNC: Final[Mapping[str, str]] = {"plan_sync": "plan", "run_sync": "run"}
 
 
 def _run(verb: Callable[..., Coroutine[Any, Any, Any]], *given: Any, **options: Any) -> Any:
-    return asyncio.run(verb(*given, **options))
+    return sync.wait_for(verb(*given, **options))
 
 
 def by_old_name(smith: object, name: str) -> Any:
     """Returns the value of an attribute by its name in the first release."""
     if name in _NOT_ASYNC:
         return partial(_run, getattr(smith, _NOT_ASYNC[name]))
+    if name in MOVED:
+        now = f"smith.{name} is now smith.{MOVED[name]}"
+        warnings.warn(now, DeprecationWarning, stacklevel=3)
+        return attrgetter(MOVED[name])(smith)
     if name not in OLD_NAMES:
         raise AttributeError(f"{type(smith).__name__!r} object has no attribute {name!r}")
     return attrgetter(OLD_NAMES[name])(smith)

@@ -121,10 +121,14 @@ def test_importing_the_package_loads_nothing_at_all() -> None:
 PUBLIC = {
     "AgentSpec",
     "Effect",
+    "NotApproved",
+    "NotFound",
     "Plan",
+    "PlanInvalid",
     "Plansmith",
     "PlansmithError",
     "Problem",
+    "Refused",
     "Run",
     "RunStatus",
     "StepStatus",
@@ -140,6 +144,7 @@ PUBLIC = {
     "read_plan",
     "shortlist",
     "tool",
+    "try_read_plan",
 }
 
 

@@ -13,7 +13,6 @@ from bench.dialects import AGENTS, measure, plan_of, table, trip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith import Plan
 from plansmith.cli.main import main
 from plansmith.dialects.dialect import DIALECTS, Writing, dialect, recognise
 from plansmith.dialects.native import read_plan
@@ -177,7 +176,7 @@ def test_a_foreign_plan_is_imported_and_exported_again(cli: Cli) -> None:
         code, out, err = cli(*words)
         assert (code, err) == (0, "")
         write("plan.json", out)
-        assert isinstance(read_plan(out), Plan)
+        assert read_plan(out).steps
     code, out, err = cli("export", "plan.json", "--dialect", "sage")
     assert (code, json.loads(out), err) == (0, SAGE, "")
     code, out, err = cli("export", "plan.json", "--dialect", "openmanus")

@@ -33,7 +33,7 @@ from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.spring import shape_for, shape_of, write_as
 from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
-from plansmith.errors import InvalidPlan, ModelFailed, Refused, ToolFailed
+from plansmith.errors import ModelFailed, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import make_timing
@@ -535,9 +535,9 @@ async def test_a_request_is_planned_in_the_words_of_the_planning_function(script
 
 
 async def test_a_plan_without_steps_is_refused_with_what_to_do() -> None:
-    with pytest.raises(InvalidPlan, match="not a plan of JManus"):
+    with pytest.raises(PlanInvalid, match="not a plan of JManus"):
         await manus().create(title="t", steps=[])
-    with pytest.raises(InvalidPlan, match="does not say what to do"):
+    with pytest.raises(PlanInvalid, match="does not say what to do"):
         plan_from({"title": "t", "steps": ["[BROWSER_AGENT]"]})
 
 
@@ -560,12 +560,12 @@ async def test_templates_have_versions_and_places_and_run_with_parameters() -> N
 async def test_a_missing_parameter_is_an_error() -> None:
     intake = manus()
     await intake.templates.save(TEMPLATE)
-    with pytest.raises(InvalidPlan, match="site"):
+    with pytest.raises(PlanInvalid, match="site"):
         await intake.templates.run("prices", {"product": "bolts"})
 
 
 async def test_a_template_for_an_unknown_agent_is_refused() -> None:
-    with pytest.raises(InvalidPlan, match="NOBODY"):
+    with pytest.raises(PlanInvalid, match="NOBODY"):
         await manus().templates.save(TEMPLATE | {"steps": ["[NOBODY] go"]})
     with pytest.raises(Refused, match="no name"):
         await manus().templates.save({"title": "", "steps": ["[BROWSER_AGENT] go"]})

@@ -63,7 +63,7 @@ async def main(path: Path) -> None:
     plan = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
     run = await smith.submit(plan)
     deeds: dict[str, Callable[[], Awaitable[Any]]] = {
-        "run": lambda: smith.run(run.id),
+        "run": lambda: smith.runs.run(run.id),
         "list": smith.runs,
         "heads": store.heads,
         "doctor": lambda: diagnose(f"sqlite:///{path}"),

@@ -66,7 +66,7 @@ async def goes_on_beside(smith: Plansmith, damaged: str, other: str) -> None:
         await smith.runs.resume_all()
     shown = {run.id: bool(run.damage) for run in await smith.runs()}
     assert shown == {damaged: True, other: False}
-    assert (await smith.run(other)).status is RunStatus.DONE
+    assert (await smith.runs.run(other)).status is RunStatus.DONE
     assert (await smith.runs.journals.repair(damaged, by="ada")).damage == ""
 
 

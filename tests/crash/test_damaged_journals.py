@@ -114,7 +114,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     assert f"plansmith repair {run}" in shown.damage
     assert [each.damage for each in await world.smith.runs()] == [shown.damage]
     for deed in (
-        world.smith.run(run),
+        world.smith.runs.run(run),
         world.smith.pause(run),
         world.smith.cancel(run),
         world.smith.runs.resume_all(),
@@ -131,7 +131,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     with pytest.raises(Refused, match="not damaged"):
         await world.smith.runs.journals.repair(run)
     await world.smith.resume(run, by="ada")
-    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert (await world.smith.runs.run(run)).status is RunStatus.DONE
     assert world.paid == ["ann", "bob"]
     verify_chain(await world.store.events(run))
 
@@ -165,18 +165,18 @@ async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert repaired.steps["a"].status is StepStatus.DONE
     await world.smith.resume(run, by="ada")
-    after = await world.smith.run(run)
+    after = await world.smith.runs.run(run)
     # How the second call ended nobody saw: a person is asked, and nobody is paid twice.
     assert list(after.questions) == ["unknown:b"]
     assert world.paid == []
     await world.smith.answer(run, "unknown:b", "done", by="ada")
-    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert (await world.smith.runs.run(run)).status is RunStatus.DONE
     assert world.paid == []
 
 
 async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> None:
     run = await world.approved()
-    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert (await world.smith.runs.run(run)).status is RunStatus.DONE
     await world.force(run, e.RunPaused(), by=ADA)
     assert "the run is over" in (await world.smith.get(run)).damage
     repaired = await world.smith.runs.journals.repair(run, by="ada")
@@ -214,7 +214,7 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     assert "1 events cannot be read" in repaired.reason
     # What could not be read was the approval: it is not taken for given.
     await world.smith.resume(run, by="ada")
-    assert (await world.smith.run(run)).status is RunStatus.REVIEWING
+    assert (await world.smith.runs.run(run)).status is RunStatus.REVIEWING
     assert world.paid == []
     await world.smith.close()
     levels = {each.level for each in await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")}
@@ -325,7 +325,7 @@ async def waiting_without_results(path: Path) -> str:
     plan = Plan.model_validate({"goal": "pay both", "steps": steps})
     run = (await world.smith.submit(plan)).id
     await world.smith.decide(run, approve=plan.hash, by="ada")
-    await world.smith.run(run)
+    await world.smith.runs.run(run)
     assert world.paid == ["ann"]
     await world.smith.close()
     with sqlite3.connect(path) as file:
@@ -341,7 +341,7 @@ async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acte
     world = World(SqliteStore(tmp_path / "runs.db"))
     await world.smith.answer(run, "sure", "yes", by="ada")
     with pytest.raises(JournalDamaged, match="no value is stored"):
-        await world.smith.run(run)
+        await world.smith.runs.run(run)
     with pytest.raises(JournalDamaged, match=f"plansmith repair {run}"):
         await verify(world.store, run)
     repaired = await world.smith.runs.journals.repair(run, by="ada")
@@ -349,14 +349,14 @@ async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acte
     assert "the result of 'a' cannot be read" in repaired.reason
     await world.smith.resume(run, by="ada")
     # It was paid: nobody pays again unasked.
-    assert "unknown:a" in (await world.smith.run(run)).questions
+    assert "unknown:a" in (await world.smith.runs.run(run)).questions
     assert world.paid == []
     await world.smith.answer(run, "unknown:a", "done", by="ada")
     # What was answered behind that point was set aside with it: it is asked again.
-    assert list((await world.smith.run(run)).questions) == ["sure"]
+    assert list((await world.smith.runs.run(run)).questions) == ["sure"]
     assert world.paid == []
     await world.smith.answer(run, "sure", "yes", by="ada")
-    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert (await world.smith.runs.run(run)).status is RunStatus.DONE
     assert world.paid == ["bob"]
     await verify(world.store, run)
     await world.smith.close()

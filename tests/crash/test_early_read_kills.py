@@ -59,7 +59,7 @@ async def test_a_killed_early_read_is_told_as_unknown_and_the_run_goes_on(tmp_pa
     app = Plansmith(model=model, tools=[tools], store=SqliteStore(path), settings=settings)
     await app.runs.resume_all()
     [listed] = await app.runs()
-    run = await app.run(listed.id)
+    run = await app.runs.run(listed.id)
     assert run.status is RunStatus.DONE
     assert len(tools.calls) == 1
     bodies = [each.body for each in await app.store.events(run.id)]

@@ -54,12 +54,12 @@ async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
     app = Plansmith(
         tools=[Service(tmp_path / "service.txt")], store=SqliteStore(tmp_path / "store.db")
     )
-    run = await app.run(run_id)
+    run = await app.runs.run(run_id)
     assert run.status in (RunStatus.DONE, RunStatus.ASKING)
     for question in run.questions:
         assert run.steps[question.removeprefix("unknown:")].status is StepStatus.UNKNOWN
         await app.answer(run_id, question, "done")
-    run = await app.run(run_id)
+    run = await app.runs.run(run_id)
     assert run.status is RunStatus.DONE
 
     store = SqliteStore(tmp_path / "store.db")

@@ -183,7 +183,7 @@ async def settle(story: Story, smith: Plansmith) -> None:
                 key = run.steps[question.removeprefix("unknown:")].key
                 word = "done" if key in story.marks else "retry"
                 await smith.answer(run.id, question, word, by="ada")
-            await smith.run(run.id)
+            await smith.runs.run(run.id)
     pytest.fail("some run is stuck")
 
 

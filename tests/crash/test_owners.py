@@ -285,7 +285,7 @@ async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
     async with Plansmith(tools=[look], store=store) as smith:
         steps = [{"id": "a", "tool": "look"}, {"id": "q", "question": "More?", "after": ["a"]}]
         plan = Plan.model_validate({"goal": "see", "steps": steps})
-        run = await smith.run((await smith.submit(plan)).id)
+        run = await smith.runs.run((await smith.submit(plan)).id)
         assert run.status is RunStatus.ASKING
         assert owners == [this_process()]
         assert await store.owner(run.id) == ""
@@ -327,7 +327,7 @@ async def test_a_run_owned_by_a_living_stranger_is_refused_by_the_library(tmp_pa
         run = await smith.submit(plan)
         await store.claim(run.id, stranger)
         with pytest.raises(RunBusy, match=f"process {other.pid} \\(started"):
-            await smith.run(run.id)
+            await smith.runs.run(run.id)
         other.kill()
         await other.wait()
-        assert (await smith.run(run.id)).status is RunStatus.DONE
+        assert (await smith.runs.run(run.id)).status is RunStatus.DONE

@@ -89,7 +89,7 @@ async def begun(smith: Plansmith, payments: Payments) -> asyncio.Future[Run]:
     """An approved run whose first payment is being made."""
     run = await smith.submit(PLAN)
     await smith.decide(run.id, approve=PLAN.hash, by="ada")
-    running = asyncio.ensure_future(smith.run(run.id))
+    running = asyncio.ensure_future(smith.runs.run(run.id))
     await payments.began.wait()
     return running
 
@@ -298,7 +298,7 @@ async def main():
     plan = Plan.model_validate({"goal": "fill", "steps": steps})
     run = await smith.submit(plan)
     await smith.decide(run.id, approve=plan.hash, by="ada")
-    running = asyncio.ensure_future(smith.run(run.id))
+    running = asyncio.ensure_future(smith.runs.run(run.id))
     while not smith.runs.journals.patience.trouble:
         await asyncio.sleep(0.01)
     trouble = smith.runs.journals.patience.trouble
@@ -341,7 +341,7 @@ async def pay(whom: str) -> str:
 
 async def main():
     smith = Plansmith(tools=[pay], store=SqliteStore(sys.argv[1], timeout_s=0.02))
-    running = asyncio.ensure_future(smith.run(sys.argv[3]))
+    running = asyncio.ensure_future(smith.runs.run(sys.argv[3]))
     while not smith.runs.journals.patience.trouble:
         await asyncio.sleep(0.01)
     print("waits", flush=True)

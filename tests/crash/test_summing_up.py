@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(RUNS):
                 run = await smith.submit(plan_of("look" if number % 10 else "note"))
                 if number % 10:
-                    await smith.run(run.id)
+                    await smith.runs.run(run.id)
 
     asyncio.run(fill())
     as_version_9(path)
@@ -116,7 +116,7 @@ async def test_two_processes_sum_up_one_store_at_once(path: Path) -> None:
     store = SqliteStore(path)
     async with Plansmith(tools=[look, note], store=store) as smith:
         # One more run comes and ends meanwhile.
-        new = await smith.run((await smith.submit(plan_of("look"))).id)
+        new = await smith.runs.run((await smith.submit(plan_of("look"))).id)
         assert [each.wait() for each in both] == [0, 0]
         assert (await smith.runs.lists.newest(limit=1))[0].run == new.id
         assert await store.delete_run(new.id)

@@ -44,7 +44,7 @@ async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path
 
     app = Plansmith(tools=[service], store=SqliteStore(tmp_path / "store.db"))
     for _ in range(30):
-        run = await app.run(run.id)
+        run = await app.runs.run(run.id)
         if run.status.over:
             break
         for question in list(run.questions):

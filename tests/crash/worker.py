@@ -93,7 +93,7 @@ async def main(store: Path, service: Path, run_id: str, appends: int, when: str)
         run_id = run.id
     dying.appends_left, dying.when = appends, when
     try:
-        sys.stdout.write(f"{(await app.run(run_id)).status.value}\n")
+        sys.stdout.write(f"{(await app.runs.run(run_id)).status.value}\n")
     except RunBusy:
         sys.stdout.write("busy\n")
     await app.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plansmith import Plan, Problem, check_plan, read_plan
+from plansmith import Plan, Problem, check_plan, read_plan, try_read_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.planner.check.autofix import autofix
@@ -43,7 +43,8 @@ PYTHON, SHELL = blocks("python"), blocks("bash")
 
 @pytest.mark.parametrize(("place", "code"), PYTHON, ids=[place for place, _ in PYTHON])
 def test_the_python_of_the_documentation_runs(place: str, code: str) -> None:
-    exec(compile(code, place, "exec"), {"__name__": place})
+    # Without the future import of this file: annotations are then what they are for a reader.
+    exec(compile(code, place, "exec", dont_inherit=True), {"__name__": place})
 
 
 @pytest.mark.parametrize(("place", "script"), SHELL, ids=[place for place, _ in SHELL])
@@ -141,7 +142,7 @@ def problems_of(plan: Plan, code: str) -> list[Problem]:
 
 @pytest.mark.parametrize(("code", "text"), EXAMPLES, ids=[code for code, _ in EXAMPLES])
 def test_every_example_of_a_problem_has_that_problem(code: str, text: str) -> None:
-    found = read_plan(text)
+    found = try_read_plan(text)
     if isinstance(found, Plan):
         found = problems_of(found, code)
     assert [problem.code for problem in found] == [code]
@@ -157,4 +158,4 @@ def test_every_yaml_example_of_the_plan_language_is_a_plan() -> None:
     page = (ROOT / "docs" / "plan-language.md").read_text(encoding="utf-8")
     for tag, text in BLOCK.findall(page):
         if tag == "yaml":
-            assert isinstance(read_plan(text), Plan)
+            assert read_plan(text).steps

@@ -43,12 +43,12 @@ async def test_an_agent_in_a_plan_asks_is_answered_and_finishes() -> None:
             assert intake.executor.deeds == []
             assert run.plan is not None
             await smith.decide(run.id, approve=run.plan.hash, by="ada")
-            run = await smith.run(run.id)
+            run = await smith.runs.run(run.id)
             assert run.status is RunStatus.ASKING
             [asked] = run.questions.values()
             assert asked.text == "Which day for lunch?"
             await smith.answer(run.id, asked.question, "monday", by="ada")
-            run = await smith.run(run.id)
+            run = await smith.runs.run(run.id)
             assert run.status is RunStatus.DONE
             assert run.steps["s"].result == "BOOKED MONDAY"
             assert intake.executor.deeds == ["begin ask lunch", "answer monday"]
@@ -61,7 +61,7 @@ async def test_progress_of_an_agent_is_in_the_journal_and_cancelling_the_run_can
         agent = await connect("desk", intake.url, effect="read")
         async with Plansmith(agents=[agent]) as smith:
             run = await smith.submit(plan({"id": "h", "agent": "a2a.desk", "task": "hold x"}))
-            running = asyncio.ensure_future(smith.run(run.id))
+            running = asyncio.ensure_future(smith.runs.run(run.id))
             async for event in smith.events(run.id, follow=True):
                 if isinstance(event.body, StepProgressed) and event.body.text == "holding x":
                     break

@@ -32,7 +32,7 @@ async def story(name: str, request: str, intake: Path) -> tuple[Run, Run]:
     model = embedded_model(name, folder=FOLDER)
     async with Plansmith(model=model, tools=[FileTools(intake)]) as smith:
         planned = await smith.plan(request)
-        return planned, await smith.run(planned.id)
+        return planned, await smith.runs.run(planned.id)
 
 
 async def test_even_the_smallest_model_writes_plans_that_hold(intake: Path) -> None:
@@ -88,11 +88,11 @@ async def carried(request: str, intake: Path) -> Run:
         run = await smith.plan(request)
         if run.status is RunStatus.REVIEWING and run.plan is not None:
             await smith.decide(run.id, approve=run.plan.hash, by="me")
-        run = await smith.run(run.id)
+        run = await smith.runs.run(run.id)
         while run.status is RunStatus.ASKING:
             for name in list(run.questions):
                 await smith.answer(run.id, name, "allow", by="me")
-            run = await smith.run(run.id)
+            run = await smith.runs.run(run.id)
         return run
 
 
@@ -138,7 +138,7 @@ async def test_a_conversation_of_two_turns_comes_out_right_with_the_planning_mod
         for message, total in ((first, "320.75"), ("And for South?", "175.1")):
             turn = await thread.say(message, by="me")
             assert turn.run is not None
-            run = await smith.run(turn.run.id)
+            run = await smith.runs.run(turn.run.id)
             assert run.status is RunStatus.DONE, run.reason
             assert total in run.report
         why = await thread.say("Why South?", by="me")

@@ -112,7 +112,7 @@ async def test_one_plan_uses_a_server_of_npm_one_of_pypi_a_function_and_an_agent
         assert run.status is RunStatus.REVIEWING
         assert not (work / "out.txt").exists()
         await app.decide(run.id, approve=wanted.hash, by="ada")
-        run = await app.run(run.id)
+        run = await app.runs.run(run.id)
         assert run.status is RunStatus.DONE, run
         with pytest.raises(ToolFailed, match="outside allowed directories"):
             await use(source, "files.read_text_file", path="/etc/hostname")
@@ -145,12 +145,12 @@ async def test_a_question_of_a_real_server_is_answered_by_the_person_in_the_run(
     app = Plansmith(tools=[everything])
     run = await app.submit(wanted)
     await app.decide(run.id, approve=wanted.hash, by="ada")
-    run = await app.run(run.id)
+    run = await app.runs.run(run.id)
     assert run.status is RunStatus.ASKING
     [question] = run.questions.values()
     assert question.text.startswith("every asks: Please provide inputs")
     await app.answer(run.id, question.question, {"name": "Ada", "check": True}, by="ada")
-    run = await app.run(run.id)
+    run = await app.runs.run(run.id)
     assert run.status is RunStatus.DONE, run
     assert "Ada" in str(run.steps["ask"].result)
 

@@ -87,6 +87,6 @@ async def test_an_earlier_result_reaches_a_plan_over_http_only_through_its_conve
         assert run["origins"] == {"a": {"inputs.city": f"step:{ref}"}}
         edited = await house.post(f"{path}/plan/check", {"plan": plan(*steps)})
         assert [each["code"] for each in edited["problems"]] == ["PS407", "PS317"]
-        await smith.run(journal.id)
+        await smith.runs.run(journal.id)
         run = await house.get(path)
         assert run["steps"]["a"]["inputs"] == {"city": "Canary"}

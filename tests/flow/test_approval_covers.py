@@ -352,7 +352,7 @@ async def test_an_edit_of_a_run_under_way_needs_the_approval_of_its_own_hash(pau
     assert (await again.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     # Also back at what was approved at first: that approval was for the run as it stood.
-    run = await again.undo(run.id, by="ada")
+    run = await again.runs.editing.undo(run.id, by="ada")
     assert (await again.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
 

@@ -119,7 +119,7 @@ async def test_a_replan_does_not_call_under_another_name_what_a_person_left_out(
     run = await app.plan("pay alice", by="ada")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.skip(run.id, "p", by="ada")
+    await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.REVIEWING
     assert "which you left out" in await reasons(app, run)
@@ -134,7 +134,7 @@ async def test_what_a_person_left_out_stays_out_of_a_replan_that_keeps_its_name(
     run = await app.plan("pay alice", by="ada")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
-    await app.skip(run.id, "p", by="ada")
+    await app.runs.stopping.skip(run.id, "p", by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert run.steps["p"].status is StepStatus.SKIPPED
@@ -151,7 +151,7 @@ async def test_a_tool_that_no_longer_only_reads_is_asked_about_before_the_run_st
     app, tools = smith(scripted(), look)
     run = await app.submit(plan_of(step("x", "peek")), by="ada")
     look.effect = Effect.WRITE
-    run = await app.run(run.id)
+    run = await app.runs.run(run.id)
     assert run.status is RunStatus.REVIEWING
     assert "changes something: it calls `peek`" in await reasons(app, run)
     assert effects(tools, "peek") == []
@@ -204,7 +204,7 @@ async def test_continuing_asks_before_it_does_again_what_was_done_in_part(
     first = await app.run(first.id)
     assert first.status is RunStatus.PARTLY_DONE
     again = await app.retry(first.id, by="ada")
-    again = await app.run(again.id)
+    again = await app.runs.run(again.id)
     assert again.status is RunStatus.REVIEWING
     assert "m (1 of its 2 parts) was done" in await reasons(app, again)
     assert len(effects(tools, "send")) == 2
@@ -233,7 +233,7 @@ async def test_a_repeated_run_that_leaves_a_deed_out_asks_and_is_not_stuck(
     run = await decided(app, await app.submit(wanted, by="ada"))
     assert run.status is RunStatus.PARTLY_DONE
     again = await app.rerun(run.id, by="ada")
-    again = await app.run(again.id)
+    again = await app.runs.run(again.id)
     assert again.status is RunStatus.REVIEWING
     assert "x.csv" in await reasons(app, again)
     assert (await decided(app, again)).status is RunStatus.PARTLY_DONE
@@ -352,5 +352,5 @@ async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(
     again = await app.retry(first.id, by="ada")
     edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
     assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
-    back = await app.undo(again.id, by="ada")
+    back = await app.runs.editing.undo(again.id, by="ada")
     assert "m (1 of its 2 parts) was done" in await reasons(app, back)

@@ -12,7 +12,7 @@ import pytest
 
 from plansmith import Plan, Plansmith, RunStatus, ToolSpec, shortlist
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.limits import Limits
 from plansmith.ports import ToolSource
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
@@ -90,15 +90,15 @@ async def test_reading_runs_at_once_and_writing_waits_for_a_person(folder: Path)
     reading = await smith.submit(plan(step("a", "tables.describe", table="sales.csv")))
     assert (await smith.run(reading.id)).status is RunStatus.DONE
     writing = await smith.submit(plan(step("a", "files.write", path="x", text="y")))
-    assert (await smith.run(writing.id)).status is RunStatus.REVIEWING
+    assert (await smith.runs.run(writing.id)).status is RunStatus.REVIEWING
     assert not (folder / "x").exists()
 
 
 async def test_a_plan_with_wrong_arguments_is_refused_before_anything_runs(folder: Path) -> None:
     smith = Plansmith(tools=builtin_sources(folder))
-    with pytest.raises(InvalidPlan, match="PS2"):
+    with pytest.raises(PlanInvalid, match="PS2"):
         await smith.submit(plan(step("a", "files.write", path="x", txt="y")))
-    with pytest.raises(InvalidPlan, match="no 'sum'"):
+    with pytest.raises(PlanInvalid, match="no 'sum'"):
         await smith.submit(
             plan(
                 step("a", "calculator.compute", expression="1"),
@@ -116,11 +116,11 @@ async def test_an_approved_plan_of_an_earlier_release_is_told_what_took_its_tool
         wanted := plan(step("a", "tables.query", table="sales.csv"))
     )
     smith = Plansmith(tools=builtin_sources(folder), store=store)
-    assert (await smith.run(run.id)).status is RunStatus.REVIEWING
+    assert (await smith.runs.run(run.id)).status is RunStatus.REVIEWING
     await smith.decide(run.id, approve=wanted.hash, by="ada")
     failed = (await smith.run(run.id)).steps["a"]
     assert "use tables.sql with one SELECT" in str(failed.error)
-    with pytest.raises(InvalidPlan) as refused:
+    with pytest.raises(PlanInvalid) as refused:
         await smith.submit(wanted)
     assert "use tables.sql with one SELECT" in str(refused.value.problems[0])
 

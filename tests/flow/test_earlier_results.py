@@ -14,7 +14,7 @@ from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
-from plansmith.errors import InvalidPlan, PlansmithError, ToolFailed
+from plansmith.errors import PlanInvalid, PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash
 from plansmith.plan.earlier import EarlierResult, first_lines, results_of
@@ -111,7 +111,7 @@ def arguments(tools: FakeTools, tool: str) -> list[Any]:
 
 
 async def refused(talk: Talks, given: Plan, **where: Any) -> list[Problem]:
-    with pytest.raises(InvalidPlan) as caught:
+    with pytest.raises(PlanInvalid) as caught:
         await talk.submit(given, **where)
     return [each for each in caught.value.problems if isinstance(each, Problem)]
 
@@ -285,7 +285,7 @@ async def test_an_earlier_result_of_another_thread_or_no_step_is_refused(ref: st
 async def test_a_plan_without_a_conversation_uses_no_result_of_any_run() -> None:
     talk, _ = talks()
     ref = await talk.first()
-    with pytest.raises(InvalidPlan) as caught:
+    with pytest.raises(PlanInvalid) as caught:
         await talk.app.submit(sending(ref), by="ada")
     assert [getattr(each, "code", "") for each in caught.value.problems] == ["PS316"]
     problems = await talk.app.check(sending(ref))
@@ -296,7 +296,7 @@ async def test_an_earlier_result_of_a_later_message_is_refused() -> None:
     talk, _ = talks()
     await talk.first()
     ref = await talk.first()
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await talk.app.runs.create(
             "x", plan=sending(ref), options=RunOptions(thread="talk", message=2), by="ada"
         )
@@ -329,11 +329,11 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
     talk, tools = talks()
     ref = await talk.first()
     run = await talk.submit(plan({"id": "mail", "tool": "send", "inputs": {"rows": []}}))
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await talk.app.edit(run.id, sending("run:nobody/totals"), by="ada")
     edited = await talk.app.edit(run.id, sending("totals", "rows"), by="ada")
     assert edited.earlier == {ref: content_hash(TOTALS)}
-    undone = await talk.app.undo(run.id, by="ada")
+    undone = await talk.app.runs.editing.undo(run.id, by="ada")
     again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
     done = await through(talk.app, again)
@@ -408,7 +408,7 @@ async def test_an_earlier_result_that_was_altered_or_lost_fails_the_step_and_is_
             assert done.steps["mail"].status is StepStatus.FAILED
             assert "of the earlier run" in done.steps["mail"].error
             assert tools.calls == []
-            with pytest.raises(InvalidPlan, match="is gone, or was altered"):
+            with pytest.raises(PlanInvalid, match="is gone, or was altered"):
                 await other.rerun(run.id, by="ada")
 
 
@@ -423,7 +423,7 @@ async def told(app: Plansmith, *messages: str) -> list[Run]:
     for text in messages:
         turn = await thread.say(text, by="ada")
         assert turn.run is not None
-        runs.append(await app.run(turn.run.id))
+        runs.append(await app.runs.run(turn.run.id))
     return runs
 
 
@@ -491,7 +491,7 @@ async def test_a_thread_of_somebody_else_gives_no_earlier_result_to_a_plan(
     other = await app.thread("other")
     await other.say("Show mine", by="eve")
     given = plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": f"run:{first.id}/totals"}}})
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await app.runs.create(
             "x", plan=given, options=RunOptions(thread="other", message=9), by="eve"
         )
@@ -503,11 +503,11 @@ async def test_a_schedule_and_a_template_of_an_earlier_result_are_refused() -> N
     run = await talk.submit(plan({"id": "a", "tool": "look", "inputs": {"x": {"$from": ref}}}))
     done = await talk.app.run(run.id)
     assert done.plan is not None
-    with pytest.raises(InvalidPlan, match="PS316"):
+    with pytest.raises(PlanInvalid, match="PS316"):
         await talk.app.schedules.create(
             timing=Timing(daily_at="09:00"), run=done.id, approve=done.plan.hash, by="ada"
         )
-    with pytest.raises(InvalidPlan, match="PS316"):
+    with pytest.raises(PlanInvalid, match="PS316"):
         await talk.app.templates.save(done, "again", by="ada")
 
 

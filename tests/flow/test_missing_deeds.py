@@ -59,7 +59,7 @@ async def test_a_deed_missing_from_the_plan_stops_a_plan_that_only_reads() -> No
     asked = [event.body async for event in app.events(run.id)][-1]
     assert isinstance(asked, e.ReviewAsked)
     assert asked.reasons == (TOLD,)
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
 
 async def test_a_deed_that_was_accepted_as_missing_is_still_not_done_at_the_end() -> None:
@@ -112,7 +112,7 @@ async def test_a_missing_deed_is_known_after_a_restart_and_when_the_run_is_repea
     run = await app.plan(REQUEST)
     await app.close()
     later = Plansmith(tools=[sort_rows, write_file], store=SqliteStore(path))
-    assert (await later.run(run.id)).status is RunStatus.REVIEWING
+    assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert run.plan is not None
     await later.decide(run.id, approve=run.plan.hash)
     assert (await later.run(run.id)).status is RunStatus.PARTLY_DONE
@@ -126,7 +126,7 @@ async def test_a_missing_deed_comes_back_when_a_person_edits_its_step_away() -> 
     run = await app.plan(REQUEST)
     run = await app.edit(run.id, Plan.model_validate(drafted(SORT)))
     assert TOLD in [each.message for each in run.problems]
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
 
 async def test_a_deed_that_the_person_takes_back_is_not_missing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.errors import InvalidPlan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
@@ -73,10 +73,10 @@ async def test_a_plan_is_checked_again_when_a_tool_goes_changes_or_comes() -> No
     app = Plansmith(tools=[source])
     await app.submit(wanted)
     source.specs = [look(input_schema=NUMBER)]
-    with pytest.raises(InvalidPlan, match="PS201"):
+    with pytest.raises(PlanInvalid, match="PS201"):
         await app.submit(wanted)
     source.specs = []
-    with pytest.raises(InvalidPlan, match="PS101"):
+    with pytest.raises(PlanInvalid, match="PS101"):
         await app.submit(wanted)
     source.specs = [look()]
     assert (await app.submit(wanted)).status is RunStatus.PLANNING
@@ -92,7 +92,7 @@ async def test_a_plan_is_reviewed_once_a_tool_that_it_calls_begins_to_change_som
     assert after.estimate is not None
     assert after.estimate.effects["final"] == 1
     # Also the run that needed no review when it was made.
-    assert (await app.run(before.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(before.id)).status is RunStatus.REVIEWING
 
 
 async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> None:
@@ -101,7 +101,7 @@ async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> 
     run = await app.submit(plan(step()))
     await app.decide(run.id, approve=run.plan.hash if run.plan else "", by="ada")
     source.specs = [look(effect=Effect.WRITE, description="now it deletes")]
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
 
 class Patching(Changing):
@@ -120,7 +120,7 @@ async def test_an_approval_of_a_plan_does_not_cover_a_tool_whose_spec_changed_in
     run = await app.submit(wanted)
     await app.decide(run.id, approve=wanted.hash, by="ada")
     spec.input_schema["description"] = "Send everything to everybody."
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
 
 
 async def test_a_plan_is_checked_against_the_present_card_of_an_agent() -> None:
@@ -189,13 +189,13 @@ async def test_a_plan_changed_in_place_is_checked_as_it_is_now() -> None:
     wanted = plan(step(), step("b", inputs={"x": "{{a.x}}"}))
     assert (await app.submit(wanted)).status is RunStatus.PLANNING
     wanted.steps[0].inputs["x"] = 5  # type: ignore[union-attr]
-    with pytest.raises(InvalidPlan, match="PS201"):
+    with pytest.raises(PlanInvalid, match="PS201"):
         await app.submit(wanted)
     wanted.steps[0].inputs["x"] = "y"  # type: ignore[union-attr]
     object.__setattr__(wanted.steps[0], "tool", "send")
     assert (await app.submit(wanted)).status is RunStatus.REVIEWING
     object.__setattr__(wanted, "steps", wanted.steps[1:])
-    with pytest.raises(InvalidPlan, match="PS302"):
+    with pytest.raises(PlanInvalid, match="PS302"):
         await app.submit(wanted)
 
 

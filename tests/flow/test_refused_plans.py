@@ -54,7 +54,7 @@ async def test_a_plan_with_an_unreadable_schedule_never_runs_however_often_the_m
     smith = Plansmith(model=model, agents=[desk], settings=Settings.model_validate(given))
     planned = await smith.plan("pay every morning", dialect="valuecell")
     if not planned.status.over:
-        await smith.run(planned.id)
+        await smith.runs.run(planned.id)
     run = await smith.get(planned.id)
     assert "pay" not in desk.tasks
     assert run.status is not RunStatus.DONE or fallback == "three_steps"

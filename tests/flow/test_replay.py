@@ -417,8 +417,8 @@ async def test_edits_undone_and_done_again_replay_byte_for_byte() -> None:
     run = await app.submit(mail("ann"), by="ada")
     await app.edit(run.id, mail("bob"), by="ada")
     await app.edit(run.id, mail("cid"), by="ada")
-    await app.undo(run.id, by="ada")
-    await app.undo(run.id, by="ada")
+    await app.runs.editing.undo(run.id, by="ada")
+    await app.runs.editing.undo(run.id, by="ada")
     await app.runs.editing.redo(run.id, by="ada")
     await app.decide(run.id, reject=True, by="ada")
     assert (await replay(run.id, app)).identical

@@ -16,7 +16,7 @@ from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
-from plansmith.errors import InvalidPlan, Refused, ToolFailed
+from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import StepReused
 from plansmith.plan.limits import Limits
 from plansmith.ports import Usage
@@ -71,7 +71,7 @@ async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undo
     app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
     first = plan(step("m", "mail", inputs={"to": "bob"}))
     run = await app.submit(first)
-    with pytest.raises(InvalidPlan, match="PS101"):
+    with pytest.raises(PlanInvalid, match="PS101"):
         await app.edit(run.id, plan(step("m", "nothing_like_it")))
     edited = change_step(first, "m", inputs={"to": "eve"})
     run = await app.edit(run.id, edited, by="ada")
@@ -80,7 +80,7 @@ async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undo
     assert run.plan.revision == 2
     with pytest.raises(Refused):
         await app.decide(run.id, approve=first.hash)
-    run = await app.undo(run.id, by="ada")
+    run = await app.runs.editing.undo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == first.hash
     await app.decide(run.id, approve=first.hash, by="ada")
@@ -388,7 +388,7 @@ async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
     await app.decide(run.id, approve=first.hash)
     run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
     assert run.status is RunStatus.REVIEWING
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
     await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
@@ -412,14 +412,14 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
     await app.edit(run.id, second, by="ada")
     await app.edit(run.id, third, by="ada")
     for wanted in (second, first):
-        run = await app.undo(run.id, by="ada")
+        run = await app.runs.editing.undo(run.id, by="ada")
         assert run.plan is not None
         assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
         assert not run.is_approved
-        assert (await app.run(run.id)).status is RunStatus.REVIEWING
+        assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
         assert tools.calls == []
     with pytest.raises(Refused, match="no earlier plan"):
-        await app.undo(run.id)
+        await app.runs.editing.undo(run.id)
     run = await app.runs.editing.redo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == second.hash
@@ -427,7 +427,7 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
     await app.edit(run.id, fourth, by="ada")
     with pytest.raises(Refused, match="no undone plan"):
         await app.runs.editing.redo(run.id)
-    run = await app.undo(run.id, by="ada")
+    run = await app.runs.editing.undo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == second.hash
     await app.decide(run.id, approve=second.hash, by="ada")
@@ -445,12 +445,12 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     run = await app.submit(first)
     await app.edit(run.id, second)
     await app.edit(run.id, plan(step("c")))
-    await app.undo(run.id)
+    await app.runs.editing.undo(run.id)
     await app.close()
     later = Plansmith(tools=[source], store=SqliteStore(store))
-    run = await later.undo(run.id)
+    run = await later.runs.editing.undo(run.id)
     assert run.plan is not None
     assert run.plan.hash == first.hash
-    assert (await later.run(run.id)).status is RunStatus.REVIEWING
+    assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()

@@ -174,7 +174,7 @@ VERBS: dict[str, Verb] = {
     "retry": lambda s, run: s.retry(run),
     "fork": lambda s, run: s.runs.repeating.fork(run, at=3),
     "changes": lambda s, run: s.request_changes(run, "other"),
-    "skip": lambda s, run: s.skip(run, "n"),
+    "skip": lambda s, run: s.runs.stopping.skip(run, "n"),
     "schedule": lambda s, run: s.schedules.create(run=run, timing=Timing(every_minutes=5)),
 }
 
@@ -389,7 +389,7 @@ async def test_a_tool_that_changed_after_the_approval_is_put_to_review_again(
     if restart:
         await first.close()
         second = make()
-    run = await second.run(run.id)
+    run = await second.runs.run(run.id)
     assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
     assert run.plan is not None
     assert not run.is_approved
@@ -415,7 +415,7 @@ async def test_an_approval_is_for_the_tools_of_the_templates_that_were_shown(
     run = await second.decide(run.id, approve=run.plan.hash)
     assert list(run.approved_tools) == ["other", "pay"]
     source.spec = source.spec.replace(description="Pay ten thousand")
-    run = await second.run(run.id)
+    run = await second.runs.run(run.id)
     assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
     await second.close()
 

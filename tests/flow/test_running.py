@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, read_plan
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, try_read_plan
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.errors import (
-    InvalidPlan,
     JournalDamaged,
     Misconfigured,
+    PlanInvalid,
     Refused,
     StaleDecision,
     ToolBusy,
@@ -94,7 +94,7 @@ async def test_nothing_with_an_effect_happens_before_the_approval_of_that_hash()
     wanted = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
     run = await app.submit(wanted)
     assert run.status is RunStatus.REVIEWING
-    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
     assert tools.calls == []
     with pytest.raises(StaleDecision, match="not the hash"):
         await app.decide(run.id, approve="0" * 64)
@@ -138,7 +138,7 @@ async def test_tools_may_be_freed_from_review_and_every_plan_may_be_reviewed() -
 
 async def test_a_plan_with_errors_is_not_taken() -> None:
     app, _ = smith()
-    with pytest.raises(InvalidPlan, match="PS101"):
+    with pytest.raises(PlanInvalid, match="PS101"):
         await app.submit(plan(step("a", "no_such_tool")))
     assert await app.runs() == []
 
@@ -160,15 +160,15 @@ async def test_a_run_that_several_callers_run_at_once_is_over_for_all_of_them(
 async def test_the_error_of_an_unusable_plan_names_the_step_and_what_is_probably_meant() -> None:
     app, _ = smith(FakeTool("search"))
     with pytest.raises(
-        InvalidPlan, match=r"PS101 .*a\.tool: .*'serch' \(did you mean 'search'\?\)"
+        PlanInvalid, match=r"PS101 .*a\.tool: .*'serch' \(did you mean 'search'\?\)"
     ):
         await app.submit(plan(step("a", "serch")))
 
 
 async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> None:
     app, _ = smith()
-    with pytest.raises(InvalidPlan, match="PS0"):
-        await app.submit(read_plan({"goal": "x"}))
+    with pytest.raises(PlanInvalid, match="PS0"):
+        await app.submit(try_read_plan({"goal": "x"}))
     unread: Any = {"goal": "x", "steps": []}
     with pytest.raises(TypeError, match="read_plan makes one"):
         await app.submit(unread)

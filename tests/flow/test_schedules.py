@@ -14,7 +14,7 @@ from tests.waiting import until
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision
+from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
@@ -280,7 +280,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: De
     asked = [each.body for each in await intake.smith.store.events(run.id)]
     reasons = [each.reasons for each in asked if isinstance(each, e.ReviewAsked)]
     assert reasons == [("For the schedule watch another plan was approved",)]
-    assert (await intake.smith.run(run.id)).status is RunStatus.REVIEWING
+    assert (await intake.smith.runs.run(run.id)).status is RunStatus.REVIEWING
     await intake.later(minutes=1)
     assert (await intake.history(schedule))[-1] == ("due", "waiting")
     assert run.plan is not None
@@ -332,7 +332,7 @@ async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE)
     with pytest.raises(StaleDecision, match=NOTE.hash):
         await intake.smith.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await intake.add(plan({"id": "a", "tool": "none"}))
     assert await intake.smith.schedules.all() == []
 
@@ -483,11 +483,11 @@ async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake
     with pytest.raises(Refused, match="already"):
         await intake.add(name="morning look")
     assert (await intake.smith.schedules.get("MORNING look")).id == first.id
-    with pytest.raises(Misconfigured, match="there is no schedule"):
+    with pytest.raises(NotFound, match="there is no schedule"):
         await intake.smith.schedules.get("evening")
     await intake.smith.schedules.remove("morning look")
     assert [each.name for each in await intake.smith.schedules.all()] == ["look", "look 2"]
-    with pytest.raises(Misconfigured):
+    with pytest.raises(NotFound):
         await intake.smith.schedules.get("morning look")
     assert (await intake.add(name="morning look")).id != first.id
     with pytest.raises(Misconfigured, match="name"):
@@ -589,6 +589,7 @@ async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intak
 
 async def test_a_store_without_room_for_schedules_says_so(intake: Desk) -> None:
     class Bare:
+        async def append(self, *events: object) -> None: ...
         async def close(self) -> None: ...
 
     bare: Any = Bare()

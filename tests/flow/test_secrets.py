@@ -17,7 +17,7 @@ from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.secrets import SecretBox
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import InputNeeded, InvalidPlan, Misconfigured, ToolFailed
+from plansmith.errors import InputNeeded, Misconfigured, PlanInvalid, ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
@@ -166,13 +166,13 @@ async def test_a_secret_in_the_wrong_place_is_a_problem_of_the_plan(
     app = Plansmith(tools=[buy, look], secrets=box())
     found = await app.check(plan({"id": "a"} | step))
     assert any(each.code == "PS501" and why in each.message for each in found)
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await app.submit(plan({"id": "a"} | step))
 
 
 async def test_without_a_box_a_named_secret_is_an_error_and_not_sent_as_text() -> None:
     app = Plansmith(tools=[buy])
-    with pytest.raises(InvalidPlan, match="no secret 'key'"):
+    with pytest.raises(PlanInvalid, match="no secret 'key'"):
         await app.submit(plan({"id": "a", "tool": "shop.buy", "inputs": {"key": "${secret:key}"}}))
 
 

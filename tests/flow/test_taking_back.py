@@ -65,7 +65,7 @@ async def test_a_plan_takes_back_what_a_failed_run_did_newest_first_and_only_whe
     assert (undo.origin.kind, undo.origin.id) == ("undo", run.id)
     assert undo.plan is not None
     assert [each.to_json()["inputs"] for each in undo.plan.steps] == [{"id": "o2"}, {"id": "o1"}]
-    assert (await app.run(undo.id)).status is RunStatus.REVIEWING
+    assert (await app.runs.run(undo.id)).status is RunStatus.REVIEWING
     assert cancelled(tools) == []
     assert (await approved(app, undo)).status is RunStatus.DONE
     assert cancelled(tools) == ["o2", "o1"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.errors import InvalidPlan, Misconfigured, Refused, ToolFailed
+from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
 from plansmith.templates.book import (
@@ -104,7 +104,7 @@ async def test_a_missing_unknown_or_wrong_parameter_is_an_error_that_names_it(
 ) -> None:
     app = smith()
     await saved(app)
-    with pytest.raises(InvalidPlan, match=said):
+    with pytest.raises(PlanInvalid, match=said):
         await TemplateBook(app).use("weather", inputs)
     assert len(await app.store.runs()) == 1
 
@@ -168,11 +168,11 @@ async def test_a_template_travels_as_a_file(yaml: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("{", InvalidPlan),
+        ("{", PlanInvalid),
         ("[1]", Refused),
         ('{"name": "x"}', Refused),
         ('{"name": "a b", "plan": {"goal": "", "steps": []}}', Refused),
-        ('{"name": "x", "plan": {"goal": "", "steps": []}}', InvalidPlan),
+        ('{"name": "x", "plan": {"goal": "", "steps": []}}', PlanInvalid),
     ],
 )
 async def test_a_file_that_is_no_template_is_refused(text: str, error: type[Exception]) -> None:
@@ -185,10 +185,10 @@ async def test_a_template_is_checked_against_the_tools_of_today() -> None:
     await saved(smith(store=store))
     changed = FakeTool("weather", input_schema={"type": "object", "required": ["town"]})
     today = smith(changed, store=store)
-    with pytest.raises(InvalidPlan, match=r"PS202.*town"):
+    with pytest.raises(PlanInvalid, match=r"PS202.*town"):
         await TemplateBook(today).use("weather", {"city": "Rome"})
     gone = smith(MAIL, store=store)
-    with pytest.raises(InvalidPlan, match="PS101"):
+    with pytest.raises(PlanInvalid, match="PS101"):
         await TemplateBook(gone).use("weather", {"city": "Rome"})
     assert await suggest(REQUEST, TemplateBook(gone)) == []
 
@@ -199,7 +199,7 @@ name: t
 parameters: {type: object, properties: {city: {type: string}}}
 plan: {goal: x, steps: [{id: w, tool: weather, inputs: {city: Oslo}}]}
 """
-    with pytest.raises(InvalidPlan, match="no step uses the parameter 'city'"):
+    with pytest.raises(PlanInvalid, match="no step uses the parameter 'city'"):
         await TemplateBook(smith()).take_in(text)
 
 
@@ -226,7 +226,7 @@ async def test_a_ring_of_templates_and_too_many_levels_are_told_before_anything_
 async def test_a_template_that_would_run_itself_is_not_kept() -> None:
     book = TemplateBook(smith())
     await book.save(WANTED, "weather")
-    with pytest.raises(InvalidPlan, match="PS301"):
+    with pytest.raises(PlanInvalid, match="PS301"):
         await book.save(plan(calls("weather")), "weather")
 
 
@@ -263,7 +263,7 @@ async def test_a_plan_that_a_program_gives_is_a_template_whose_references_are_it
     assert (await book.get("given")).needed == ["city"]
     run = await app.run((await book.use("given", {"city": "Rome"})).id)
     assert run.steps["w"].result == {"seen": {"city": "Rome"}}
-    with pytest.raises(InvalidPlan, match="PS202"):
+    with pytest.raises(PlanInvalid, match="PS202"):
         await book.use("given")
     with pytest.raises(Refused, match="the program passes in"):
         await book.remove("given")
@@ -370,15 +370,15 @@ async def test_a_plan_runs_the_version_it_was_approved_with_whatever_is_saved_la
     run = await again.run(run.id)
     assert run.status is RunStatus.DONE
     assert run.steps["run_weather/w"].result == {"seen": {"city": "Rome", "days": 3}}
-    with pytest.raises(InvalidPlan, match="PS103"):
+    with pytest.raises(PlanInvalid, match="PS103"):
         await app.submit(plan(calls("weather", inputs={"city": "Rome"})))
 
 
 async def test_a_missing_parameter_and_a_ring_stop_a_plan_before_it_runs() -> None:
     app = smith()
     await saved(app)
-    with pytest.raises(InvalidPlan, match=r"PS202.*city"):
+    with pytest.raises(PlanInvalid, match=r"PS202.*city"):
         await app.submit(plan(calls("weather")))
     ringed = smith(templates={"a": plan(calls("b")), "b": plan(calls("a"))})
-    with pytest.raises(InvalidPlan, match="PS301"):
+    with pytest.raises(PlanInvalid, match="PS301"):
         await ringed.submit(plan(calls("a")))

@@ -51,7 +51,7 @@ async def test_the_options_of_a_message_hold_when_another_process_takes_it_up() 
     store.dead = False
     thread = await other.thread("journey")
     turn = await thread.say("look at y")
-    [first, second] = [await other.run(name) for name in thread.runs]
+    [first, second] = [await other.runs.run(name) for name in thread.runs]
     assert (first.request, second.id) == ("look at x", turn.run.id if turn.run else "")
     assert (first.options.mode, first.origin) == ("review", origin)
     assert (first.status, second.status) == (RunStatus.REVIEWING, RunStatus.DONE)

@@ -11,7 +11,7 @@ import pytest
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
 from plansmith import Plan, Plansmith, RunStatus, tool
-from plansmith.errors import InvalidPlan, Misconfigured, ModelFailed, OtherFolder, Refused
+from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, PlanInvalid, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
@@ -128,7 +128,7 @@ async def test_no_message_of_a_thread_approves_a_plan(yes: str, desk: Desk) -> N
     assert asked.run.id in turn.text
     assert turn.run is not None
     assert turn.run.status is RunStatus.REVIEWING
-    await smith.run(asked.run.id)
+    await smith.runs.run(asked.run.id)
     assert desk.calls == []
     events = [event async for event in smith.events(asked.run.id)]
     assert not any(isinstance(event.body, PlanApproved) for event in events)
@@ -473,7 +473,7 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
     await smith.run(first.run.id)
     follow = await thread.say("What does it cost?", by="ann")
     assert follow.run is not None
-    run = await smith.run(follow.run.id)
+    run = await smith.runs.run(follow.run.id)
     assert desk.count("book") == 0
     assert run.status is RunStatus.REVIEWING
     planned = model.texts(PlanBrief)[-1]
@@ -603,7 +603,7 @@ async def test_a_result_of_another_thread_cannot_be_used(desk: Desk) -> None:
     stolen = Plan.model_validate(
         one_step("flights", city={"$from": f"run:{secret.run.id}/find", "$path": ["name"]})
     )
-    with pytest.raises(InvalidPlan):
+    with pytest.raises(PlanInvalid):
         await smith.submit(stolen, by="bob")
 
     async def steal(brief: PlanBrief, prompt: str) -> Any:

@@ -233,9 +233,9 @@ async def ideal(plan: Plan, but: str = "") -> Counter[Made]:
     assert run.plan is not None
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await app.runs.run(run.id)
     while not run.status.over and await answer(app, world, run, but):
-        run = await app.run(run.id)
+        run = await app.runs.run(run.id)
     return world.writes()
 
 
@@ -253,11 +253,11 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
     plan = run.plan
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")
-    run = await app.run(run.id)
+    run = await app.runs.run(run.id)
     while not run.status.over and await answer(app, world, run):
         if story["restarts"]:
             app = smith(world, store, model)
-        run = await app.run(run.id)
+        run = await app.runs.run(run.id)
     await smith(world, store, model).runs.resume_all()
     seen = await ideal(plan)
     made = world.writes()
@@ -290,7 +290,7 @@ async def test_every_write_is_of_a_plan_that_a_person_approved(story: dict[str, 
         elif run.status.over or (run.questions and not await answer(app, world, run)):
             break
         before = set(world.writes())
-        run = await app.run(run.id)
+        run = await app.runs.run(run.id)
         assert set(world.writes()) - before <= seen
     assert run.status.over
     if run.dropped:

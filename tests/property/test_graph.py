@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.strategies import plans, ready
 
-from plansmith.errors import InvalidPlan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.graph import (
     critical_path,
     cycles,
@@ -65,7 +65,7 @@ def test_a_graph_has_an_order_exactly_when_it_has_no_ring(graph: dict[str, froze
         pairs = zip(ring, [*ring[1:], ring[0]], strict=True)
         assert all(need in graph[node] for node, need in pairs)
     if rings:
-        with pytest.raises(InvalidPlan):
+        with pytest.raises(PlanInvalid):
             order(graph)
     else:
         assert len(order(graph)) == len(graph)

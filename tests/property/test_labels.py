@@ -79,7 +79,7 @@ def plans(draw: Any) -> Plan:
 
 async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
     before = await app.submit(FIRST)
-    earlier = results_of([await app.run(before.id)])
+    earlier = results_of([await app.runs.run(before.id)])
 
     async def found(_: str, __: int | None) -> Sequence[EarlierResult]:
         return earlier
@@ -92,7 +92,7 @@ async def finish(app: Plansmith, plan: Plan, word: str) -> Any:
         await app.decide(run.id, approve=plan.hash, by="ada")
     asked = 0
     for _ in range(60):
-        run = await app.run(run.id)
+        run = await app.runs.run(run.id)
         if run.status.over:
             return run, asked
         for question in list(run.questions):

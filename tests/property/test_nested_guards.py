@@ -172,7 +172,7 @@ async def tell(story: Story, *, calmly: bool) -> tuple[World, Run]:
         store.appends_left, store.durable_first = crashes.pop() if crashes else (10**9, False)
         app = restarted()
         try:
-            run = await app.run(run.id)
+            run = await app.runs.run(run.id)
         except Crash:
             store.appends_left = 10**9
             continue

@@ -87,7 +87,7 @@ class Teller:
             case "answer" if run.questions:
                 await self.answer(run, [*run.questions][choice % len(run.questions)], choice)
             case "skip":
-                await app.skip(run.id, [*run.steps][choice % len(run.steps)])
+                await app.runs.stopping.skip(run.id, [*run.steps][choice % len(run.steps)])
             case "edit":
                 await app.edit(run.id, _edited(run.plan, choice))
             case "approve":
@@ -118,7 +118,7 @@ class Teller:
             elif run.questions and run.status is RunStatus.ASKING:
                 await self.answer(run, next(iter(run.questions)), 0)
             before = run.last
-            after = await self.enter().run(run.id)
+            after = await self.enter().runs.run(run.id)
             moved = after.last != before or after.status.over
             assert moved or after.questions or after.paused, after.status
         raise AssertionError(f"it is stuck: {self.run.status} {self.run.questions}")

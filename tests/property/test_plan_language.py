@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
-from plansmith import check_plan, plan_hash, read_plan
+from plansmith import check_plan, plan_hash, try_read_plan
 from plansmith.dialects.native import schema, to_json, to_yaml
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.plan import Plan
@@ -19,9 +19,9 @@ VALIDATOR = jsonschema_rs.validator_for(schema())
 
 @given(plans())
 def test_a_plan_survives_json_and_yaml(plan: Plan) -> None:
-    assert read_plan(to_json(plan)) == plan
-    assert read_plan(to_yaml(plan)) == plan
-    assert read_plan(plan.to_json()) == plan
+    assert try_read_plan(to_json(plan)) == plan
+    assert try_read_plan(to_yaml(plan)) == plan
+    assert try_read_plan(plan.to_json()) == plan
 
 
 @given(plans())
@@ -41,9 +41,9 @@ def test_the_text_of_a_plan_is_what_its_fields_are_stored_as(plan: Plan) -> None
 
 @given(plan_values())
 def test_a_plan_means_the_same_from_python_and_from_json(value: dict[str, Any]) -> None:
-    from_python = read_plan(value)
+    from_python = try_read_plan(value)
     assert isinstance(from_python, Plan)
-    assert read_plan(json.dumps(value)) == from_python
+    assert try_read_plan(json.dumps(value)) == from_python
     assert Plan.model_validate_json(json.dumps(value)) == from_python
 
 
@@ -56,7 +56,7 @@ def test_a_sound_plan_has_no_structural_problem(plan: Plan) -> None:
 
 @given(st.text())
 def test_reading_and_checking_never_raise_on_any_text(text: str) -> None:
-    found = read_plan(text)
+    found = try_read_plan(text)
     if isinstance(found, Plan):
         check_plan(found, {})
     else:
@@ -72,7 +72,7 @@ _SHAPED = st.dictionaries(
 
 @given(JSON | _SHAPED)
 def test_reading_and_checking_never_raise_on_any_value(value: Json) -> None:
-    found = read_plan(value)
+    found = try_read_plan(value)
     if isinstance(found, Plan):
         check_plan(found, {})
     else:

@@ -71,7 +71,7 @@ async def test_no_effect_waits_for_a_programs_word(plan: Plan, restarts: bool) -
         await smith.decide(run.id, approve=plan.hash, by="ann")
     answered: set[str] = set()
     while True:
-        run = await smith.run(run.id)
+        run = await smith.runs.run(run.id)
         before = len(answered)
         for question in run.questions:
             try:

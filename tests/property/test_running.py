@@ -124,7 +124,7 @@ async def tell(
         store.appends_left, store.durable_first = crashes.pop() if crashes else (10**9, False)
         app = Plansmith(tools=[service], store=store, limits=limits, budget=budget)
         try:
-            run = await app.run(run.id)
+            run = await app.runs.run(run.id)
         except Crash:
             store.appends_left = 10**9
             continue
@@ -195,6 +195,6 @@ async def test_nothing_with_an_effect_happens_without_the_right_hash(
     for guess in (wrong, plan.hash[:-1], edited.hash):
         with pytest.raises(PlansmithError):
             await app.decide(run.id, approve=guess)
-    run = await app.run(run.id)
+    run = await app.runs.run(run.id)
     assert not service.calls
     assert run.status is RunStatus.REVIEWING

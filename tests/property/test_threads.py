@@ -75,15 +75,15 @@ class Talk:
     async def with_run(self, smith: Plansmith, does: str, name: str) -> None:
         run = await smith.get(name)
         if does == "r":
-            await smith.run(name)
+            await smith.runs.run(name)
         elif does == "t":
-            await smith.run((await smith.retry(name, by=ANN)).id)
+            await smith.runs.run((await smith.retry(name, by=ANN)).id)
         elif does == "c":
             await smith.cancel(name, by=ANN)
         elif run.status is RunStatus.REVIEWING and run.plan is not None:
             await smith.decide(name, approve=run.plan.hash, by=ANN)
             self.approvals += 1
-            await smith.run(name)
+            await smith.runs.run(name)
 
     async def play(self, steps: int) -> None:
         for _ in range(steps):

@@ -7,7 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from tests.simulation.plans import WRITES, effects_of, guards_of, questions_before
+from tests.simulation.plans import (
+    WRITES,
+    effects_of,
+    guards_of,
+    needs_of,
+    questions_before,
+)
 from tests.simulation.world import World
 
 from plansmith import Plan, RunStatus
@@ -48,10 +54,19 @@ class Known:
     agreed: Agreed = field(default_factory=lambda: Agreed(Plan(), {}))
     done: set[str] = field(default_factory=set[str])
     answered: set[str] = field(default_factory=set[str])
+    passed: set[str] = field(default_factory=set[str])
+
+    def _skip(self, body: e.StepSkipped | e.StepFailed) -> None:
+        """The plan itself skips a step: what needs it does not run, unless a value stands in."""
+        skips = body.passed if isinstance(body, e.StepFailed) else bool(body.rule)
+        if skips:
+            (self.done if body.result else self.passed).add(body.step)
 
     def take(self, event: e.Event) -> None:
         """Read on."""
         match event.body:
+            case e.StepSkipped() | e.StepFailed() as body:
+                self._skip(body)
             case e.PlanProposed(plan=plan, templates=templates):
                 self.plan, self.templates = plan, templates
             case e.PlanApproved():
@@ -61,10 +76,9 @@ class Known:
                 self.answered |= {step} if run != event.run else set()  # it was asked in that run
             case e.StepDone(step=step):
                 self.done.add(step)
-            case e.StepSkipped(step=step, result=result) | e.StepFailed(step=step, result=result):
-                self.done |= {step} if result else set()
             case e.StepReset(step=step):
                 self.done.discard(step)
+                self.passed.discard(step)
                 self.answered.discard(step)
             case e.QuestionAnswered(question=question, no_answer=False):
                 self.answered |= {question} if event.by.kind == "person" else set()
@@ -84,12 +98,15 @@ async def check_guards(events: Sequence[e.Event], world: World) -> None:
         if not isinstance(body, e.StepStarted) or not body.inputs:
             continue
         guards = guards_of(known.plan, known.templates, body.step)
-        open_ = {name for name, _ in guards if name not in known.done}
+        # What was skipped further up is not missing if a value stands in on the way.
+        open_ = {name for name, _ in guards if name not in known.done | known.passed}
         open_ |= {name for name, asks in guards if asks and name not in known.answered}
+        open_ -= known.passed
+        open_ |= needs_of(known.plan, body.step) & known.passed
         if body.callee in WRITES:
             given = cast("dict[str, Any]", await world.store.get(body.inputs))
             effect = body.callee, str(given.get("id", given.get("task")))
-            open_ |= questions_before(*known.agreed, effect) - known.answered
+            open_ |= questions_before(*known.agreed, effect) - known.answered - known.passed
         if open_:
             raise BrokenPromiseError(f"event {event.number}: {body.step} before {open_}")
 

@@ -219,6 +219,11 @@ def guards_of(plan: Plan, templates: Mapping[str, Plan], unit: str) -> set[tuple
     return found
 
 
+def needs_of(plan: Plan, unit: str) -> frozenset[str]:
+    """The steps that a step of the plan itself needs; none for a part, whose whole has begun."""
+    return plan.by_id[unit].needs() if unit in plan.by_id else frozenset()
+
+
 def _before(plan: Plan, name: str) -> set[tuple[str, bool]]:
     found: set[str] = set()
     open_ = [name]

@@ -128,7 +128,7 @@ class Person:
         run: Run | None = await process.do(lambda smith: smith.get(run_id))
         if run is not None and run.steps:
             name = self.world.rng.choice(sorted(run.steps))
-            await process.do(lambda smith: smith.skip(run_id, name, by="ada"))
+            await process.do(lambda smith: smith.runs.stopping.skip(run_id, name, by="ada"))
 
 
 def play(seed: int) -> World:
@@ -266,7 +266,7 @@ async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Ta
     deed = world.rng.choice(deeds)
     try:
         if deed == "run":
-            busy.append(asyncio.ensure_future(process.do(lambda smith: smith.run(run_id))))
+            busy.append(asyncio.ensure_future(process.do(lambda smith: smith.runs.run(run_id))))
         elif deed == "kill":
             process.dead.set()
         elif deed == "template":
@@ -287,7 +287,7 @@ def _changes(run_id: str) -> Deed:
 
 _VERBS: dict[str, Callable[[str], Deed]] = {
     "pause": lambda run_id: lambda smith: smith.pause(run_id, by="ada"),
-    "undo": lambda run_id: lambda smith: smith.undo(run_id, by="ada"),
+    "undo": lambda run_id: lambda smith: smith.runs.editing.undo(run_id, by="ada"),
     "changes": _changes,
 }
 
@@ -301,7 +301,7 @@ async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
     run: Run | None = None
     for _ in range(ROUNDS):
         try:
-            run = await process.do(lambda smith: smith.run(run_id))
+            run = await process.do(lambda smith: smith.runs.run(run_id))
         except PlansmithError as error:
             raise BrokenPromiseError(f"the run cannot go on: {error}") from error
         if run is not None and run.status.over:

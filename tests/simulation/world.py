@@ -19,7 +19,7 @@ from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
 from plansmith.engine.budget import BudgetLimits
-from plansmith.errors import InvalidPlan, RunBusy, ToolBusy, ToolFailed
+from plansmith.errors import PlanInvalid, RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -102,7 +102,7 @@ class World:
             book = TemplateBook(self.boot().smith)
             for name, plan in sorted(self.templates.items(), reverse=True):
                 known = {"name": name, "parameters": _PARAMETERS, "plan": plan.to_json()}
-                with suppress(InvalidPlan):  # templates in maps in templates go only so deep
+                with suppress(PlanInvalid):  # templates in maps in templates go only so deep
                     await book.take_in(json.dumps(known))
 
     async def change_template(self) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from plansmith import Plan, Plansmith, Problem, check_plan, diff_plans, plan_hash, read_plan
+from plansmith import (
+    Plan,
+    Plansmith,
+    Problem,
+    check_plan,
+    diff_plans,
+    plan_hash,
+    read_plan,
+    try_read_plan,
+)
 from plansmith.plan.diff import PlanDiff
 from plansmith.plan.events import Event
 from plansmith.plan.next_move import AwaitReview, Move, next_move
@@ -15,7 +24,8 @@ from plansmith.templates.book import Template
 
 
 def reading(text: str) -> None:
-    found = read_plan(text)
+    assert_type(read_plan(text), Plan)
+    found = try_read_plan(text)
     assert_type(found, Plan | list[Problem])
     if isinstance(found, Plan):
         assert_type(check_plan(found, {}), list[Problem])
@@ -37,7 +47,7 @@ async def using(smith: Plansmith, plan: Plan) -> None:
         assert_type(await smith.decide(run.id, approve=move.hash, by="ada"), Run)
     assert_type(await smith.run(run.id), Run)
     assert_type(await smith.answer(run.id, "request:1", "green", by="ada"), Run)
-    assert_type(await smith.skip(run.id, "a"), LeftOut)
+    assert_type(await smith.runs.stopping.skip(run.id, "a"), LeftOut)
     assert_type(await smith.check(plan), list[Problem])
     assert_type(await smith.runs(), list[Run])
     async for event in smith.events(run.id, follow=True):

@@ -45,12 +45,12 @@ def constructing(folder: Path) -> None:
     assert_type(Plansmith(), Plansmith)
     assert_type(Plansmith.from_settings(), Plansmith)
     Plansmith(tools=[weather, add, search, FileTools(folder)])
+    Plansmith("rules", tools=[weather])
     Plansmith(model=ScriptedModel("hello"), store="sqlite:///runs.db")
     Plansmith(store=MemoryStore(), agents=[])
 
-    Plansmith("memory")  # type: ignore[call-arg, arg-type]
     Plansmith(tools=["weather"])  # type: ignore[list-item]
-    Plansmith(model="gpt")  # type: ignore[arg-type]
+    Plansmith(model=3)  # type: ignore[arg-type]
     Plansmith(store=3)  # type: ignore[arg-type]
     Plansmith(tool=[weather])  # type: ignore[call-arg]
     tool(effect=3)  # type: ignore[call-overload]
@@ -75,7 +75,7 @@ async def deciding(smith: Plansmith, run: Run) -> None:
     assert_type(await smith.decide(run.id, approve=run.plan.hash, by="ada"), Run)
     assert_type(await smith.decide(run.id, reject=True), Run)
     assert_type(await smith.edit(run.id, run.plan), Run)
-    assert_type(await smith.undo(run.id), Run)
+    assert_type(await smith.runs.editing.undo(run.id), Run)
     assert_type(await smith.request_changes(run.id, "shorter"), Run)
     for name, question in run.questions.items():
         assert_type(name, str)

@@ -101,7 +101,7 @@ async def approval() -> list[e.Event]:
     run = await app.submit(first, by="ada")
     longer = plan(step("m", "mail", inputs={"to": "eve"}), step("new"), question)
     await app.edit(run.id, longer, by="ada")
-    await app.undo(run.id, by="ada")
+    await app.runs.editing.undo(run.id, by="ada")
     await app.decide(run.id, approve=first.hash, by="ada")
     await app.run(run.id)
     await app.pause(run.id, by="ada", reason="lunch")

@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+from training.rows.assemble import FAMILIES
 from training.rows.generate import generate
 
 
@@ -16,9 +17,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int)
     parser.add_argument("--part", choices=("train", "validation"), default="train")
+    parser.add_argument("--only", nargs="*", choices=sorted(FAMILIES), default=[])
     given = parser.parse_args()
     count = given.count or (12_000 if given.part == "train" else 600)
-    rows = generate(given.seed, given.part, count)
+    rows = generate(given.seed, given.part, count, given.only)
     given.out.write_text("".join(f"{row.line()}\n" for row in rows), encoding="utf-8")
     kinds = Counter(row.kind for row in rows)
     print(f"{len(rows)} rows: " + ", ".join(f"{kind} {n}" for kind, n in kinds.most_common()))

@@ -14,6 +14,7 @@ from training.rows.answers_rows import Draft
 from training.rows.answers_words import Language, Pair
 
 _SHORT: Final = 900  # letters of a document that a look-up gives whole
+_BOUND: Final = 0.12  # the share of papers that are a part of a longer file
 _UNSAID: Final = Pair("that", "这一点")
 
 
@@ -26,6 +27,8 @@ def paper_row(rng: Random, papers: Sequence[Paper]) -> Draft:
     language = _language(rng, target, asked)
     ways = [each.strip() for each in asked.ask.says(language).split("/ ")]
     request = as_typed(rng, rng.choice(ways), language, target.path, target.paper.name)
+    if rng.random() < _BOUND:
+        target, asked = _bound(rng, target, asked, papers)
     near = _near(rng, target, papers, is_clear=target.paper.is_named or target.path in request)
     answer = asked.answer or Pair(
         *(each.format(u=unsaid) for each, unsaid in zip(NOT_SAID, _UNSAID, strict=True))
@@ -53,6 +56,23 @@ def _can_miss(target: Sheet, asked: Asked) -> bool:
 
 def _without(target: Sheet, block: int) -> Sheet:
     return target._replace(blocks=(*target.blocks[:block], *target.blocks[block + 1 :]))
+
+
+def _bound(
+    rng: Random, target: Sheet, asked: Asked, papers: Sequence[Paper]
+) -> tuple[Sheet, Asked]:
+    """Puts papers about other things before and behind one, in one long file."""
+    own = target.paper
+    rest = [each for each in papers if each.group != own.group and each.language == own.language]
+    before, behind = _some_blocks(rng, rest), _some_blocks(rng, rest)
+    blocks = (*before, *target.blocks, "", *behind)
+    return target._replace(blocks=blocks), asked._replace(block=asked.block + len(before))
+
+
+def _some_blocks(rng: Random, papers: Sequence[Paper]) -> list[str]:
+    """Returns the blocks of up to two papers, with an empty line behind each paper."""
+    made = [sheet(rng, rng.choice(papers)) for _ in range(rng.randrange(3))]
+    return [block for each in made for block in (*each.blocks, "")]
 
 
 def _near(rng: Random, target: Sheet, papers: Sequence[Paper], *, is_clear: bool) -> list[Sheet]:

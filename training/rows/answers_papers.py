@@ -147,6 +147,26 @@ def _thousands(rng: Random, given: str) -> Pair:
     return _same(f"{100 * rng.randint(low * 10, high * 10):,}")
 
 
+def _amount(rng: Random, given: str) -> Pair:
+    low, high = _bounds(given, 1000, 9000)
+    value = 10 * rng.randint(low // 10, high // 10)
+    return _same(f"{value:,}" if rng.random() < 0.6 else str(value))
+
+
+def _ten_thousands(rng: Random, given: str) -> Pair:
+    low, high = _bounds(given, 1, 90)
+    whole, rest = rng.randint(low, high), rng.randrange(10) if high < 100 else 0
+    return Pair(f"{whole * 10_000 + rest * 1000:,}", f"{whole}.{rest}万" if rest else f"{whole}万")
+
+
+def _hour(rng: Random, given: str) -> Pair:
+    low, high = _bounds(given, 7, 20)
+    hour = rng.randint(low, high)
+    part = "上午" if hour < 12 else "下午" if hour < 18 else "晚上"
+    shown = hour if hour <= 12 else hour - 12
+    return Pair(f"{shown} {'am' if hour < 12 else 'pm'}", f"{part}{shown}点")
+
+
 def _time(rng: Random, given: str) -> Pair:
     low, high = _bounds(given, 7, 20)
     minutes = rng.choice(("00", "00", "30", "30", "15", "45"))
@@ -187,7 +207,8 @@ def _street(rng: Random, _: str) -> Pair:
 
 _VALUES: Final[dict[str, Callable[[Random, str], Pair]]] = {
     "n": _number, "x": _price, "k": _thousands, "t": _time, "o": _option, "id": _code,
-    "v": _version, "e": _mail, "pc": _percent, "st": _street,
+    "v": _version, "e": _mail, "pc": _percent, "st": _street, "m": _amount, "wan": _ten_thousands,
+    "h": _hour,
     "s": lambda rng, _: span(rng),
     "w": lambda rng, _: rng.choice(_WEEKDAYS),
     "c": lambda rng, _: rng.choice(CITIES),

@@ -47,10 +47,16 @@ LAST: Final = _split(
     "Lee Lopez Marsh Martin Meyer Moreau Nagy Novak Okafor Olsen Park Patel Perez Quinn Reed Rossi "
     "Sato Schmidt Silva Singh Stone Tanaka Torres Ueda Vance Vogel Walsh Weber West Wood Young",
 )
-SURNAMES: Final = "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾"
+SURNAMES: Final = (
+    "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾"
+    "彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜戴夏钟汪田任姜范方石姚谭廖邹熊金陆郝孔白崔"
+    "康毛邱秦江史顾侯邵孟龙万段雷钱汤尹黎易常武乔贺赖龚文"
+)
 GIVEN: Final = _split(
     "伟 芳 娜 敏 静 丽 强 磊 军 洋 勇 艳 杰 娟 涛 明 超 秀英 霞 平 刚 桂英 文博 雨桐 子轩 思远 "
-    "佳怡 浩然 梦琪 嘉豪 晓东 海燕 志强 雪梅 天宇 若曦 俊杰 欣怡 一鸣 晨曦 立新 春华 小兰 国栋",
+    "佳怡 浩然 梦琪 嘉豪 晓东 海燕 志强 雪梅 天宇 若曦 俊杰 欣怡 一鸣 晨曦 立新 春华 小兰 国栋 "
+    "建国 淑珍 玉兰 宏伟 亚楠 瑞雪 思琪 宇航 婷婷 丹丹 鹏飞 振华 凤霞 立军 慧敏 世昌 家明 可欣 "
+    "沐阳 诗涵 景行 知行 巧云 福生 长青 晓雯 莉 波 斌 颖 琳 燕 宁 凯 辉 云 彬 岚 峰 萍 玲 浩 洁 倩",
 )
 CITIES: Final = pairs("""
 Leeds | 利兹

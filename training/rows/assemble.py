@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from random import Random
 from typing import Any, Final
 
 from plansmith.adapters.tools.folder_brief.layout import words
 from training.rows.comparing import ComparingAsker
+from training.rows.deeds import impossible_deed, written_draft
 from training.rows.documents import DocumentAsker
 from training.rows.domains import Part
+from training.rows.file_sets import FileSetAsker
 from training.rows.files import FileAsker
 from training.rows.folder_lines import folder_lines
 from training.rows.joins import JoinAsker, joined_pair
 from training.rows.natural import NaturalAsker
 from training.rows.outputs import OutputAsker
+from training.rows.papers import PaperAsker
 from training.rows.queries import Ask, Unfit
-from training.rows.replies import spoken
+from training.rows.replies import Said, spoken
 from training.rows.row import Call, Lang, Row
 from training.rows.subjects import SubjectAsker
 from training.rows.sums import SumAsker
 from training.rows.tables import Table, database
+from training.rows.triples import TripleAsker, triple
+from training.rows.twins import TwinAsker
 from training.rows.voice import Voice
 from training.rows.world import World, WorldMaker
 
 # How often each family of requests comes, in a hundred.
 FAMILIES: Final = {
-    "tables": 45,
-    "joins": 8,
-    "documents": 18,
+    "tables": 38,
+    "joins": 6,
+    "triples": 9,
+    "twins": 5,
+    "documents": 13,
+    "papers": 14,
     "files": 6,
-    "changes": 4,
-    "outputs": 10,
-    "sums": 5,
-    "replies": 6,
+    "changes": 5,
+    "outputs": 12,
+    "sums": 4,
+    "replies": 5,
+    "deeds": 4,
     "missing": 1,
-    "double": 4,
+    "double": 5,
 }
-_ZH: Final = 0.45
+_ZH: Final = 0.53
 _TRIES: Final = 12
 
 
 class RowMaker:
     """Makes rows of one part; the same seed gives the same rows."""
 
-    def __init__(self, rng: Random, part: Part) -> None:
+    def __init__(self, rng: Random, part: Part, only: Collection[str] = ()) -> None:
         self._rng = rng
         self._part: Part = part
+        self._weights = {name: n for name, n in FAMILIES.items() if not only or name in only}
         self._worlds = WorldMaker(rng, part)
 
     def rows(self) -> Iterator[Row]:
@@ -55,16 +65,20 @@ class RowMaker:
         families: dict[str, Callable[[Voice], Row]] = {
             "tables": self._of_table,
             "joins": self._of_join,
+            "triples": self._of_triple,
+            "twins": self._of_twins,
             "documents": self._of_documents,
+            "papers": self._of_papers,
             "files": self._of_files,
             "changes": self._of_changes,
             "outputs": self._of_outputs,
             "sums": self._of_sums,
             "replies": self._of_reply,
+            "deeds": self._of_deed,
             "missing": self._of_missing,
             "double": self._of_two,
         }
-        names, weights = zip(*FAMILIES.items(), strict=True)
+        names, weights = zip(*self._weights.items(), strict=True)
         while True:
             lang: Lang = "zh" if self._rng.random() < _ZH else "en"
             family = families[self._rng.choices(names, weights)[0]]
@@ -78,7 +92,7 @@ class RowMaker:
     # -- families
 
     def _of_table(self, voice: Voice) -> Row:
-        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 4, 5)))
+        world = self._world(tables=self._rng.choice((1, 1, 2, 2, 3, 3, 4, 5, 8)))
         table = self._rng.choice(world.tables)
         ways = table_ways(NaturalAsker(table, voice, world.now))
         if self._rng.random() < 0.25:
@@ -95,6 +109,41 @@ class RowMaker:
         ask = JoinAsker(*pair, voice, world.now).ask()
         return self._row(world, voice, ask, list(pair))
 
+    def _of_triple(self, voice: Voice) -> Row:
+        world = self._world(
+            tables=self._rng.choice((0, 0, 0, 1)), documents=self._rng.randint(0, 2)
+        )
+        files: Lang = self._rng.choice(("en", "zh", voice.lang))
+        of = triple(self._rng, self._part, files, world.now)
+        self._worlds.add(world, of.tables)
+        if self._rng.random() < 0.25:
+            # One table alone answers it, though others lie beside.
+            table = self._rng.choice(of.tables)
+            ask = self._pick(table_ways(NaturalAsker(table, voice, world.now)))
+            return self._row(world, voice, ask, [table])
+        ask = self._pick(TripleAsker(of, voice).ways())
+        return self._row(world, voice, ask, [each for each in of.tables if _is_in(each, ask)])
+
+    def _of_twins(self, voice: Voice) -> Row:
+        world = self._world(tables=0, documents=self._rng.randint(0, 2))
+        asker = TwinAsker(world, self._worlds, voice)
+        ways = [(lambda: asker.one(table_ways), 12), (asker.together, 2), (asker.rise, 2)]
+        ask = self._pick([*ways, (asker.compare, 2)])
+        tables = [each.table for each in asker.twins if _is_in(each.table, ask)]
+        return self._row(world, voice, ask, tables)
+
+    def _of_papers(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 0, 1, 1, 2)), documents=0)
+        asker = PaperAsker(world, voice)
+        return self._row(world, voice, self._pick(asker.ways()), [])
+
+    def _of_deed(self, voice: Voice) -> Row:
+        world = self._world(tables=self._rng.choice((0, 1, 2, 2)))
+        if self._rng.random() < 0.25:
+            return self._row(world, voice, written_draft(world, voice), [])
+        said = impossible_deed(world, voice)
+        return self._replied(world, voice, said, voice.finish(said.text))
+
     def _of_documents(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 1, 2)), documents=self._rng.randint(1, 6))
         asker = SubjectAsker if self._rng.random() < 0.4 else DocumentAsker
@@ -106,7 +155,9 @@ class RowMaker:
 
     def _of_changes(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 1, 2)))
-        return self._row(world, voice, self._pick(FileAsker(world, voice).changes()), [])
+        several = self._rng.random() < 0.35
+        asker = FileSetAsker(world, voice).ways() if several else FileAsker(world, voice).changes()
+        return self._row(world, voice, self._pick(asker), [])
 
     def _of_missing(self, voice: Voice) -> Row:
         world = self._world(tables=self._rng.choice((0, 1)))
@@ -128,8 +179,12 @@ class RowMaker:
         world = self._world(tables=self._rng.choice((0, 1, 2)))
         said = spoken(voice)
         text = voice.finish(said.text) if said.kind == "impossible" else voice.slips(said.text)
-        lines = folder_lines(world.entries, text) if self._rng.random() < 0.9 else ()
-        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply)
+        return self._replied(world, voice, said, text)
+
+    def _replied(self, world: World, voice: Voice, said: Said, text: str) -> Row:
+        entries = world.entries if self._rng.random() < 0.9 else ()
+        lines, near = folder_lines(entries, text)
+        return Row(text, said.kind, voice.lang, lines, world.now_text, reply=said.reply, near=near)
 
     def _of_two(self, voice: Voice) -> Row:
         """Asks two things at once that do not need each other."""
@@ -196,8 +251,8 @@ class RowMaker:
         if used and not ask.names_file and self._needs_file(text, world, used):
             text = voice.mention(text, used[0].path)
         text = voice.finish(text)
-        lines = folder_lines(world.entries, text)
-        if not _are_told(lines, [each.path for each in used], named(ask.calls), world):
+        lines, near = folder_lines(world.entries, text)
+        if not _are_told((*lines, *near), [each.path for each in used], named(ask.calls), world):
             raise Unfit
         return Row(
             text,
@@ -208,6 +263,7 @@ class RowMaker:
             ask.calls,
             sources=tuple((each.path, each.source) for each in used),
             columns=tuple((each.path, tuple(c.name for c in each.columns)) for each in used),
+            near=near,
         )
 
     def _needs_file(self, text: str, world: World, used: Sequence[Table]) -> bool:
@@ -220,6 +276,12 @@ class RowMaker:
         fits = {each.path: len(words(_known(each)) & asked) for each in world.tables}
         best = max(fits.values())
         return fits[used[0].path] < best or list(fits.values()).count(best) > 1
+
+
+def _is_in(table: Table, ask: Ask) -> bool:
+    """Whether a call of a request uses a table."""
+    whole = " ".join(str(each["args"]) for each in ask.calls)
+    return table.source in whole or table.path in whole
 
 
 def _known(table: Table) -> str:

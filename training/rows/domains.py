@@ -134,7 +134,7 @@ def _domain(block: list[str]) -> Domain:
 def domains(name: str = "domains") -> tuple[Domain, ...]:
     """Returns all domains of a data file."""
     lines = (DATA / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    used = [line for line in lines if line.strip() and not line.startswith("#")]
+    used = [line for line in lines if line.strip() and line[0] not in "#@"]
     starts = [place for place, line in enumerate(used) if line.startswith("=")]
     return tuple(_domain(used[a:b]) for a, b in pairwise([*starts, len(used)]))
 

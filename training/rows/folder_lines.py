@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from plansmith.adapters.tools.folder_brief.details import Entry
-from plansmith.adapters.tools.folder_brief.layout import brief_lines
+from plansmith.adapters.tools.folder_brief.details import Entry, examples
+from plansmith.adapters.tools.folder_brief.layout import BriefLines, brief_lines
 from training.rows.tables import Table
 
-_LONGEST: Final = 40
 _MOST: Final = 10_000
 
 
-def folder_lines(entries: Sequence[Entry], request: str) -> tuple[str, ...]:
+def folder_lines(entries: Sequence[Entry], request: str) -> BriefLines:
     """Returns the lines that the product would show for a request."""
-    return tuple(brief_lines(entries, request, tokens=_MOST))
+    return brief_lines(entries, request, tokens=_MOST)
 
 
 def table_entry(table: Table) -> Entry:
-    """Returns the entry of a table: its columns, with all values or two examples."""
+    """Returns the entry of a table: its columns, with all values or examples."""
     columns = ", ".join(
         f"{each.name} ({_values(table, place)})" for place, each in enumerate(table.columns)
     )
-    return Entry(table.path, f"{len(table.rows)} rows: {columns}")
+    return Entry(table.path, columns)
 
 
 def _values(table: Table, place: int) -> str:
@@ -31,8 +30,4 @@ def _values(table: Table, place: int) -> str:
     if listed:
         return "/".join(listed)
     seen = dict.fromkeys(row[place] for row in table.rows if row[place] is not None)
-    return ", ".join(_short(each) for each in list(seen)[:2])
-
-
-def _short(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)[:_LONGEST]
+    return examples(list(seen))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -16,12 +17,12 @@ from training.rows.variations import varied
 _MOST_ALIKE: Final = 3  # a greeting may come in some folders, a question about one only once
 
 
-def generate(seed: int, part: Part, count: int) -> list[Row]:
-    """Returns so many different rows."""
+def generate(seed: int, part: Part, count: int, only: Collection[str] = ()) -> list[Row]:
+    """Returns so many different rows, of all families or of some."""
     rng = Random(f"{part} {seed}")
     seen: Counter[str] = Counter()
     found: dict[tuple[str, tuple[str, ...], str], Row] = {}
-    for made in RowMaker(rng, part).rows():
+    for made in RowMaker(rng, part, only).rows():
         ordered = replace(made, calls=tuple(map(in_order, made.calls)))
         row = varied(ordered, rng, part)
         key = row.request.casefold(), row.folder, row.remark

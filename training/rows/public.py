@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import zlib
 from collections import Counter
@@ -16,14 +17,17 @@ from plansmith.planner.shortlist.pick import shortlist
 from training.rows.public_made import made_request
 from training.rows.public_sets import Asked, PublicSets
 from training.rows.row import Call, Lang, Row, Spec
+from training.rows.toolbox_sets import SeveralRows
 from training.rows.toolboxes import ToolboxRows
 from training.rows.voice import Voice
 
 _SIZES: Final = (1, 2, 3, 4, 4, 5, 6, 6, 8)
 _NEAR: Final = 20
+_TRIED: Final = 12  # tools that a request of several is made of, as far as they have examples
 _ALIKE: Final = 2  # tools with so many words in common may do the same
 _EVERY: Final = 22
-_MADE_ROWS: Final = {"train": 2_200, "validation": 120}
+_MADE_ROWS: Final = {"train": 2_400, "validation": 120}
+_SEVERAL_ROWS: Final = {"train": 2_600, "validation": 100}
 _COMMON: Final = frozenset(
     [
         *("data", "inform", "given", "based", "specif", "provid", "retrie", "user", "with", "from"),
@@ -36,7 +40,7 @@ _APOLOGY: Final[dict[Lang, str]] = {
     "zh": "这里没有能完成这件事的工具。",
 }
 # How many rows of each kind are made, at most.
-_MOST: Final = {"calls": 2_200, "single": 1_500, "missing": 300, "unfit": 350}
+_MOST: Final = {"calls": 2_200, "several": 2_400, "single": 1_600, "missing": 320, "unfit": 420}
 
 
 class PublicRows:
@@ -49,6 +53,7 @@ class PublicRows:
         """Yields the rows of all kinds; each request comes at most twice."""
         for kind, made in (
             ("calls", self._with_calls()),
+            ("several", self._several()),
             ("single", self._single(cut=False)),
             ("missing", self._single(cut=True)),
             ("unfit", self._unfit()),
@@ -76,6 +81,23 @@ class PublicRows:
             if made is not None:
                 tools = self._offer(made[0], [spec["name"]], catalogue)
                 yield self._row(made[0], "missing" if cut else "single", lang, tools, [made[1]])
+
+    def _several(self) -> Iterator[Row]:
+        """Yields requests for several tools of one set at once, each made by its examples."""
+        for _ in range(sum(len(self._sets.tools[name]) for name in _MADE)):
+            catalogue = self._rng.choice(sorted(_MADE))
+            lang: Lang = "zh" if _MADE[catalogue] == "zh" else "en"
+            known = [*self._sets.tools[catalogue].values()]
+            specs = self._rng.sample(known, min(len(known), _TRIED))
+            voice = Voice(self._rng, lang, "train")
+            made = [made_request(each, lang, voice, cut=False) for each in specs]
+            asked = [each for each in made if each is not None][: self._rng.choice((2, 2, 3, 3, 4))]
+            if len(asked) < 2:
+                continue
+            text = _joined([text for text, _ in asked], self._rng, lang)
+            calls = [call for _, call in asked]
+            tools = self._offer(text, [str(each["tool"]) for each in calls], catalogue)
+            yield self._row(text, "calls", lang, tools, calls)
 
     def _unfit(self) -> Iterator[Row]:
         asked = [*self._sets.requests()]
@@ -126,7 +148,19 @@ class PublicRows:
             near = [self._sets.tools[catalogue][pick.name] for pick in picks]
             near = [each for each in near if len(_words(each) & meant) < _ALIKE]
             return near[:size]
-        return self._rng.sample([*self._sets.tools[catalogue].values()], size)
+        known = [*self._sets.tools[catalogue].values()]
+        return self._rng.sample(known, min(len(known), size))
+
+
+def _joined(texts: Sequence[str], rng: Random, lang: Lang) -> str:
+    """Returns several requests as one."""
+    bare = [each.rstrip("?？.。 ") for each in texts]
+    if rng.random() < 0.25:
+        return " ".join(f"{place}. {each}" for place, each in enumerate(bare, start=1))
+    if lang == "zh":
+        return rng.choice(("；", "，另外", "。还有，", "，然后")).join(bare)
+    low = [bare[0], *(each[:1].lower() + each[1:] for each in bare[1:])]
+    return rng.choice((". Also, ", ", and ", ". Then ", "; ")).join(low) + "."
 
 
 def _words(spec: Spec) -> set[str]:
@@ -139,8 +173,25 @@ def _words(spec: Spec) -> set[str]:
 
 def is_held(row: Row) -> bool:
     """Whether a row is kept for validation: one tool in so many is never trained on."""
-    key = str(row.calls[0]["tool"]) if row.calls else row.request
-    return zlib.crc32(key.encode()) % _EVERY == 0
+    return _is_key(str(row.calls[0]["tool"]) if row.calls else row.request)
+
+
+def touches_held(row: Row) -> bool:
+    """Whether a row uses any tool that is kept for validation."""
+    return is_held(row) or any(_is_key(str(each["tool"])) for each in row.calls)
+
+
+def _is_key(text: str) -> bool:
+    return zlib.crc32(text.encode()) % _EVERY == 0
+
+
+def refers_back(row: Row) -> bool:
+    """Whether each `$n` of a row's calls is the result of a call before it."""
+    for place, each in enumerate(row.calls):
+        named = re.findall(r'"\$(\w+)', json.dumps(each["args"]))
+        if any(not number.isdigit() or not 0 < int(number) <= place for number in named):
+            return False
+    return True
 
 
 def unlike(rows: Iterable[Row]) -> Iterator[Row]:
@@ -163,10 +214,14 @@ def main() -> None:
     given = parser.parse_args()
     public = [*PublicRows(PublicSets(given.data), Random(given.seed)).rows()]
     held = {each.request for each in public if is_held(each)}
-    rows = [each for each in public if (each.request in held) == (given.part == "validation")]
+    if given.part == "validation":
+        rows = [*unlike(each for each in public if each.request in held)]
+    else:
+        rows = [each for each in public if each.request not in held and not touches_held(each)]
     rng = Random(f"{given.part} {given.seed}")
-    made = islice(unlike(ToolboxRows(rng, given.part).rows()), given.made or _MADE_ROWS[given.part])
-    rows += made
+    for maker, most in ((ToolboxRows, _MADE_ROWS), (SeveralRows, _SEVERAL_ROWS)):
+        rows += islice(unlike(maker(rng, given.part).rows()), given.made or most[given.part])
+    rows = [each for each in rows if refers_back(each)]
     rng.shuffle(rows)
     given.out.write_text("".join(f"{row.line()}\n" for row in rows), encoding="utf-8")
     kinds = Counter(f"{row.kind} {row.lang}" for row in rows)

@@ -276,7 +276,8 @@ class Asker:
 
     def missing(self) -> Ask:
         column = self.rng.choice(some([c for c in self.table.columns if c.of.may_miss]))
-        test = Cond(f"{column.sql} IS NULL", "", column.name)
+        # A cell of a database may hold an empty text, one of a CSV file is null.
+        test = Cond(f"COALESCE({column.sql}, '') = ''", "", column.name)
         return self.one(
             "sql missing", self.say("missing", w=self.word(column)), self.sql("*", [test])
         )

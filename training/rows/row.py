@@ -35,6 +35,8 @@ class Row:
     """Names in FROM by path."""
     columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The columns of the tables that the request is about, by path."""
+    near: tuple[str, ...] = ()
+    """Lines about files that the folder's own lines have no room for."""
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -53,6 +55,8 @@ class Row:
             "kind": self.kind,
             "lang": self.lang,
         }
+        if self.near:
+            row["near"] = list(self.near)
         if self.remark:
             row["remark"] = self.remark
         return json.dumps(row, ensure_ascii=False)

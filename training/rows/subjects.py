@@ -28,27 +28,34 @@ class Paper:
     subject: str
 
 
+def _pairs(name: str) -> list[tuple[str, str]]:
+    """Returns the words of a list in English and Chinese."""
+    book = texts(BOOK)
+    return list(zip(book[name, "en"], book[name, "zh"], strict=True))
+
+
 class SubjectAsker:
     """Asks about papers that it lays into a world."""
 
     def __init__(self, world: World, voice: Voice) -> None:
         self._world, self._voice, self._rng = world, voice, voice.rng
-        self._files: Lang = voice.lang
+        other: Lang = "en" if voice.is_zh else "zh"
+        self._files: Lang = voice.lang if self._rng.random() < 0.6 else other
         count = self._rng.choice((1, 2, 3, 3, 4, 5))
-        kinds = texts(BOOK)["kinds", self._files]
         subjects = self._rng.sample(self._subjects(), count)
-        self._papers = [self._paper(self._rng.choice(kinds), each) for each in subjects]
+        self._papers = [self._paper(self._rng.choice(_pairs("kinds")), each) for each in subjects]
         taken = {each.path for each in world.entries}
         if taken & {each.path for each in self._papers}:
             raise Unfit
 
-    def _subjects(self) -> list[str]:
+    def _subjects(self) -> list[tuple[str, str]]:
         held = self._voice.part == "validation"
-        known = texts(BOOK)["subjects", self._files]
+        known = _pairs("subjects")
         return [each for place, each in enumerate(known) if (place % 7 == 3) == held]
 
-    def _paper(self, kind: str, subject: str) -> Paper:
+    def _paper(self, kinds: tuple[str, str], subjects: tuple[str, str]) -> Paper:
         rng, ending = self._rng, self._rng.choice(_ENDINGS)
+        kind, subject = (each[self._files == "zh"] for each in (kinds, subjects))
         if self._files == "zh":
             stem = rng.choice(
                 (f"{subject}{kind}", f"{kind}-{subject}", f"{subject}_{kind}", subject)
@@ -64,7 +71,8 @@ class SubjectAsker:
         path = f"{folder}/{stem}.{ending}" if rng.random() < 0.5 else f"{stem}.{ending}"
         details = f"{rng.randrange(1, 20)} pages: {title}" if ending == "pdf" else title
         self._world.entries.append(Entry(path, "" if ending == "eml" else details))
-        return Paper(path, kind, subject)
+        spoken = self._voice.is_zh
+        return Paper(path, kinds[spoken], subjects[spoken])
 
     def _question(self, paper: Paper, book: str = "questions") -> str:
         person = people(self._rng, self._voice.lang, 1)[0]
@@ -87,7 +95,8 @@ class SubjectAsker:
     def anywhere(self) -> Ask:
         """Asks about a thing that no title names: any document may tell."""
         mine = {each.subject for each in self._papers}
-        others = [each for each in self._subjects() if each not in mine]
+        spoken = [each[self._voice.is_zh] for each in self._subjects()]
+        others = [each for each in spoken if each not in mine]
         paper = Paper("", "", self._rng.choice(others))
         return self._lookup(self._question(paper, "plain"), None)
 
@@ -100,7 +109,7 @@ class SubjectAsker:
         """Asks in which files an exact word stands."""
         voice = self._voice
         word = self._rng.choice(
-            (people(self._rng, voice.lang, 1)[0], self._rng.choice(self._subjects()))
+            (people(self._rng, voice.lang, 1)[0], self._rng.choice(self._subjects())[voice.is_zh])
         )
         voice.kept.append(word)
         said = word.lower() if voice.lower else word

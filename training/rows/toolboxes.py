@@ -50,6 +50,9 @@ _APOLOGY: Final[dict[Lang, str]] = {
 }
 
 
+Kinds = tuple[tuple[Callable[[], Row | None], int], ...]
+
+
 class ToolboxRows:
     """Makes rows over tools of other makers."""
 
@@ -57,15 +60,22 @@ class ToolboxRows:
         self._rng = rng
         self._part: Part = part
 
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of rows with their weights."""
+        return (
+            *((self._single, 54), (self.double, 17), (self.chain, 15)),
+            *((self._missing, 8), (self._unfit, 6)),
+        )
+
     def rows(self) -> Iterator[Row]:
         """Yields rows without end."""
         while True:
             lang: Lang = "zh" if self._rng.random() < 0.5 else "en"
             self._now = _START + timedelta(minutes=self._rng.randrange(60 * 24 * 900))
             self._voice = Voice(self._rng, lang, self._part)
-            kinds: tuple[Callable[[], Row | None], ...]
-            kinds = (self._single, self._double, self._chain, self._missing, self._unfit)
-            made = self._rng.choices(kinds, (54, 17, 15, 8, 6))[0]()
+            makers = [maker for maker, _ in self.kinds]
+            made = self._rng.choices(makers, [weight for _, weight in self.kinds])[0]()
             if made is not None:
                 yield made
 
@@ -100,7 +110,8 @@ class ToolboxRows:
         text, made = self._asked(tool)
         return self._row(text, "single", [tool], [made])
 
-    def _double(self) -> Row | None:
+    def double(self) -> Row | None:
+        """Asks two things that do not need each other."""
         tools = [self.pick(), self.pick()]
         if tools[0].of is tools[1].of:
             tools[1] = tools[0]
@@ -114,7 +125,8 @@ class ToolboxRows:
             text, "calls", tools[:1] if tools[0] is tools[1] else tools, [first, second]
         )
 
-    def _chain(self) -> Row | None:
+    def chain(self) -> Row | None:
+        """Hands what one tool reads to another one."""
         first = self.pick("read")
         ways = [way[2:].strip() for way in chains() if way.startswith(self._voice.lang)]
         way, _, target = self._rng.choice(ways).partition(" > ")
@@ -192,6 +204,12 @@ class ToolboxRows:
     def _row(self, text: str, kind: str, tools: Sequence[Dressed], calls: Sequence[Call]) -> Row:
         used = [each.of for each in tools]
         others = self._near(text, [each for each in toolboxes() if each not in used], 7)
+        if self._rng.random() < 0.5:
+            # A look-up that is not needed lies beside: the request gives what it would find.
+            areas = {each.name.partition(".")[0] for each in used} | {"contacts", "crm", "hr"}
+            reads = [each for each in toolboxes() if each.effect == "read" and each not in used]
+            reads = [each for each in reads if each.name.partition(".")[0] in areas]
+            others = [*dict.fromkeys([*others, *reads[: self._rng.randint(1, 2)]])]
         specs = [each.spec for each in (*tools, *map(self._dressed, others))]
         unique = list({each["name"]: each for each in reversed(specs)}.values())
         self._rng.shuffle(unique)

@@ -6,6 +6,8 @@ from training.rows.trade_world import (
     Asked,
     World,
     all_of,
+    grouped,
+    label_of,
     name_is,
     plural,
     quoted,
@@ -122,13 +124,14 @@ def worth(made: World) -> Asked:
     if each in ("place", "name"):
         by = quoted(made.col[each])
         query = f"SELECT {by}, {worth_of(made)} AS total FROM {table}{all_of(time)} GROUP BY {by}"
-        shown = made.col[each].lower().replace("_", " ")
+        call = sql(query) if time else grouped(made, each, worth_of(made))
+        shown = label_of(made, each)
         request = (
             rng.choice(
                 (
-                    f"{zh}各{made.col[each]}的{word}",
-                    f"按{made.col[each]}统计{zh}{word}",
-                    f"每个{made.col[each]}{zh}的{word}是多少？",
+                    f"{zh}各{shown}的{word}",
+                    f"按{shown}统计{zh}{word}",
+                    f"每个{shown}{zh}的{word}是多少？",
                 )
             )
             if made.zh
@@ -143,7 +146,7 @@ def worth(made: World) -> Asked:
     else:
         place = rng.choice(made.places) if each else ""
         where = all_of(f"{quoted(made.col['place'])} = '{place}'" if place else "", time)
-        query = f"SELECT {worth_of(made)} AS total FROM {table}{where}"
+        call = sql(f"SELECT {worth_of(made)} AS total FROM {table}{where}")
         request = (
             rng.choice(
                 (
@@ -161,4 +164,4 @@ def worth(made: World) -> Asked:
                 )
             )
         )
-    return Asked("sql worth", request, [sql(query)])
+    return Asked("sql worth", request, [call])

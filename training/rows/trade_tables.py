@@ -9,6 +9,7 @@ from training.rows.trade_world import (
     Asked,
     World,
     day_of,
+    label_of,
     path_of,
     quoted,
     sql,
@@ -27,7 +28,7 @@ def by_group(made: World) -> Asked:
         (("count", f"SUM(a.{quoted(made.col['count'])})"), ("worth", worth_of(made, "a.")))
     )
     key, values = rng.choice(
-        (("group", made.groups), ("supplier", list(d.suppliers[1 if made.zh else 0])))
+        (("group", made.groups), ("supplier", list(d.suppliers[1 if made.files_zh else 0])))
     )
     column = quoted(made.col[key])
     join = f"FROM {sql_name(made.deals)} a JOIN {sql_name(made.things)} b ON a.{name} = b.{name}"
@@ -35,7 +36,7 @@ def by_group(made: World) -> Asked:
     said = rng.choice(d.worth[1 if made.zh else 0]) if measure == "worth" else d.sold[1]
     if rng.random() < 0.35:
         query = f"SELECT b.{column}, {total} AS total {join} GROUP BY b.{column}"
-        label = made.col[key] if made.zh else made.col[key].lower().replace("_", " ")
+        label = label_of(made, key)
         request = (
             rng.choice((f"各{label}的{said}", f"按{label}汇总{said}"))
             if made.zh
@@ -49,11 +50,7 @@ def by_group(made: World) -> Asked:
     else:
         is_it = f"b.{column} = '{value}'" if key == "group" else f"b.{column} LIKE '%{value}%'"
         query = f"SELECT {total} AS total {join} WHERE {is_it}"
-        kind_en = (
-            f"in the {made.col['group'].lower().replace('_', ' ')} {value}"
-            if key == "group"
-            else f"from {value}"
-        )
+        kind_en = f"in the {label_of(made, 'group')} {value}" if key == "group" else f"from {value}"
         kind_zh = f"{value}类" if key == "group" else f"{value}供应的"
         if made.zh:
             request = rng.choice(
@@ -170,16 +167,12 @@ def in_stock(made: World) -> Asked:
 def plain_group(made: World) -> Asked:
     """One table although others are there."""
     rng, d = made.rng, made.domain
-    table, by = rng.choice(
-        (
-            (made.things, made.col["group"]),
-            (made.deals, made.col["place"]),
-            (made.things, made.col["supplier"]),
-        )
+    table, key = rng.choice(
+        ((made.things, "group"), (made.deals, "place"), (made.things, "supplier"))
     )
-    args: dict[str, Any] = {"table": table, "by": by}
+    args: dict[str, Any] = {"table": table, "by": made.col[key]}
     thing = (d.deal if table == made.deals else d.thing)[1 if made.zh else 0]
-    label = by if made.zh else by.lower().replace("_", " ")
+    label = label_of(made, key)
     request = (
         rng.choice(
             (f"每个{label}各有多少{thing}？", f"各{label}的{thing}数量", f"按{label}统计{thing}数")
@@ -207,7 +200,7 @@ def saved(made: World) -> Asked:
         query = (
             f"SELECT * FROM {sql_name(made.deals)} WHERE {quoted(made.col['place'])} = '{place}'"
         )
-        label = made.col["place"] if made.zh else made.col["place"].lower().replace("_", " ")
+        label = label_of(made, "place")
         request = (
             rng.choice(
                 (
@@ -311,11 +304,11 @@ def not_back(made: World) -> Asked:
     )
     path = path_of(rng, stem_of(rng, [table]), rng.choice(("", "library.db", "data.db")))
     made.lines.append(
-        f"{path}: {rng.randrange(30, 900)} rows: id (1, 2), {made.col['name']} ({values_of(rng, made.names, whole=False)}), {column} ({day_of(rng)}, {day_of(rng)})"
+        f"{path}: id (1), {made.col['name']} ({values_of(rng, made.names, whole=False)}), {column} ({day_of(rng)})"
     )
     rng.shuffle(made.lines)
     return Asked(
         "sql open",
         rng.choice(zh if made.zh else en),
-        [sql(f"SELECT COUNT(*) AS count FROM {sql_name(path)} WHERE {column} IS NULL")],
+        [sql(f"SELECT COUNT(*) AS count FROM {sql_name(path)} WHERE COALESCE({column}, '') = ''")],
     )

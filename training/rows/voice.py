@@ -16,6 +16,7 @@ T = TypeVar("T")
 _EVERY: Final = 7
 _KEPT: Final = 3
 _ENOUGH: Final = 6  # shorter lists of templates serve both parts
+_TABLES: Final = (".csv", ".tsv", ".json", ".jsonl")
 NUMBER_WORDS: Final = {
     "en": dict(
         enumerate(
@@ -84,7 +85,8 @@ class Voice:
         """Returns what a request calls a file."""
         ways = [path, path, path.rpartition("/")[2], path.rpartition("/")[2]]
         if path.count(".") == 1 and "db/" not in path and len(stem(path)) > 2:
-            ways.append(f"{stem(path)}表" if self.is_zh else f"the {stem(path)} file")
+            kind = "表" if path.endswith(_TABLES) else "文件"
+            ways.append(f"{stem(path)}{kind}" if self.is_zh else f"the {stem(path)} file")
         if ".db/" in path or ".sqlite/" in path:
             last, base = stem(path), path.rpartition("/")[0]
             ways = [
@@ -93,8 +95,29 @@ class Voice:
                 path,
             ]
         said = self.rng.choice(ways)
+        if self.rng.random() < 0.08:
+            said = self._loose(said)
         self.kept.append(said)
         return said
+
+    def _loose(self, name: str) -> str:
+        """Returns a file's name as people type it from memory: two letters swapped, no marks."""
+        roll = self.rng.random()
+        if roll < 0.4:
+            places = [
+                place
+                for place in range(1, len(name) - 2)
+                if name[place : place + 2].isascii()
+                and name[place : place + 2].isalpha()
+                and name[place] != name[place + 1]
+                and place + 1 < (name.rfind(".") if "." in name else len(name)) - 1
+            ]
+            if places:
+                at = self.rng.choice(places)
+                return name[:at] + name[at + 1] + name[at] + name[at + 2 :]
+        if roll < 0.7:
+            return name.replace("_", " ").replace("-", " ")
+        return name.lower() if self.rng.random() < 0.7 else name.upper()
 
     def mention(self, text: str, path: str) -> str:
         """Adds the file to a request."""

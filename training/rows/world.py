@@ -42,6 +42,7 @@ _COUNTS: Final = (
 )  # fmt: skip
 _ENDINGS: Final = ("csv",) * 12 + ("json",) * 4 + ("tsv", "db", "db", "db", "jsonl")
 _ALIKE: Final = 0.35
+_CROWDED: Final = 0.1
 _HOLDERS: Final = ("shop.db", "data.db", "company.sqlite", "records.db", "app.db", "school.db")
 
 
@@ -137,6 +138,12 @@ class WorldMaker:
         name_sources(world.tables)
         self._list(world)
 
+    def add_as_named(self, world: World, tables: Sequence[Table]) -> None:
+        """Adds tables that have their paths already."""
+        world.tables = _unlike([*tables, *world.tables])
+        name_sources(world.tables)
+        self._list(world)
+
     def _documents(self, count: int, lang: Lang, now: datetime) -> list[Document]:
         rng = self._rng
         kinds = of_part(document_kinds(), self._part)
@@ -174,15 +181,28 @@ class WorldMaker:
         rng = self._rng
         made = [table_entry(each) for each in world.tables]
         made += [self._document_entry(each) for each in world.documents]
-        made += [Entry(each, f"{rng.randrange(20, 20000)} lines") for each in world.logs]
-        made += [Entry(each) for each in (*world.pictures, *world.others)]
+        made += [Entry(each) for each in (*world.logs, *world.pictures, *world.others)]
         if rng.random() < 0.25:
             path, _, count = rng.choice(_COUNTS).partition(": ")
             made.append(Entry(path, count.replace("{n}", str(rng.randrange(3, 90)))))
+        if rng.random() < _CROWDED:
+            made += self._crowd(world)
         known: dict[str, Entry] = {}
         for each in made:
             known.setdefault(each.path, each)
         world.entries = list(known.values())
+
+    def _crowd(self, world: World) -> list[Entry]:
+        """Returns many files alike: the folder's lines have no room for all of them."""
+        rng = self._rng
+        beside = rng.choice([each.path for each in world.documents] or ["letters/letter.txt"])
+        folder = beside.rpartition("/")[0] or rng.choice(("letters", "archive", "归档", "scans"))
+        stem = rng.choice(("letter", "note", "scan", "report", "minutes", "会议", "信件", "记录"))
+        titled = rng.random() < 0.5
+        return [
+            Entry(f"{folder}/{stem}-{number:03}.txt", f"{stem} {number}" if titled else "")
+            for number in range(1, rng.randrange(14, 60))
+        ]
 
     def _document_entry(self, document: Document) -> Entry:
         if document.path.endswith(".pdf"):

@@ -109,7 +109,7 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
     """Yields what a person has to see before approving: steps, arguments, cost, hash."""
     if run.plan is None:
         return
-    yield from plan_lines(run.plan, run.templates)
+    yield from plan_lines(run.plan, run.templates, session.words["locale"])
     yield ""
     yield from revision_lines(events, session)
     if run.estimate is not None:

@@ -13,8 +13,7 @@ from plansmith.cli.questions import ask_line
 from plansmith.cli.session import Session
 from plansmith.cli.ui.output import read_file
 from plansmith.dialects.native import read_plan, to_yaml
-from plansmith.errors import InvalidPlan, Misconfigured, Refused
-from plansmith.plan.plan import Plan
+from plansmith.errors import Misconfigured, PlanInvalid, Refused
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.review.render import problem_lines
@@ -35,7 +34,7 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
             return run
         try:
             edited = await edit_from(session, run, str(path))
-        except InvalidPlan as error:
+        except PlanInvalid as error:
             _show_problems(session, error)
             if not _wants_again(session):
                 again = session.command("edit", run.id, "--file", str(path))
@@ -51,10 +50,7 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
 
 async def edit_from(session: Session, run: Run, name: str) -> Run:
     """Replaces the plan of a run by the plan of a file."""
-    found = read_plan(read_file(name))
-    if not isinstance(found, Plan):
-        raise InvalidPlan(found)
-    edited = await session.smith.edit(run.id, found, by=session.by)
+    edited = await session.smith.edit(run.id, read_plan(read_file(name)), by=session.by)
     if run.plan is not None and edited.plan is not None:
         session.say(session.words["changed"], *change_lines(run.plan, edited.plan))
     return edited
@@ -91,7 +87,7 @@ async def _open(editor: str, path: Path) -> None:
         )
 
 
-def _show_problems(session: Session, error: InvalidPlan) -> None:
+def _show_problems(session: Session, error: PlanInvalid) -> None:
     problems = [each for each in error.problems if isinstance(each, Problem)]
     session.say(*problem_lines(problems, session.words["locale"]))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 from plansmith.errors import (
-    InvalidPlan,
     JournalError,
     ModelFailed,
+    NotFound,
+    PlanInvalid,
     PlansmithError,
     Refused,
     RunBusy,
@@ -32,10 +33,12 @@ class Exit(IntEnum):
 def exit_for(error: PlansmithError) -> Exit:
     """Returns the exit code of a command that ends with an error."""
     match error:
-        case InvalidPlan():
+        case PlanInvalid():
             return Exit.INVALID
         case ModelFailed() | ToolFailed() | JournalError():
             return Exit.FAILED
+        case NotFound():
+            return Exit.USAGE
         case RunBusy():
             return Exit.WAITING
         case Refused():

@@ -132,7 +132,7 @@ async def execute(watcher: Watcher) -> Executed:
     await watcher.catch_up()
     async with ticking(watcher.view), interrupts() as hits, _planning_shown_in(watcher):
         following = asyncio.ensure_future(watcher.follow())
-        running = asyncio.ensure_future(session.smith.run(run_id))
+        running = asyncio.ensure_future(session.smith.runs.run(run_id))
         try:
             stop = await _until_stopped(watcher, running, hits)
         finally:
@@ -210,7 +210,8 @@ def is_new(run: Run) -> bool:
 def show_plan(session: Session, run: Run) -> None:
     """Shows a plan that starts now; one that is reviewed is shown there."""
     if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
-        session.say(*plan_lines(run.plan), "")
+        session.use_language_of(run)
+        session.say(*plan_lines(run.plan, locale=session.words["locale"]), "")
 
 
 async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:

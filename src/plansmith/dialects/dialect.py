@@ -9,7 +9,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Final, Literal, cast, get_args
 
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.data import MAX_DEPTH, Json, Path, is_deep
 from plansmith.plan.graph import needs, order, upstream
 from plansmith.plan.plan import Plan
@@ -105,7 +105,7 @@ def in_order(plan: Plan) -> list[AnyStep]:
     """Returns the steps in an order in which they can run; as listed if there is a cycle."""
     try:
         names = order(needs(plan))
-    except InvalidPlan:
+    except PlanInvalid:
         return list(plan.steps)
     return [plan.by_id[name] for name in names]
 

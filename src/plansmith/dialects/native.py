@@ -9,13 +9,14 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from plansmith.dialects.text import read_text, write_yaml
+from plansmith.errors import PlanInvalid
 from plansmith.plan.data import Flaw, Json, Path, flaws
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.step_rules import Instead
-from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
@@ -39,8 +40,19 @@ _FORMS: Final[dict[str | int, str]] = {
 _MOST_PROBLEMS: Final = 100
 
 
-def read_plan(source: object) -> Plan | list[Problem]:
-    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns problems."""
+def read_plan(source: object) -> Plan:
+    """Reads a plan from JSON or YAML text, bytes or a plain value.
+
+    Raises `PlanInvalid`, whose `problems` say what is wrong; `try_read_plan` returns them.
+    """
+    found = try_read_plan(source)
+    if not isinstance(found, Plan):
+        raise PlanInvalid(found)
+    return found
+
+
+def try_read_plan(source: object) -> Plan | list[Problem]:
+    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns its problems."""
     if isinstance(source, Plan):
         return source
     if isinstance(source, (str, bytes)):
@@ -159,7 +171,7 @@ def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
     if not in_step:
         in_timing = place == ("schedule",) or place[:1] == ("schedules",)
         return Timing.model_fields if in_timing else Plan.model_fields
-    return [name for kind in STEP_TYPES for name in kind.model_fields]
+    return [SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)]
 
 
 def schema(*, for_models: bool = False) -> dict[str, Json]:
@@ -224,6 +236,7 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     properties["kind"] = {"type": "string", "enum": names}
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
+    properties[SAY] = {"type": "string"}
     return {
         "type": "object",
         "properties": properties,

@@ -309,7 +309,7 @@ class Callees:
             if check is not None:
                 check.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return Sentence("step.schema_misfit", reason=error.message)
+            return Sentence("step.schema_misfit", reason=_misfit(error))
         except ValueError:
             return ""
         return ""
@@ -320,6 +320,12 @@ class Callees:
         made = validator(spec.output_schema) if spec and spec.output_schema is not None else None
         self._validators[tool] = made
         return made
+
+
+def _misfit(error: jsonschema_rs.ValidationError) -> str:
+    """Says what does not fit a schema, and where in the value."""
+    place = ".".join(map(str, error.instance_path))
+    return f"{place}: {error.message}" if place else error.message
 
 
 def _hidden(text: str, secrets: Secrets) -> str:

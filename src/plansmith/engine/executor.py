@@ -139,8 +139,7 @@ class Executor:
             elif not (self._calls.running or (self._holds_on() and not self._paused)):
                 return
             if not self._wakeups.is_awake:
-                self._wake_in_time()
-                await self._wakeups.next()
+                await self._next_wakeup()
             if self._wakeups.follower:
                 self._received.more(await self._catch_up())
 
@@ -152,15 +151,16 @@ class Executor:
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
         timers = self._state.timers
-        return bool(self._wakeups.waits) or (bool(timers) and timers.seconds_left <= SHORT_PAUSE_S)
+        return bool(self._wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
 
-    def _wake_in_time(self) -> None:
-        """Wakes the executor for the next step that waits for a time."""
-        at = self._state.timers.next
+    def _next_wakeup(self) -> asyncio.Future[None]:
+        """Returns what wakes the executor, also for the next step that waits for a time."""
+        at = self._state.timers.next if self._state.timers.times else None
         if at is not None and at != self._armed:
             self._armed = at
             sleep = partial(self._callees.clock.sleep, self._state.timers.seconds_left)
             self._wakeups.later(sleep, partial(setattr, self, "_armed", None), holds=False)
+        return self._wakeups.next()
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Obeys what people decided meanwhile through other processes, then appends a batch.
@@ -231,7 +231,7 @@ class Executor:
         started: list[Ready] = []
         state, schedule, width = self._state, self._state.schedule, self._limits.width
         may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        is_blocked = self._is_blocked if may_block or state.timers else None
+        is_blocked = self._is_blocked if may_block or state.timers.times else None
         while schedule.ready and self._busy < width and not self._paused:
             name = schedule.take(is_blocked)
             if name is None:
@@ -304,7 +304,7 @@ class Executor:
             self._state.park(unit, StepStatus.ASKING)
         elif (kind, unit.callee) not in self._unasked and self._asks_first(unit, inputs, batch):
             pass
-        elif unit.is_group:
+        elif kind in ("map", "plan") or unit.step.repeat is not None:
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
         else:
             started += (self._prepare_call(unit, inputs, batch),)

@@ -16,7 +16,7 @@ from plansmith.engine.values import load_results, results_left
 from plansmith.errors import (
     EventMisfit,
     JournalDamaged,
-    PlansmithError,
+    NotFound,
     Refused,
     StaleWriter,
     StoreAway,
@@ -87,7 +87,7 @@ class Journal:
         await journal.catch_up()
         if not journal.events:
             journal.need_sound()
-            raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+            raise NotFound(f"there is no run {run!r}", hint="plansmith runs lists all runs")
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
@@ -320,7 +320,9 @@ async def whole_run(
             results = await results_left(store, run)
             run = run.replace(damage=run.damage or str(damage))
     steps = {
-        name: with_fields(step, result=results[name]) if name in results and step.settled else step
+        name: with_fields(step, result=results[name])
+        if name in results and step.result_hash
+        else step
         for name, step in run.steps.items()
     }
     if run.report_hash:

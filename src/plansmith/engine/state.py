@@ -30,6 +30,7 @@ from plansmith.ports import Reply
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 _AWAITED: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _Passed = TypeVar("_Passed", e.StepSkipped, e.StepFailed)
+_NEW: Final = (StepState(), StepState(status=StepStatus.READY))
 _PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 
 
@@ -80,7 +81,10 @@ class State:
         if run.plan is None:
             return
         for name, state in run.steps.items():
-            self._enter_step(name, state)
+            if state in _NEW:
+                self.attempts[name] = 0  # no call for each step of a new run
+            else:
+                self._enter_step(name, state)
         self._add(plan_units(run.plan, form.steps), form.graph)
 
     def _enter_step(self, name: str, state: StepState) -> None:
@@ -179,7 +183,7 @@ class State:
     def _pause(self, group: RoundGroup, rounds: Iterable[str], batch: Batch) -> None:
         for name in rounds:
             seconds = group.pause_s(name)
-            if seconds and not self.attempts.get(name) and name not in self.timers:
+            if seconds and not self.attempts.get(name) and name not in self.timers.times:
                 self.timers.wait(name, seconds, batch)
 
     def _settle(self, group: Group, batch: Batch) -> None:

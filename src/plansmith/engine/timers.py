@@ -10,43 +10,37 @@ from plansmith.ports import Clock
 
 
 class StepTimers:
-    """Knows until when steps wait; false if none does."""
+    """Knows until when steps wait, by name: `times` is empty in most runs."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._times: dict[str, datetime] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._times)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._times
+        self.times: dict[str, datetime] = {}
 
     def know(self, name: str, until: datetime) -> None:
         """Takes a time from the journal."""
-        self._times[name] = until
+        self.times[name] = until
 
     def wait(self, name: str, seconds: float, batch: Batch) -> None:
         """Lets a step wait from now on, and writes that."""
-        self._times[name] = self._clock.now() + timedelta(seconds=seconds)
+        self.times[name] = self._clock.now() + timedelta(seconds=seconds)
         batch.bodies.append(StepWaits(step=name, seconds=seconds))
 
     def holds(self, name: str) -> bool:
         """Tells whether a step still has to wait."""
-        until = self._times.get(name)
+        until = self.times.get(name)
         if until is None:
             return False
         if until > self._clock.now():
             return True
-        del self._times[name]
+        del self.times[name]
         return False
 
     @property
     def next(self) -> datetime | None:
         """The earliest time for which a step waits."""
-        return min(self._times.values(), default=None)
+        return min(self.times.values(), default=None)
 
     @property
     def seconds_left(self) -> float:
         """How long it is until the earliest of them."""
-        return max(0.0, (min(self._times.values()) - self._clock.now()).total_seconds())
+        return max(0.0, (min(self.times.values()) - self._clock.now()).total_seconds())

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import JournalStore, Reply
 
 
@@ -30,7 +30,7 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     done = {
         name: step.result_hash
         for name, step in run.steps.items()
-        if step.settled and step.result_hash
+        if step.result_hash and (step.status is StepStatus.DONE or step.rule)
     }
     if not done:
         return {}

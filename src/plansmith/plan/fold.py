@@ -161,7 +161,11 @@ class RunFold(StepsFold):
     def _with_ready(self) -> dict[str, StepState]:
         if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
             return dict(self.steps)
-        done = {name for name, step in self.steps.items() if step.settled}
+        done = {
+            name
+            for name, step in self.steps.items()
+            if step.status is StepStatus.DONE or step.rule  # no call of `settled` for each step
+        }
         ready = {
             name: self.steps[name].replace(status=StepStatus.READY)
             for name, before in self._needs.items()
@@ -220,6 +224,7 @@ class RunFold(StepsFold):
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
             plan=body.plan,
+            acts=body.acts,
             templates=body.templates,
             # Once pinned, always the same: neither a revision nor an undo may change what is used.
             earlier={**body.earlier, **self.run.earlier} if body.earlier else self.run.earlier,

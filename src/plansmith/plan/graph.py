@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
-from plansmith.errors import InvalidPlan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
@@ -36,7 +36,7 @@ def order(graph: Needs) -> list[str]:
     """Returns all nodes, each after the nodes it needs, otherwise in the graph's order."""
     result = _sequence(graph)
     if len(result) < len(graph):
-        raise InvalidPlan(cycle_problems(graph))
+        raise PlanInvalid(cycle_problems(graph))
     return result
 
 

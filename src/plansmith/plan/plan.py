@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from hashlib import sha256
 from operator import itemgetter
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from pydantic import Field
 from pydantic_core import to_json
 
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import (
     Flag,
     Json,
@@ -21,6 +22,11 @@ from plansmith.plan.data import (
 from plansmith.plan.field_types import Text
 from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields
 from plansmith.plan.timing import Timing
+
+if TYPE_CHECKING:
+    from plansmith.plan import notebook
+else:
+    lazy_modules(globals(), notebook="plansmith.plan.notebook")
 
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
@@ -48,6 +54,16 @@ class Plan(Record):
     schedule: Timing | None = None
     # Of single steps, by id, where they differ; a step without one here runs as the plan does.
     schedules: dict[Text, Timing] = Field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return notebook.plan_line(self.goal, self.steps, self.hash)
+
+    def __str__(self) -> str:
+        return notebook.plan_text(self.goal, self.steps)
+
+    def _repr_html_(self) -> str:
+        """Returns the plan as a table, for notebooks."""
+        return notebook.plan_html(self.goal, self.steps, self.hash)
 
     @property
     def hash(self) -> str:

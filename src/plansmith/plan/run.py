@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
 
+from plansmith.errors import NotFound
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.event_body import FrozenStruct
@@ -18,8 +20,19 @@ from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
+from plansmith.plan.refs import value_text
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
+from plansmith.plan.sentence import in_language
 from plansmith.plan.step_events import FailureKind, SkipRule
+
+if TYPE_CHECKING:
+    from plansmith.plan import notebook, value_types
+else:
+    lazy_modules(
+        globals(), notebook="plansmith.plan.notebook", value_types="plansmith.plan.value_types"
+    )
+
+T = TypeVar("T")
 
 
 class RunStatus(StrEnum):
@@ -172,7 +185,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
     that the plan no longer has, kept for the calls they made. `earlier` are the content hashes of
     the results of earlier runs that any of its plans has used, by reference. `changing`: a person
-    asked for another plan, which is not made yet. `interrupted` and `report_text` are filled in by
+    asked for another plan, which is not made yet. `acts` are the steps of the plan that change
+    something. `interrupted` and `report_text` are filled in by
     whoever reads the store; `interrupted`: the process that executed the run has ended.
     """
 
@@ -217,11 +231,66 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
     report_text: ReportText = _NO_REPORT
+    acts: tuple[str, ...] = ()
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
     interrupted: bool = False
     damage: str = ""
+
+    def __repr__(self) -> str:
+        done = [
+            each.status is StepStatus.DONE for name, each in self.steps.items() if "/" not in name
+        ]
+        return notebook.run_line(self.id, self.status.value, done, self.request)
+
+    def _repr_html_(self) -> str:
+        """Returns the run as a table, for notebooks."""
+        head = f"{self.request} ({self.id}): {self.status.value}"
+        return notebook.run_html(head, [*_rows(self)], self.answer)
+
+    @overload
+    def result(self, step: str) -> Json: ...
+    @overload
+    def result(self, step: str, kind: type[T]) -> T: ...
+    def result(self, step: str, kind: type[T] | None = None) -> T | Json:
+        """Returns the result of a step: as JSON, or as a value of a type, checked.
+
+        The type may be a dataclass, a TypedDict, a pydantic model or a plain one (`list[Order]`).
+        Raises `NotFound` if there is no result, `TypeError` if it is not of that type.
+        """
+        state = self.steps.get(step)
+        if state is None:
+            names = ", ".join(self.steps) or "none"
+            raise NotFound(f"run {self.id} has no step {step!r}", hint=f"its steps: {names}")
+        if state.status is not StepStatus.DONE:
+            why = str(state.error) or f"the run is {self.status}"
+            raise NotFound(f"step {step!r} has no result: it is {state.status}", hint=why)
+        if kind is None:
+            return state.result
+        try:
+            return value_types.read_as(state.result, kind)
+        except ValueError as error:
+            raise TypeError(f"the result of {step!r} is {error}") from None
+
+    @property
+    def answer(self) -> str:
+        """The text of the last reply that was written; empty while there is none."""
+        if self.phase is RunStatus.ANSWERED:
+            return self.report or in_language(self.reason, self.locale)
+        replies = [step.id for step in self.plan.steps if step.kind == "reply"] if self.plan else []
+        done = [self.steps[name] for name in replies if name in self.steps]
+        texts = [str(each.result) for each in done if each.status is StepStatus.DONE]
+        return texts[-1] if texts else ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that steps wrote: `path` in the results of steps that change something."""
+        found: dict[str, None] = {}
+        for name, state in self.steps.items():
+            if state.status is StepStatus.DONE and name.partition("/")[0] in self.acts:
+                found |= dict.fromkeys(_paths(state.result))
+        return tuple(found)
 
     @property
     def report(self) -> str:
@@ -249,6 +318,25 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     def calls_open(self) -> tuple[str, ...]:
         """The steps whose call has begun and not ended, without map and plan steps."""
         return open_calls(self.steps)
+
+
+def _rows(run: Run) -> Iterator[tuple[str, str, str, str]]:
+    """Yields what a notebook shows of each step; parts of a step are in its result."""
+    plan = run.plan.by_id if run.plan is not None else {}
+    for name, state in run.steps.items():
+        if "/" not in name:
+            does = notebook.what_it_does(plan[name]) if name in plan else ""
+            is_done = state.status is StepStatus.DONE
+            shown = value_text(state.result) if is_done else in_language(state.error, run.locale)
+            yield name, does, state.status.value, shown
+
+
+def _paths(result: Json) -> Iterator[str]:
+    """Yields the paths in a result, or in a list of results, except those of deleted files."""
+    for each in result if isinstance(result, list) else [result]:
+        path = each.get("path") if isinstance(each, dict) and not each.get("deleted") else None
+        if isinstance(path, str):
+            yield path
 
 
 def status_of(

@@ -52,3 +52,5 @@ OnError = Literal["fail", "skip", "collect"] | Instead
 # The fields of a step that are rules, and those whose references may name the step itself.
 RULES: Final = frozenset({"when", "otherwise", "repeat", "on_error", "retry", "undo_with"})
 AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
+# Where a reference begins that may be to the step itself, or to the inner step of a map.
+MAY_BE_OWN: Final = AFTERWARDS | {"each"}

@@ -17,14 +17,22 @@ from pydantic import (
 from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property
 from plansmith.plan.field_types import Filled, Inputs, Text, Value
 from plansmith.plan.refs import EARLIER, FIRST, RESERVED, STEP_ID, Found, Ref, collect
-from plansmith.plan.step_rules import AFTERWARDS, RULES, Instead, OnError, Repeat, Retry, Undo
+from plansmith.plan.step_rules import (
+    AFTERWARDS,
+    MAY_BE_OWN,
+    RULES,
+    Instead,
+    OnError,
+    Repeat,
+    Retry,
+    Undo,
+)
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
-_MAY_BE_OWN: Final = AFTERWARDS | {"each"}
 
 
 class StepFields(Record):
@@ -87,7 +95,7 @@ class StepFields(Record):
             # No call of `is_earlier`: every step of every plan comes along here.
             if found.ref is not None
             and EARLIER not in found.ref.step
-            and (found.where[0] not in _MAY_BE_OWN or not self.is_own(found))
+            and (found.where[0] not in MAY_BE_OWN or not self.is_own(found))
         }
         return frozenset(self.after) | (used - RESERVED)
 
@@ -209,6 +217,8 @@ class PlanStep(StepFields):
         return ((("inputs",), self.inputs),)
 
 
+# How a plan may write the instruction of an exact reply.
+SAY: Final = "say"
 ReplyStyle = Literal["worded", "exact", "results"]
 
 
@@ -216,12 +226,25 @@ class ReplyStep(StepFields):
     """Write a text for the person once the steps it uses have run.
 
     `worded`: a model writes it as instructed. `exact`: the instruction is the text. `results`: the
-    results as tables and lists, after the instruction as one sentence if there is one.
+    results as tables and lists, after the instruction as one sentence if there is one. A plan may
+    write `say: text` for an exact one.
     """
 
     kind: Literal["reply"] = "reply"
     instruction: Filled
     style: ReplyStyle = "worded"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_say(cls, value: object) -> object:
+        """Reads `say` as an instruction that is the text itself."""
+        if not isinstance(value, dict) or SAY not in value:
+            return value
+        fields = cast("dict[str, object]", value)
+        if "instruction" in fields or fields.get("style", "exact") != "exact":
+            raise ValueError(f"a reply has either `{SAY}` or an instruction with its style")
+        rest = {name: each for name, each in fields.items() if name != SAY}
+        return rest | {"instruction": fields[SAY], "style": "exact"}
 
     def templates(self) -> Sequence[Place]:
         return ((("instruction",), self.instruction),)
@@ -235,6 +258,7 @@ _SIGNS: Final = {
     "question": "ask",
     "template": "plan",
     "instruction": "reply",
+    SAY: "reply",
 }
 
 

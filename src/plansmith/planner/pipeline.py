@@ -12,6 +12,7 @@ from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
     EARLIER,
     FOLDER,
+    FOLDER_NEAR,
     TIME,
     Context,
     Known,
@@ -200,9 +201,12 @@ def _shortlist(
 def _files(context: Context) -> list[str]:
     """Returns the files that the context tells of, one a line."""
     lines = (
-        line for each in context.blocks if each.title == FOLDER for line in each.text.split("\n")
+        line
+        for each in context.blocks
+        if each.title in (FOLDER, FOLDER_NEAR)
+        for line in each.text.split("\n")
     )
-    return [line.partition(": ")[0] for line in lines]
+    return [*dict.fromkeys(line.partition(": ")[0] for line in lines)]
 
 
 def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:

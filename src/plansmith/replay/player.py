@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from plansmith.engine.call import Callees
-from plansmith.errors import PlansmithError, Refused
+from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
@@ -75,7 +75,7 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     runs = smith.runs
     tape = await Tape.load(runs.store, run_id)
     if not tape.events:
-        raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+        raise NotFound(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
     player = _Player(tape, runs, await runs.intake.callees())
     try:
         await player.play()

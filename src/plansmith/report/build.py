@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from plansmith.engine.journal import whole_run
 from plansmith.engine.requested import missing_in
 from plansmith.engine.values import load_results, results_left
-from plansmith.errors import JournalDamaged, Refused
+from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Json, content_hash
@@ -25,102 +24,12 @@ from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took
+from plansmith.report.head import found_nothing, head, missing
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import Words, words_for
 
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A step that should have changed something and is not done; `parts` is (done, total)."""
-
-    step: str
-    status: str
-    title: str = ""
-    parts: tuple[int, int] = (0, 0)
-
-
-def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
-    """Returns the steps of the plan that should have changed something and are not done."""
-    return tuple(_missing_steps(run, events))
-
-
-def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
-    proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
-    acts = {name for body in proposed for name in body.acts}
-    for step in run.plan.steps if run.plan else ():
-        state = run.steps.get(step.id)
-        if step.disabled or state is None or (state.settled and state.rule != "error"):
-            continue
-        parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
-        unsure = any(map(_is_unsure, [state, *parts]))
-        if step.id in acts or state.status is StepStatus.UNKNOWN:
-            status = StepStatus.UNKNOWN if unsure else state.status
-            done = sum(each.status is StepStatus.DONE for each in parts)
-            yield Missing(step.id, status.value, step.title, (done, len(parts)))
-
-
-def _is_unsure(state: StepState) -> bool:
-    """Tells whether a call may have taken effect: its end is unknown, or it was cancelled."""
-    stopped = state.status is StepStatus.CANCELLED and bool(state.inputs)
-    return stopped or state.status is StepStatus.UNKNOWN
-
-
-def head(
-    run: Run, status: RunStatus, missing_steps: Sequence[Missing], words: Words
-) -> tuple[str, ...]:
-    """Returns the first lines of a report: what is missing comes before anything else."""
-    if run.plan is None and status is RunStatus.FAILED:
-        # Reads may have been made while the plan was still being written.
-        return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
-    taken = [state for state in run.steps.values() if state.reused_from]
-    lines = [words[f"status_{status.value}"]]
-    if taken and status is RunStatus.DONE:
-        total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
-        lines = [words["status_done_continued"].format(done=len(taken), total=total)]
-    if status is RunStatus.DONE:
-        lines = [*_not_run(run, words)] or lines
-    sure = [each for each in missing_steps if each.status != StepStatus.UNKNOWN.value]
-    unsure = [each for each in missing_steps if each.status == StepStatus.UNKNOWN.value]
-    locale = words["locale"]
-    missing_lines = [
-        words["dropped"].format(call=in_language(call, locale)) for call in run.dropped
-    ]
-    changes = (in_language(each, locale) for each in missing_in(run.problems))
-    missing_lines += [words["left_out"].format(deed=change) for change in changes]
-    missing_lines += [words["not_known"].format(step=_named(each)) for each in unsure]
-    if sure:
-        each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)
-        missing_lines.append(words["not_done"].format(steps=each))
-    if status is RunStatus.CANCELLED or not missing_lines:
-        return (*lines, *missing_lines)
-    # What is missing comes first; a status line that contradicts it is left out.
-    contradicted = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
-    return (*missing_lines, *(() if contradicted else lines))
-
-
-def _not_run(run: Run, words: Words) -> Iterator[str]:
-    """Yields what a run did not do although it is done: its plan says so."""
-    skipped = [name for name, state in run.steps.items() if state.rule in ("when", "need")]
-    failed = [name for name, state in run.steps.items() if state.rule == "error"]
-    for key, names in (("status_done_skipped", skipped), ("status_done_passed", failed)):
-        if names:
-            more = ", …" if len(names) > _MOST_NAMED else ""
-            yield words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more)
-
-
-def _state(each: Missing, words: Words) -> str:
-    done, total = each.parts
-    state = words[f"is_{each.status}"]
-    return f"{state}; {words['parts_done'].format(done=done, total=total)}" if done else state
-
-
-def _named(each: Missing) -> str:
-    return f"{each.step} — {each.title}" if each.title else each.step
-
-
 # What follows the last thing that a report tells.
-_MOST_NAMED: Final = 5
 _CLOSING: Final = (e.RunFinished, e.ReportMade, e.ReportStarted)
 LONGEST_ANSWER: Final = 200_000
 ITEMS: Final = 5
@@ -194,7 +103,7 @@ async def load_report(store: PlanStore, run_id: str) -> Report:
         hint = f"plansmith repair {run_id} continues after the last good event"
         raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
     if run is None:
-        raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+        raise NotFound(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
     if not run.status.over:
         hint = "a report is made when a run is over; plansmith show shows its state"
         raise Refused(f"run {run_id} is {run.status}", hint=hint)
@@ -224,6 +133,7 @@ def make_report(
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
     missing_steps = missing(run, events)
+    is_empty = found_nothing(run, events, results, answer.sources)
     if plan and plan.degraded:
         notes = (words["degraded"].format(reason=plan.degraded), *notes)
     return Report(
@@ -232,7 +142,7 @@ def make_report(
         request=run.request,
         locale=locale,
         status=status.value,
-        head=head(run, status, missing_steps, words),
+        head=head(run, status, missing_steps, words, is_empty=is_empty),
         made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,

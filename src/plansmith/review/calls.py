@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from plansmith.errors import InvalidPlan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import needs, order
@@ -125,7 +125,7 @@ class PlanCalls:
         graph = needs(plan)
         try:
             names = order(graph)
-        except InvalidPlan:  # a plan with a cycle never runs; its calls are listed anyway
+        except PlanInvalid:  # a plan with a cycle never runs; its calls are listed anyway
             names = list(graph)
         keys: dict[str, str] = {}
         for name in names:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from plansmith.plan.data import Json, Path
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
@@ -13,7 +12,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, earlier_parts, find, is_earlier, pieces
 from plansmith.plan.rule_text import rule_sentences, rule_text
-from plansmith.plan.sentence import Sentence, in_language, joined
+from plansmith.plan.sentence import Sentence, in_language, joined, language_of, texts_under
 from plansmith.plan.steps import (
     AgentStep,
     AskStep,
@@ -37,43 +36,52 @@ def value_line(value: Json, width: int = WIDTH) -> str:
     return clip(safe(json.dumps(value, ensure_ascii=False)), width)
 
 
-def plan_lines(plan: Plan, templates: Mapping[str, Plan] | None = None) -> Iterator[str]:
+def plan_lines(
+    plan: Plan, templates: Mapping[str, Plan] | None = None, locale: str = "en"
+) -> Iterator[str]:
     """Yields a plan and its templates as text for review."""
-    yield f"Plan: {clip(safe(plan.goal)) or '(no goal given)'}"
+    words = _words(locale)
+    yield words["plan"].format(goal=clip(safe(plan.goal)) or words["no_goal"])
     count = len(plan.steps)
-    yield f"      {count} step{'s' * (count != 1)} · revision {plan.revision} · {plan.hash[:12]}"
+    head = words["head_one" if count == 1 else "head"]
+    yield f"      {head.format(count=count, revision=plan.revision, hash=plan.hash[:12])}"
     if plan.degraded:
-        yield f"      degraded: {clip(safe(plan.degraded))}"
+        yield f"      {words['degraded'].format(text=clip(safe(plan.degraded)))}"
     for assumption in plan.assumptions:
-        yield f"      assumes: {clip(safe(assumption))}"
+        yield f"      {words['assumes'].format(text=clip(safe(assumption)))}"
     for number, step in enumerate(plan.steps, start=1):
         yield ""
-        yield from step_lines(step, f"{number}.")
+        yield from step_lines(step, f"{number}.", locale)
     for name, inner in sorted((templates or {}).items()):
         yield ""
-        yield f"Template {safe(name)}:"
+        yield words["template_plan"].format(name=safe(name))
         for step in inner.steps:
-            yield from step_lines(step, "·")
+            yield from step_lines(step, "·", locale)
 
 
-def step_lines(step: StepFields, mark: str) -> Iterator[str]:
+def _words(locale: str) -> Mapping[str, str]:
+    return texts_under("show.", language_of(locale))
+
+
+def step_lines(step: StepFields, mark: str, locale: str = "en") -> Iterator[str]:
     """Yields the lines of one step: what it is, does and waits for."""
+    words = _words(locale)
     title = f" — {clip(safe(step.title))}" if step.title else ""
-    off = " (switched off)" if step.disabled else ""
+    off = words["switched_off"] if step.disabled else ""
     yield f"{mark:>4} {safe(step.id)}{title}{off}"
-    yield f"     {action(step)}"
+    yield f"     {action(step, locale)}"
     for name, value in _inputs(step).items():
         yield f"       {safe(name)} = {value_line(value)}"
     if isinstance(step, MapStep):
-        yield from (f"  {line}" for line in step_lines(step.each, "·"))
+        yield from (f"  {line}" for line in step_lines(step.each, "·", locale))
     for rule in rule_sentences(step):
-        yield f"     {rule}"
+        yield f"     {in_language(rule, locale)}"
     if step.needs():
-        yield f"     after {', '.join(sorted(map(safe, step.needs())))}"
+        yield f"     {words['after'].format(steps=', '.join(sorted(map(safe, step.needs()))))}"
     for run, name in _earlier(step):
-        yield f"     uses step {safe(name)} of the earlier run {safe(run)}"
+        yield f"     {words['earlier'].format(step=safe(name), run=safe(run))}"
     if step.why:
-        yield f"     because {clip(safe(step.why))}"
+        yield f"     {words['because'].format(why=clip(safe(step.why)))}"
 
 
 def _earlier(step: StepFields) -> list[tuple[str, str]]:
@@ -82,27 +90,26 @@ def _earlier(step: StepFields) -> list[tuple[str, str]]:
     return [earlier_parts(name) for name in names]
 
 
-_REPLIES: Final = {"worded": "reply", "exact": "say exactly", "results": "show the results"}
-
-
-def action(step: StepFields) -> str:
+def action(step: StepFields, locale: str = "en") -> str:
     """Says what a step does, in a few words."""
+    words = _words(locale)
     match step:
         case ToolStep():
-            return f"tool {safe(step.tool)}"
+            return words["tool"].format(name=safe(step.tool))
         case AgentStep():
-            return f"agent {safe(step.agent)}: {clip(safe(step.task))}"
+            return words["agent"].format(name=safe(step.agent), task=clip(safe(step.task)))
         case AskStep():
             options = f" [{' / '.join(map(safe, step.options))}]" if step.options else ""
-            return f"ask: {clip(safe(step.question))}{options}"
+            return words["ask"].format(question=clip(safe(step.question))) + options
         case MapStep():
-            most = f", at most {step.most} without asking" if step.most else ""
-            return f"for each item of {value_line(step.over, 80)}, {step.width} at a time{most}:"
+            most = words["at_most"].format(most=step.most) if step.most else ""
+            over = value_line(step.over, 80)
+            return words["each"].format(over=over, width=step.width, most=most)
         case PlanStep():
-            version = f" version {step.version}" if step.version else ""
-            return f"template {safe(step.template)}{version}"
+            form = words["template_version" if step.version else "template"]
+            return form.format(name=safe(step.template), version=step.version)
         case ReplyStep():
-            return f"{_REPLIES[step.style]}: {clip(safe(step.instruction))}"
+            return words[step.style].format(text=clip(safe(step.instruction)))
         case _:
             return str(kind_of(step))
 

@@ -44,7 +44,9 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
 def _all_done(run: Run) -> bool:
     """Tells whether every step is done and no approved call was dropped, as in most runs."""
     return not run.dropped and not [
-        step for step in run.steps.values() if not step.settled or step.rule == "error"
+        step
+        for step in run.steps.values()
+        if step.status is not StepStatus.DONE and step.rule not in ("when", "need")
     ]
 
 

@@ -12,7 +12,7 @@ from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.requested import asking_about_missing, left_out
 from plansmith.engine.timings import RUNS, CallTimings
-from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.earlier import pinned_results, uses_of
@@ -122,7 +122,7 @@ class PlanIntake:
         notes: Sequence[Problem] = (),
         checked: bool = True,
     ) -> TakenIn:
-        """Checks a plan that somebody gives, if wanted; raises `InvalidPlan` if it has errors.
+        """Checks a plan that somebody gives, if wanted; raises `PlanInvalid` if it has errors.
 
         The plan comes back with its templates, and names of earlier results, written out. `notes`
         is what reading the plan told.
@@ -134,10 +134,10 @@ class PlanIntake:
         return TakenIn(plan, (*notes, *await self.usable(plan, earlier)), earlier)
 
     async def usable(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:
-        """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
+        """Returns the warnings of a plan; raises `PlanInvalid` if it has errors."""
         problems = await self.check(plan, earlier)
         if has_errors(problems):
-            raise InvalidPlan([each for each in problems if each.severity == "error"])
+            raise PlanInvalid([each for each in problems if each.severity == "error"])
         return problems
 
     async def check(self, plan: Plan, earlier: UsableResults | None = None) -> list[Problem]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
-from plansmith.errors import JournalError, Misconfigured, PlansmithError
+from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import Headline, ModelUse, RunSummary
 from plansmith.planner.request import MetricTotals, PlanMetrics
@@ -184,10 +184,8 @@ class RunLists:
         """Returns the summary of a journal; None if the run was removed a moment ago."""
         try:
             return (await self._journals.listed(run))[1]
-        except PlansmithError as error:
-            if type(error) is PlansmithError:  # this exact class means that the run has no events
-                return None
-            raise
+        except NotFound:
+            return None
 
     async def _marked(self, summaries: Sequence[RunSummary]) -> list[RunSummary]:
         """Marks the runs whose process is gone."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Options(TypedDict, total=False):
     """The optional arguments of `Plansmith(...)`."""
 
-    triage_model: ChatModel | None
-    report_model: ChatModel | None
+    triage_model: ChatModel | str | None
+    report_model: ChatModel | str | None
     context: Sequence[ContextSource]
     ranker: SemanticRanker | None
     templates: Mapping[str, Plan]

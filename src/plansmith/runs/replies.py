@@ -31,7 +31,8 @@ _AS_RESULTS: Final = "\n\nShow the results themselves, as tables and lists."
 class Composer:
     """Writes replies; clips results that do not fit into the prompt, with a note.
 
-    Without a model, or when it fails, a reply is its instruction with the results filled in.
+    Without a model, when it fails, or where there is nothing to word, a reply is its instruction
+    with the results filled in.
     `said` reads the conversation before the request.
     """
 
@@ -65,7 +66,7 @@ class Composer:
         them the instruction has its values filled in already.
         """
         given = results or {}
-        if self._model is None:
+        if self._model is None or (style == "worded" and _needs_no_words(instruction, given)):
             return filled(instruction, given)
         prompt = await self._conversation() + self._reply_prompt(instruction, given)
         prompt += _AS_RESULTS if style == "results" else ""
@@ -113,6 +114,13 @@ class Composer:
 
     def _without_model(self, instruction: str, reason: str) -> str:
         return f"{words_for(self._locale)['plainly'].format(reason=reason)}\n\n{instruction}"
+
+
+def _needs_no_words(instruction: str, results: Mapping[str, Json]) -> bool:
+    """Whether an instruction has no word of its own, and fills in texts and numbers alone."""
+    own = "".join(each for each in pieces(instruction) if isinstance(each, str))
+    is_flat = not any(isinstance(each, (dict, list)) for each in results.values())
+    return bool(results) and is_flat and not any(each.isalpha() for each in own)
 
 
 def filled(instruction: str, results: Mapping[str, Json]) -> str:

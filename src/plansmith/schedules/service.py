@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final, TypedDict, Unpack
 
 from plansmith.engine.requested import refuse_missing
-from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision
+from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
@@ -223,7 +223,7 @@ class Schedules:
             found = [each for each in schedules if each.id.startswith(wanted)]
         if not found:
             hint = "plansmith schedule list lists them"
-            raise Misconfigured(f"there is no schedule {name!r}", hint=hint)
+            raise NotFound(f"there is no schedule {name!r}", hint=hint)
         if len(found) > 1:
             hint = f"give an id: {', '.join(each.id for each in found[:3])}"
             raise Misconfigured(f"{name!r} fits {len(found)} schedules", hint=hint)

@@ -18,7 +18,7 @@ from plansmith.plan.sentence import LANGUAGES, in_language, language_of
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
     err.UnreadableText: 400,
-    err.InvalidPlan: 422,
+    err.PlanInvalid: 422,
     err.ReferenceFailed: 422,
     err.Misconfigured: 422,
     err.ModelBusy: 503,
@@ -26,11 +26,14 @@ _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
     err.ToolBusy: 503,
     err.ToolFailed: 502,
     err.InputNeeded: 409,
+    err.NotFound: 404,
     err.Refused: 409,
     err.StoreAway: 503,
     err.JournalDamaged: 500,
     err.JournalError: 409,
 }
+# Codes that programs know by an earlier name of the error.
+_CODES: Final = {"plan_invalid": "invalid_plan"}
 _TITLES: Final = {
     400: "Bad request",
     401: "Token required",
@@ -144,10 +147,11 @@ def of_error(error: err.PlansmithError) -> HttpProblem:
     """Turns one of our errors into an HTTP error, by its class."""
     status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 409)
     code = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
+    code = _CODES.get(code, code)
     headers: dict[str, str] = {}
     if isinstance(error, err.ModelBusy) and error.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
-    found = error.problems if isinstance(error, err.InvalidPlan) else ()
+    found = error.problems if isinstance(error, err.PlanInvalid) else ()
     problems = [problem_json(each) for each in found if isinstance(each, Problem)]
     return HttpProblem(
         status, code, error.message, hint=error.hint, problems=problems, headers=headers

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from plansmith.dialects.dialect import dialect
-from plansmith.dialects.native import read_plan
-from plansmith.errors import InvalidPlan
+from plansmith.dialects.native import try_read_plan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -25,17 +25,17 @@ class Received(NamedTuple):
 
 
 def plan_of(value: object) -> Plan:
-    """Reads a plan in the plan language; `InvalidPlan` lists what is wrong."""
-    found = read_plan(value)
+    """Reads a plan in the plan language; `PlanInvalid` lists what is wrong."""
+    found = try_read_plan(value)
     if not isinstance(found, Plan):
-        raise InvalidPlan(found)
+        raise PlanInvalid(found)
     return found
 
 
 def received(
     value: Any, name: str = "", *, goal: str = "", agents: Sequence[AgentSpec] = ()
 ) -> Received:
-    """Reads a plan in a dialect, or in the plan language; `InvalidPlan` lists what is wrong.
+    """Reads a plan in a dialect, or in the plan language; `PlanInvalid` lists what is wrong.
 
     A step that names no agent goes to the first one; `goal` is used if the format has none.
     """
@@ -43,7 +43,7 @@ def received(
         return Received(plan_of(value))
     reading = dialect(name).read(value)
     if reading.plan is None or has_errors(list(reading.problems)):
-        raise InvalidPlan(reading.problems)
+        raise PlanInvalid(reading.problems)
     named = assigned(reading.plan, agents, tags=name == "openmanus")
     plan = named.plan.replace(goal=named.plan.goal or goal)
     return Received(plan, (*reading.problems, *named.problems))

@@ -12,7 +12,7 @@ from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.engine.journal import Journal
-from plansmith.errors import OtherTeam, PlansmithError
+from plansmith.errors import NotFound, OtherTeam, PlansmithError
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
@@ -143,10 +143,8 @@ class ServerState:
             raise not_found("run", run_id)
         try:
             return await self.smith.runs.journals.load(run_id)
-        except PlansmithError as error:
-            if type(error) is PlansmithError:  # this exact class means that the run has no events
-                raise not_found("run", run_id) from None
-            raise
+        except NotFound:
+            raise not_found("run", run_id) from None
 
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
         """Returns this state with the Plansmith of the run's team.

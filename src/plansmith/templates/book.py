@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
 from pydantic import Field, ValidationError
 
 from plansmith.engine.call import Callees
-from plansmith.errors import InvalidPlan, Misconfigured, Refused
+from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -157,7 +157,7 @@ class TemplateBook:
         known = await self.all()
         if name not in known:
             hint = Names([each for each in known if "@" not in each]).hint(name.partition("@")[0])
-            raise Refused(f"there is no template {name!r}", hint=hint)
+            raise NotFound(f"there is no template {name!r}", hint=hint)
         return known[name]
 
     async def save(
@@ -188,7 +188,7 @@ class TemplateBook:
         """Imports a template from a file, as the next version of its name."""
         reading = dialect_text.read_text(text)
         if reading.problems:
-            raise InvalidPlan(reading.problems)
+            raise PlanInvalid(reading.problems)
         if not isinstance(reading.value, dict):
             raise Refused("the file contains no template", hint="`templates export` writes one")
         fields = {key: each for key, each in reading.value.items() if key != "version"}
@@ -197,7 +197,7 @@ class TemplateBook:
     async def _keep(self, template: Template, by: e.Who) -> Template:
         problems = await self.problems(template)
         if has_errors(problems):
-            raise InvalidPlan([each for each in problems if each.severity == "error"])
+            raise PlanInvalid([each for each in problems if each.severity == "error"])
         newest = (await self.all()).get(template.name)
         if newest is not None and newest.substance() == template.substance():
             return newest
@@ -244,7 +244,7 @@ class TemplateBook:
         given = dict(inputs or {})
         problems = [*input_problems(template, given), *await self.problems(template)]
         if has_errors(problems):
-            raise InvalidPlan([each for each in problems if each.severity == "error"])
+            raise PlanInvalid([each for each in problems if each.severity == "error"])
         return bind(template.plan, with_defaults(template, given))
 
     async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: e.Who = "") -> Run:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from plansmith.errors import Refused
+from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.thread import ThreadState, short_title
 from plansmith.threads.backend import ThreadBackend
@@ -67,13 +67,13 @@ class Threads:
         for each in await self.list(limit=200):
             if self.runs.journals.is_here(each.folder):
                 return await self.open(each.thread)
-        raise Refused("there is no thread yet", hint="leave --thread out to begin one")
+        raise NotFound("there is no thread yet", hint="leave --thread out to begin one")
 
     async def delete(self, thread: str, *, by: e.Who = "") -> int:
         """Deletes a thread and its runs; returns how many runs. Runs must be over."""
         state = await self._book.read(thread)
         if not state.last:
-            raise Refused(f"there is no thread {thread}")
+            raise NotFound(f"there is no thread {thread}", hint="`smith.threads.list()` lists them")
         self._backend.require_owner(state, e.actor(by))
         open_ = [
             run.id for run in await self._backend.memory.runs(state.runs) if not run.status.over

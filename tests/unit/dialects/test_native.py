@@ -7,14 +7,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from plansmith import Plan, check_plan, read_plan
+from plansmith import Plan, check_plan, try_read_plan
 from plansmith.dialects.native import schema, to_yaml
 
 STEP: dict[str, Any] = {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}}
 
 
 def codes(source: object) -> list[str]:
-    found = read_plan(source)
+    found = try_read_plan(source)
     assert isinstance(found, list), found
     assert all(each.hint for each in found)
     return [each.code for each in found]
@@ -89,14 +89,14 @@ def test_a_value_that_contains_itself_is_a_problem() -> None:
 
 
 def test_a_misspelt_field_gets_the_nearest_name_and_its_place() -> None:
-    found = read_plan({"steps": [STEP | {"titel": "x"}]})
+    found = try_read_plan({"steps": [STEP | {"titel": "x"}]})
     assert isinstance(found, list)
     assert (found[0].step, found[0].path) == ("a", ("titel",))
     assert "'title'" in found[0].hint
 
 
 def test_a_problem_in_an_inner_step_names_its_place() -> None:
-    found = read_plan({"steps": [{"id": "m", "over": [1], "each": {"tool": "", "x": 1}}]})
+    found = try_read_plan({"steps": [{"id": "m", "over": [1], "each": {"tool": "", "x": 1}}]})
     assert isinstance(found, list)
     assert {(each.step, each.path) for each in found} == {
         ("m", ("each", "tool")),
@@ -105,7 +105,7 @@ def test_a_problem_in_an_inner_step_names_its_place() -> None:
 
 
 def test_thousands_of_problems_are_shortened_and_the_rest_is_counted() -> None:
-    found = read_plan({"steps": [STEP | {"x": 1}] * 5_000})
+    found = try_read_plan({"steps": [STEP | {"x": 1}] * 5_000})
     assert isinstance(found, list)
     assert len(found) == 101
     assert "4,900 more" in found[-1].message
@@ -123,7 +123,7 @@ def test_yaml_means_what_it_says() -> None:
           two
           lines
     """
-    plan = read_plan(text)
+    plan = try_read_plan(text)
     assert isinstance(plan, Plan)
     step = plan.steps[0].to_json()
     assert plan.goal == "比较天气"
@@ -149,17 +149,21 @@ def test_yaml_for_people_has_no_quotes_where_none_are_needed() -> None:
     text = to_yaml(plan)
     assert "goal: 比较" in text
     assert "why: |" in text
-    assert read_plan(text) == plan
+    assert try_read_plan(text) == plan
 
 
 def test_bytes_and_a_byte_order_mark_are_read() -> None:
     text = json.dumps({"steps": [STEP]})
-    assert read_plan(text.encode("utf-8-sig")) == read_plan(text) == read_plan("\ufeff" + text)
+    assert (
+        try_read_plan(text.encode("utf-8-sig"))
+        == try_read_plan(text)
+        == try_read_plan("\ufeff" + text)
+    )
 
 
 def test_a_plan_is_itself() -> None:
     plan = Plan()
-    assert read_plan(plan) is plan
+    assert try_read_plan(plan) is plan
 
 
 def test_ten_thousand_steps_are_read_and_checked() -> None:
@@ -167,7 +171,7 @@ def test_ten_thousand_steps_are_read_and_checked() -> None:
         {"id": f"s{number}", "tool": "t", "inputs": {"x": f"{{{{s{number - 1}}}}}"}}
         for number in range(1, 10_000)
     ]
-    plan = read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
+    plan = try_read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
     assert isinstance(plan, Plan)
     assert check_plan(plan, {"t": {}}) == []
 

@@ -47,6 +47,25 @@ def test_a_plan_shows_all_a_person_needs_to_decide() -> None:
         assert part in text
 
 
+def test_a_plan_is_shown_in_chinese_with_nothing_left_out() -> None:
+    english, chinese = list(plan_lines(PLAN)), list(plan_lines(PLAN, locale="zh-CN"))
+    assert len(english) == len(chinese)
+    for part in (
+        "计划：Compare the weather",
+        "7 个步骤 · 第 1 版",
+        "假设：metric units",
+        "rome（已关闭）",
+        "原因：for comparison",
+        "提问：Which? [a / b]",
+        "对 {{who.all[0]}} 的每一项，同时 4 项：",
+        "模板 weekly 第 2 版",
+        "回答：Tell {{oslo.temp}} and {{m}}",
+        "在 m, oslo, q 之后",
+        '       city = "Oslo"',
+    ):
+        assert part in "\n".join(chinese)
+
+
 def test_nothing_in_a_plan_can_steer_the_terminal_or_hide() -> None:
     hostile = "\x1b[2J\x07\u202e\u200b\r\n\u2028\x9b31m"
     plan = Plan.model_validate(

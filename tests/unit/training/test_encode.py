@@ -9,15 +9,15 @@ import pytest
 from tests.unit.training.toy_model import toy_header, write_toy_model
 from tests.unit.training.toy_rows import ANSWER, CHINESE, FOLDER, TOOLS, folder_row, sql
 from training.batches import Data, batch_of, cut_batches
-from training.dequantize import dequantize
 from training.encode import arrays_of, encode_rows, vocabulary_of
-from training.gguf_file import GgufFile
 from training.network_files import read_index, read_raw
 from training.pack import pack
 from training.prompts import Renderer, Row
 from training.tokenizer import Tokenizer
 
 from plansmith.adapters.models.local.answer_prompt import SYSTEM
+from plansmith.adapters.models.local.gguf.dequantize import dequantize
+from plansmith.adapters.models.local.gguf.file import GgufFile
 from plansmith.adapters.models.local.prompt import RULES
 
 ROWS: list[tuple[int, Row]] = [(0, FOLDER), (0, CHINESE), (0, TOOLS), (0, ANSWER), (1, FOLDER)]
@@ -40,7 +40,7 @@ def test_a_row_is_rendered_as_the_product_asks_its_model() -> None:
     assert found.long_start.startswith(f"<|im_start|>system\n{RULES}<|im_end|>\n<|im_start|>user\n")
     assert "\ntables.sql(" in found.long_start
     assert found.rest == (
-        "Folder:\nsales.csv: 240 rows: region (North/South), units (4, 1)\nnotes.md: Team meeting\n"
+        "Folder:\nsales.csv: region (North/South), units (4, 1)\nnotes.md: Team meeting\n"
         "Now: Monday 2026-11-16 09:12\nRequest: total units<|im_end|>\n<|im_start|>assistant\n"
     )
     assert found.answer == (

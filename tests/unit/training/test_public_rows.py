@@ -103,3 +103,14 @@ def test_a_request_that_no_public_tool_fits_gets_an_apology_in_its_language(
     replies = {row.lang: row.reply for row in rows if row.kind == "unfit"}
     assert replies["en"] == "None of the tools here can do this."
     assert replies["zh"].startswith("这里没有")
+
+
+def test_several_public_requests_in_one_have_a_call_each_and_all_their_tools(
+    rows: list[Row],
+) -> None:
+    several = [row for row in rows if row.kind == "calls" and "$1" not in str(row.calls)]
+    assert several
+    for row in several:
+        assert len(row.calls) > 1
+        offered = {each["name"] for each in row.tools if not isinstance(each, str)}
+        assert {call["tool"] for call in row.calls} <= offered

@@ -10,14 +10,14 @@ from itertools import islice
 from training.rows.trade import rows
 from training.rows.trade_world import sql_name
 
-TABLE = re.compile(r"(.+?): \d+ rows: (.+)")
+TABLE = re.compile(r"(.+?(?:\.(?:csv|tsv|json)|\.(?:db|sqlite)/.+?)): (.+)")
 COLUMN = re.compile(r"(?:^|, )([^()]+?) \([^()]*\)")
 
 
 def test_every_query_of_a_trade_row_runs_on_the_tables_of_its_folder() -> None:
     for row in islice(rows(seed=5, count=150), 150):
         with closing(sqlite3.connect(":memory:")) as database:
-            for line in row["folder"]:
+            for line in (*row["folder"], *row.get("near", ())):
                 found = TABLE.fullmatch(line)
                 if found:
                     columns = ", ".join(f'"{each}"' for each in COLUMN.findall(found[2]))

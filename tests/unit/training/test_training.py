@@ -16,10 +16,14 @@ from tests.unit.training.toy_model import LAYERS, Runtime, toy_header, write_toy
 from tests.unit.training.toy_rows import ANSWER
 from training.convert import convert
 from training.encode import arrays_of, encode_rows
-from training.gguf_file import GgufFile
 from training.pack import pack
 from training.prompts import Row
 from training.tokenizer import Tokenizer
+
+from plansmith.adapters.models.local.gguf.dequantize import dequantize
+from plansmith.adapters.models.local.gguf.file import GgufFile
+from plansmith.adapters.models.local.gguf.merge import merge
+from plansmith.adapters.models.local.gguf.quantize import quantize
 
 ROOT = Path(__file__).parents[3]
 needs_torch = pytest.mark.skipif(
@@ -112,6 +116,34 @@ def test_a_toy_training_lowers_the_loss_and_its_adapter_runs(tmp_path: Path) -> 
     convert(tmp_path / "lora.npz", tmp_path / "adapter.gguf", "toy")
     plain = Runtime(model).likeliest("the total")
     assert Runtime(model, tmp_path / "adapter.gguf").likeliest("the total") != plain
+
+
+@needs_torch
+def test_rounded_weights_in_training_are_those_of_a_prepared_file(tmp_path: Path) -> None:
+    rounding: Any = import_module("training.rounding")
+    torch: Any = import_module("torch")
+    values = np.random.default_rng(3).standard_normal((8, 96)).astype(np.float32)
+    values[2] = 0.0
+    found = rounding.rounded(torch.from_numpy(values)).numpy()
+    assert (found == dequantize("Q4_0", quantize(values), values.shape)).all()
+
+
+@needs_torch
+def test_a_toy_training_aware_of_rounding_keeps_its_answers_in_a_prepared_file(
+    tmp_path: Path,
+) -> None:
+    model = prepared(tmp_path)
+    options = ("--steps", "60", "--warm-up", "3", "--rate", "0.01", "--rows", "8", "--quantised")
+    said = run(tmp_path, "train", "lora.npz", *options)
+    assert losses(said)[-1] < losses(said)[0] / 2
+    convert(tmp_path / "lora.npz", tmp_path / "adapter.gguf", "toy")
+    with (tmp_path / "merged.gguf").open("wb") as out:
+        merge(model, tmp_path / "adapter.gguf", out, threads=1, progress=lambda _: None)
+    tokenizer = Tokenizer(toy_header())
+    row = encode_rows([(0, {**ANSWER, "request": "the 1", "answer": "total 1"})], tokenizer)[0]
+    asked = row.start + tokenizer.decode(row.rest)
+    written = Runtime(tmp_path / "merged.gguf").likeliest(asked)
+    assert max(written, key=lambda token: written[token]) == row.answer[0]
 
 
 @needs_torch

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training.gguf_file import Value, write_gguf
 from training.tokenizer import signs_of_bytes
+
+from plansmith.adapters.models.local.gguf.file import Value, write_gguf
 
 CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 WORDS = "the tool calls args sales csv region total user system assistant 你好 多少 一共"

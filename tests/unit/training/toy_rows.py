@@ -22,7 +22,7 @@ def sql(query: str) -> dict[str, Any]:
 
 
 def folder_row(request: str, answer: dict[str, Any], **more: Any) -> Row:
-    lines = ["sales.csv: 240 rows: region (North/South), units (4, 1)", "notes.md: Team meeting"]
+    lines = ["sales.csv: region (North/South), units (4, 1)", "notes.md: Team meeting"]
     row = {"family": "folder", "request": request, "folder": lines, "tools": "builtin"}
     return {
         **row,

@@ -26,6 +26,7 @@ from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
@@ -35,11 +36,16 @@ class FunctionTool:
     """A function that a plan can call; Python code can still call it as before."""
 
     def __init__(
-        self, function: Callable[..., Any], spec: ToolSpec, arguments: type[BaseModel]
+        self,
+        function: Callable[..., Any],
+        spec: ToolSpec,
+        arguments: type[BaseModel],
+        returns: TypeAdapter[Any] | None = None,
     ) -> None:
         self.function = function
         self.spec = spec
         self._arguments = arguments
+        self._returns = returns or _ANY
         self.takes_call = "call" in inspect.signature(function).parameters
         self.is_async = inspect.iscoroutinefunction(function)
         self.__name__ = function.__name__
@@ -48,6 +54,9 @@ class FunctionTool:
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Calls the function itself."""
         return self.function(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.spec.name}>"
 
     def bind(self, arguments: Mapping[str, Json], call: Call | None) -> Callable[[], Any]:
         """Checks the arguments for a plan, and returns the function with them."""
@@ -67,7 +76,7 @@ class FunctionTool:
         if is_plain(result):
             return result
         try:
-            return _to_json(result)
+            return _to_json(result, self._returns)
         except ToolFailed as failure:
             if self.spec.effect is Effect.READ:
                 raise
@@ -118,19 +127,19 @@ def tool(
     """
 
     def make(made: Callable[..., Any]) -> FunctionTool:
-        arguments = _arguments_model(made)
+        arguments, returns = _arguments_model(made), _return_type(made)
         spec = ToolSpec(
             name=name or made.__name__,
             description=description or _about(made),
             input_schema=_schema(arguments),
-            output_schema=_output_schema(made),
+            output_schema=output_schema(returns) if returns is not None else None,
             effect=Effect(effect),
             timeout_s=timeout_s,
             idempotent=idempotent,
             open_world=open_world,
             search=search,
         )
-        return FunctionTool(made, spec, arguments)
+        return FunctionTool(made, spec, arguments, returns)
 
     return make if function is None else make(function)
 
@@ -245,15 +254,17 @@ _SECTION: Final = re.compile(
 _SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.MULTILINE)
 
 
-def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Returns the schema of the return annotation; None if there is none."""
+def _return_type(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    """Returns the type of the return annotation; None if there is none, or it is not for JSON."""
     returned = _hints(function).get("return", Any)
     if returned is Any or returned is object:
         return None
     try:
-        return TypeAdapter(returned).json_schema(mode="serialization")
-    except PydanticUserError:
+        found = adapter_of(returned)
+        output_schema(found)
+    except (Misconfigured, PydanticUserError):
         return None
+    return found
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
@@ -267,9 +278,14 @@ def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
-def _to_json(result: object) -> Json:
-    """Converts models, dates and the like to JSON; raises `ToolFailed` for anything else."""
+def _to_json(result: object, returns: TypeAdapter[Any]) -> Json:
+    """Converts models, dates and the like to JSON; raises `ToolFailed` for anything else.
+
+    A result of another type than the declared one is converted by its own: whether it fits the
+    declared schema is checked where every result is.
+    """
     try:
-        return cast("Json", _ANY.dump_python(result, mode="json"))
+        written = returns.dump_python(result, mode="json", by_alias=True, warnings=False)
+        return cast("Json", written)
     except (PydanticSerializationError, ValueError) as error:
         raise ToolFailed(f"the result cannot be written as JSON: {error}") from None

@@ -164,7 +164,7 @@ def _print(run: Run, locale: str) -> None:
     if run.plan is None:
         print_text(in_language(run.reason, locale))
         return
-    print_lines(plan_lines(run.plan))
+    print_lines(plan_lines(run.plan, locale=locale))
     print_lines(["", *tree(run.plan).splitlines()])
     if run.estimate is not None:
         print_lines(["", *estimate_lines(run.estimate, locale)])

@@ -255,7 +255,7 @@ def _undo(args: argparse.Namespace) -> int:
             events = list(await session.smith.store.events(made.id))
             session.say(*review_lines(made, events, session))
             return made
-        go = session.smith.runs.editing.redo if args.redo else session.smith.undo
+        go = session.smith.runs.editing.redo if args.redo else session.smith.runs.editing.undo
         undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
@@ -292,7 +292,7 @@ def _configure_skip(parser: argparse.ArgumentParser) -> None:
 
 def _skip(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
-        left = await session.smith.skip(run.id, args.step, by=session.by)
+        left = await session.smith.runs.stopping.skip(run.id, args.step, by=session.by)
         session.say(session.words["left_out"].format(step=safe(left.step)))
         if left.with_it:
             steps = ", ".join(map(safe, left.with_it))

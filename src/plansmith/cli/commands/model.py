@@ -24,10 +24,12 @@ from plansmith.adapters.models.local.files import (
     DraftStyle,
     KnownModel,
     ModelFolder,
+    Weights,
     known_model,
     weights_path,
 )
 from plansmith.adapters.models.local.model import Trial, try_model
+from plansmith.adapters.models.local.prepare import preparation
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -175,12 +177,15 @@ def _list(args: argparse.Namespace, models: ModelFolder) -> int:
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
         f"{'here' if row['here'] else '-':<5} {row['about']}"
         f"{'; with our adapter ' + str(row['adapter']) if row['adapter'] else ''}"
+        f"{'; prepared for this machine' if row['prepared'] else ''}"
         for row in rows
     )
     return Exit.OK
 
 
 def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
+    adapter = model.adapter.path if model.adapter else None
+    prepared = preparation(Weights(models.path(model), model, adapter), models)
     return {
         "name": model.name,
         "about": model.about,
@@ -192,6 +197,7 @@ def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
         "adapter": model.adapter.file if model.adapter else None,
         "here": models.has(model),
         "path": str(models.path(model)),
+        "prepared": str(prepared.path) if prepared and prepared.is_right() else None,
     }
 
 
@@ -266,26 +272,33 @@ def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
 
 
 def _check(args: argparse.Namespace, models: ModelFolder) -> int:
-    path, known, adapter = weights_path(args.name, models)
+    weights = weights_path(args.name, models)
+    path, known, adapter = weights
     whole = models.is_right(known, anew=True) if known else None
+    prepared = preparation(weights, models)
+    if whole and prepared and prepared.is_right(anew=True):
+        path, adapter = prepared.path, None
     found = (
         asyncio.run(try_model(path, adapter))
         if whole is not False
         else Trial(flaw="the file is damaged")
     )
-    flaw = found.flaw
     if args.json:
         over = str(adapter) if adapter else None
-        about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not flaw}
+        about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not found.flaw}
         print_json({**about, **asdict(found)})
-    elif flaw:
-        print_lines([f"error: {safe(str(path))}: {safe(flaw)}"])
     else:
-        hashed = "its hash is right" if whole else "its hash is not known here"
-        took = f"loaded in {found.load_s:.1f} s, answered in {found.answer_s:.1f} s"
-        over = f" with {safe(adapter.name)}" if adapter else ""
-        print_lines([f"{safe(str(path))}{over}: {hashed}; {took}"])
-    return Exit.FAILED if flaw else Exit.OK
+        print_lines([_checked(path, adapter, found, known=bool(whole))])
+    return Exit.FAILED if found.flaw else Exit.OK
+
+
+def _checked(path: Path, adapter: Path | None, found: Trial, *, known: bool) -> str:
+    if found.flaw:
+        return f"error: {safe(str(path))}: {safe(found.flaw)}"
+    hashed = "its hash is right" if known else "its hash is not known here"
+    took = f"loaded in {found.load_s:.1f} s, answered in {found.answer_s:.1f} s"
+    over = f" with {safe(adapter.name)}" if adapter else ""
+    return f"{safe(str(path))}{over}: {hashed}; {took}"
 
 
 _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {

@@ -22,10 +22,10 @@ from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_fil
 from plansmith.cli.ui.words import own_locale
 from plansmith.config import load_settings
 from plansmith.dialects.dialect import DIALECTS, dialect
-from plansmith.dialects.native import read_plan, schema, to_json, to_yaml
+from plansmith.dialects.native import schema, to_json, to_yaml, try_read_plan
 from plansmith.dialects.text import read_text
 from plansmith.dialects.tools import read_tools
-from plansmith.errors import InvalidPlan, Misconfigured, PlansmithError, Refused, UnreadableText
+from plansmith.errors import Misconfigured, PlanInvalid, PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
@@ -166,7 +166,7 @@ def _read(args: argparse.Namespace) -> Parsed:
     data = read_file(args.plan)
     if args.dialect:
         return read_foreign(data, args.dialect)
-    found = read_plan(data)
+    found = try_read_plan(data)
     return Parsed(found, []) if isinstance(found, Plan) else Parsed(None, found)
 
 
@@ -258,7 +258,7 @@ def _configure_import(parser: argparse.ArgumentParser) -> None:
 def _import(args: argparse.Namespace) -> int:
     parsed = read_foreign(read_file(args.plan), args.dialect)
     if parsed.plan is None:
-        raise InvalidPlan(parsed.problems)
+        raise PlanInvalid(parsed.problems)
     _print_problems(parsed.problems)
     sys.stdout.write(to_yaml(parsed.plan) if args.yaml else to_json(parsed.plan))
     return Exit.INVALID if has_errors(parsed.problems) else Exit.OK
@@ -311,7 +311,7 @@ def load_foreign(name: str, form: str) -> Plan:
     """Reads a plan file in another format; prints what was read differently on stderr."""
     parsed = read_foreign(read_file(name), form)
     if parsed.plan is None or has_errors(parsed.problems):
-        raise InvalidPlan(parsed.problems)
+        raise PlanInvalid(parsed.problems)
     _print_problems(parsed.problems)
     return parsed.plan
 

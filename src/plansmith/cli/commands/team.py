@@ -169,7 +169,7 @@ async def _sql(session: Session) -> int:
     run = await _planned(session, _WRITER)
     if run.plan is None or isinstance(next_move(run), AwaitReview):
         return await run_interactively(session, run.id)
-    run = await session.smith.run(run.id)
+    run = await session.smith.runs.run(run.id)
     [step] = run.steps.values()
     if session.args.json:
         print_json(run_json(run, session))

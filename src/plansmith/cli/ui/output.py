@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
 from plansmith.text import safe
@@ -33,11 +33,8 @@ def read_file(name: str) -> bytes:
 
 
 def load_plan(name: str) -> Plan:
-    """Reads the plan of a file; raises `InvalidPlan` if it is not a plan."""
-    found = native.read_plan(read_file(name))
-    if isinstance(found, Plan):
-        return found
-    raise InvalidPlan(found)
+    """Reads the plan of a file; raises `PlanInvalid` if it is not a plan."""
+    return native.read_plan(read_file(name))
 
 
 def print_json(value: object) -> None:

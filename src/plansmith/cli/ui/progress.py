@@ -123,7 +123,7 @@ def _status(row: Row) -> StepStatus:
 def _text(run: Run, name: str, now: datetime, words: Words) -> str:
     state = run.steps[name]
     step = run.plan.by_id[name] if run.plan else None
-    about = clip(safe(step.title) or render.action(step), _TITLE) if step else ""
+    about = clip(safe(step.title) or render.action(step, words["locale"]), _TITLE) if step else ""
     state_text = f"{ICONS[state.status]} {safe(name)}  {words[state.status.value]}"
     return "  ".join(part for part in (state_text, _detail(run, name, now, words), about) if part)
 

@@ -230,7 +230,7 @@ class DeerFlow:
         if word.feedback is Feedback.EDIT_PLAN:
             return await self._execute(await changed(self.smith, run, word.text, by=by))
         await self.smith.decide(run_id, approve=move.hash, by=by)
-        return self.state(await self.smith.run(run_id))
+        return self.state(await self.smith.runs.run(run_id))
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
         """Answers a question of the coordinator or of a step."""
@@ -240,13 +240,13 @@ class DeerFlow:
     async def resume(self, run_id: str) -> State:
         """Continues research, also after a restart."""
         run = await self._with_search(await self.smith.get(run_id))
-        return self.state(await self.smith.run(run.id))
+        return self.state(await self.smith.runs.run(run.id))
 
     async def _execute(self, run: Run) -> State:
         """Executes the run if it waits for nobody."""
         run = await self._with_search(run)
         runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
-        return self.state(await self.smith.run(run.id) if runs else run)
+        return self.state(await self.smith.runs.run(run.id) if runs else run)
 
     async def _with_search(self, run: Run) -> Run:
         """Gives a plan that nobody has begun a search, if it must have one.

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 from pydantic import BaseModel, ValidationError, model_validator
 
 from plansmith.dialects.deerflow import REPORT, read, write
-from plansmith.errors import InvalidPlan, UnreadableText
+from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
@@ -84,7 +84,7 @@ class Plan(BaseModel):
         """Returns the plan in Plansmith's own form."""
         reading = read(self.model_dump(mode="json"))
         if reading.plan is None:
-            raise InvalidPlan(reading.problems)
+            raise PlanInvalid(reading.problems)
         return reading.plan
 
     @classmethod

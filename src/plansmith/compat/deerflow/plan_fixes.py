@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 from plansmith.dialects.deerflow import RESEARCHER, is_work, read, write
-from plansmith.errors import InvalidPlan, UnreadableText
+from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.steps import AgentStep
@@ -89,7 +89,7 @@ def with_search(plan: CorePlan) -> CorePlan:
     title = fields["title"]
     reading = read(validate_and_fix_plan(fields, enforce_web_search=True) | {"title": title})
     if reading.plan is None:
-        raise InvalidPlan(reading.problems)
+        raise PlanInvalid(reading.problems)
     return plan.replace(steps=reading.plan.steps)
 
 

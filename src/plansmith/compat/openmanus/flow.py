@@ -330,7 +330,7 @@ class PlanningFlow(BaseFlow):
             run = await smith.get(name)
             if isinstance(next_move(run), AwaitReview) and not await self._approved(smith, run):
                 return None
-            run = await smith.run(name)
+            run = await smith.runs.run(name)
             if self._pausing is not None:
                 run, self._pausing = await self._pausing, None
             if isinstance(next_move(run), AwaitReview):

@@ -267,7 +267,7 @@ class AgentRuntime(MapFunction):
                 if approved is None:
                     return await smith.get(run.id)
                 run = await _decided(smith, run, approve=approved, by=_CALLER)
-            run = await smith.run(run.id)
+            run = await smith.runs.run(run.id)
             if not isinstance(next_move(run), AwaitReview):
                 return run
 

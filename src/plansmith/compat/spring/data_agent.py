@@ -126,7 +126,7 @@ class DataAgent:
 
     async def resume(self, run_id: str) -> Updates:
         """Continues a question, also after a restart."""
-        return self.state(await self.smith.run(await self._run_of(run_id)))
+        return self.state(await self.smith.runs.run(await self._run_of(run_id)))
 
     async def _run_of(self, name: str) -> str:
         """Returns the run that the thread id of a state means: itself, or the one shown last."""
@@ -139,7 +139,7 @@ class DataAgent:
 
     async def _execute(self, run: Run) -> Updates:
         runs = isinstance(next_move(run), MakePlan | Execute | Conclude)
-        return self.state(await self.smith.run(run.id) if runs else run)
+        return self.state(await self.smith.runs.run(run.id) if runs else run)
 
     def state(self, run: Run) -> Updates:
         """Returns a run under the keys of the graph's state."""

@@ -17,7 +17,7 @@ from plansmith.compat.spring.planning_tool import (
 from plansmith.compat.spring.published import PublishedTemplates, stop_with_sub_runs
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.jmanus import read
-from plansmith.errors import InvalidPlan, Misconfigured, Refused
+from plansmith.errors import Misconfigured, PlanInvalid, Refused
 from plansmith.models import model_of
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -35,7 +35,7 @@ def plan_from(value: Mapping[str, Any]) -> Plan:
     """Reads the plan in a call of the planning function or in a template's JSON."""
     reading = read(cast("Json", dict(value)))
     if reading.plan is None or has_errors(list(reading.problems)):
-        raise InvalidPlan([each for each in reading.problems if each.severity == "error"])
+        raise PlanInvalid([each for each in reading.problems if each.severity == "error"])
     return reading.plan
 
 
@@ -76,7 +76,7 @@ class JManus:
         plan = plan_from(arguments)
         run = await self.smith.submit(plan, by=by)
         self.planning_tool.hold(_held(plan, run.id))
-        return await self.smith.run(run.id) if arguments.get("directResponse") else run
+        return await self.smith.runs.run(run.id) if arguments.get("directResponse") else run
 
     async def submit(self, tool: PlanningToolInterface | None = None, *, by: str = "") -> Run:
         """Creates a run with the current plan of a planning tool."""
@@ -94,7 +94,7 @@ class JManus:
 
     async def execute(self, run_id: str) -> Run:
         """Runs a plan until it ends or waits for a person."""
-        return await self.smith.run(run_id)
+        return await self.smith.runs.run(run_id)
 
     async def status(self, run_id: str) -> Json:
         """Returns the plan with the status and the result of each step."""
@@ -185,7 +185,7 @@ class PlanTemplates:
     async def run(self, name: str, params: Mapping[str, Json], *, by: str = "") -> Run:
         """Runs a template with its parameters; it is reviewed like any other plan."""
         run = await self._book.use(name, params, by=by)
-        return await self._smith.run(run.id)
+        return await self._smith.runs.run(run.id)
 
     async def export(self) -> list[Json]:
         """Returns the newest versions of all templates in JManus' form."""

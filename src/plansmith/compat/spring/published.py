@@ -65,7 +65,7 @@ class PublishedTemplates:
         run_id = sub_run_id(call.key)
         try:
             await self._begin(run_id, template, arguments)
-            run = await self._smith.run(run_id)
+            run = await self._smith.runs.run(run_id)
         except asyncio.CancelledError:
             if call.is_stopped():
                 await self._stop(run_id)

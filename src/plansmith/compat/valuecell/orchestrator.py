@@ -239,7 +239,7 @@ class AgentOrchestrator:
     async def _follow(self, run_id: str, talk: Talk) -> None:
         """Executes a run and tells what happens to its tasks, and what it waits for."""
         after = (await self._smith.store.events(run_id))[-1].number
-        running = asyncio.ensure_future(self._smith.run(run_id))
+        running = asyncio.ensure_future(self._smith.runs.run(run_id))
         async for event in self._events(run_id, running, after):
             body = event.body
             for kind, name in _KINDS:

@@ -26,6 +26,7 @@ from plansmith.plan.refs import (
     pieces,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import MAY_BE_OWN
 from plansmith.plan.step_schedules import apart
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
@@ -67,7 +68,6 @@ def check_plan(
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
-    check_call = partial(_check_call, names, arguments)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     for step in plan.steps:
         # What has nothing to check is not even called: plans are checked at every submission.
@@ -83,7 +83,7 @@ def check_plan(
             problems += [*names.check(inner), *arguments.check(inner, given)]
         if step.references or inner is not step:
             problems += flow.problems(step, given)
-        problems += rule_problems(step, flow, check_call)
+    problems += rule_problems(plan, flow, partial(_check_call, names, arguments))
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
@@ -171,7 +171,7 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if step.is_own(found):
+        if found.where[0] in MAY_BE_OWN and step.is_own(found):
             continue
         if name not in steps and is_earlier(name):
             yield from _check_earlier(step, name, found.where, earlier)

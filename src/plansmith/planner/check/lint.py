@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
-from plansmith.errors import InvalidPlan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import Effect, Tools
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.graph import dependents, order, upstream
@@ -39,7 +39,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
     graph = plan.needs
     try:
         sequence = order(graph)
-    except InvalidPlan:
+    except PlanInvalid:
         return []
     linter = _Linter(plan, Catalogue.of(tools), graph, sequence)
     return [

@@ -16,6 +16,7 @@ from plansmith.plan.conditions import (
     refs_alone,
 )
 from plansmith.plan.data import Json, Path
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import LITERAL, find
 from plansmith.plan.rule_text import has_rules
@@ -38,8 +39,24 @@ Types = frozenset[str] | None
 CheckCall = Callable[[ToolStep], list[Problem]]
 
 
-def rule_problems(step: AnyStep, flow: Flow, check_call: CheckCall) -> list[Problem]:
-    """Returns the problems of a step's rules; `check_call` checks the call of a tool."""
+def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
+    """Returns the problems of the steps' rules; `check_call` checks the call of a tool."""
+    # Without a call for each step: most have none, and plans are checked at every submission.
+    ruled = [
+        step
+        for step in plan.steps
+        if step.kind == "map"
+        or step.when is not None
+        or step.otherwise is not None
+        or step.repeat is not None
+        or step.on_error != "fail"
+        or step.retry is not None
+        or step.undo_with is not None
+    ]
+    return [each for step in ruled for each in _of_step(step, flow, check_call)]
+
+
+def _of_step(step: AnyStep, flow: Flow, check_call: CheckCall) -> list[Problem]:
     found = [*_Rules(step, step, flow, ()).problems(check_call)] if has_rules(step) else []
     if isinstance(step, MapStep) and has_rules(step.each):
         found += _Rules(step, step.each, flow, ("each",)).problems(check_call)

@@ -26,6 +26,7 @@ from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 TIME: Final = "current time"
 EARLIER: Final = "results of earlier messages"
 FOLDER: Final = "folder"  # what is in the working folder, one line a file
+FOLDER_NEAR: Final = "more of the folder"  # files the request may mean, if not all are told
 _PREVIOUS: Final = "previous plan"
 _PROBLEMS: Final = "problems of the previous plan"
 _CHANGES: Final = "changes the person asks for"

@@ -16,7 +16,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import KINDS, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
 from plansmith.planner.parse.rules import RULE_ALIASES, as_rule, rule_as_meant
 
 _ALIASES: Final = {
@@ -47,7 +47,7 @@ _PLAN_ALIASES: Final = {
     "has_enough_context": "enough_context",
 }
 _FOREIGN_REF: Final = re.compile(rf"\$\{{\s*({STEP_ID})((?:\.[\w-]+|\[\d+\])*)\s*\}}")
-_FIELDS: Final = frozenset(name for kind in STEP_TYPES for name in kind.model_fields)
+_FIELDS: Final = frozenset({SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)})
 _REFERRING: Final = (
     *("inputs", "over", "task", "question", "instruction"),
     *("when", "repeat", "undo_with"),

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.dialects.dialect import DialectName
-from plansmith.errors import InvalidPlan, PlansmithError
+from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.problem import Problem, has_errors
@@ -196,7 +196,7 @@ class _PlansmithTools:
         smith = self._team(team, database).smith
         try:
             found, notes = received(plan, dialect or "", agents=smith.runs.intake.agents())
-        except InvalidPlan as error:
+        except PlanInvalid as error:
             told = [problem_json(each) for each in error.problems if isinstance(each, Problem)]
             return {"usable": False, "hash": None, "problems": told}
         problems = [*notes, *await smith.check(found)]

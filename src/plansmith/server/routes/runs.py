@@ -208,6 +208,6 @@ async def skip(ask: Ask, given: b.SkipBody) -> Answer:
     """Skips a step that has not begun or that asks, and the steps that need it."""
     server_state = ask.server_state
     await server_state.journal(ask.run)
-    work = server_state.smith.skip(ask.run, given.step, by=ask.by)
+    work = server_state.smith.runs.stopping.skip(ask.run, given.step, by=ask.by)
     await server_state.background.until_journaled(ask.run, work)
     return await run_view(server_state.smith, ask.run)

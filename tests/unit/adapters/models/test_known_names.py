@@ -10,9 +10,9 @@ from plansmith.adapters.models.local.known_names import KnownNames
 from plansmith.adapters.models.local.signatures import Offered
 
 FOLDER = """\
-值班表.csv: 60 rows: 日期 (2027-02-06), 员工 (韩冰, 朱琳), 岗位 (厨房/吧台/前台), 小时 (9.7, 6.3)
-shop.db/orders: 120 rows: id (1, 2), customer_id (7, 3), status (open/paid), total (33.9, 12)
-class list.csv: 30 rows: Student (Ada, Tom), Average Grade (2.1, 3.0), 单价(元) (3, 4)
+值班表.csv: 日期 (2027-02-06), 员工 (韩冰, 朱琳), 岗位 (厨房/吧台/前台), 小时 (9.7, 6.3)
+shop.db/orders: id (1, 2), customer_id (7, 3), status (open/paid), total (33.9, 12)
+class list.csv: Student (Ada, Tom), Average Grade (2.1, 3.0), 单价(元) (3), Remark, Seat
 notes/meeting.md: Team meeting
 """
 
@@ -30,6 +30,7 @@ notes/meeting.md: Team meeting
             "SELECT AVG(Average Grade) FROM class_list",
             'SELECT AVG("Average Grade") FROM "class list.csv"',
         ),
+        ("SELECT Seat FROM lists", 'SELECT Seat FROM "class list.csv"'),
         ('SELECT 单价(元) FROM "class list"', 'SELECT "单价(元)" FROM "class list"'),
     ],
 )
@@ -60,7 +61,41 @@ def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
 def test_a_table_with_another_name_and_other_columns_is_not_meant() -> None:
     tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
     call = {"tool": "tables.top", "args": {"table": "stock.csv", "column": "price"}}
-    assert KnownNames("sales.csv: 2 rows: day (1), amount (2)").mended(call, tool) == call
+    assert KnownNames("sales.csv: day (1), amount (2)").mended(call, tool) == call
+
+
+YEARS = """\
+2024/data.csv: 3 rows: id (1), day (1), price (2)
+data_2024.csv: 3 rows: id (1), day (1), amount (2)
+data_2025.csv: 3 rows: id (1), day (1), amount (2)
+report_v2.csv: 3 rows: id (1), staff (1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("data_2023", None),
+        ("data_2023.csv", None),
+        ("2023/data.csv", None),
+        ("datas", None),
+        ("data_2024_1", None),
+        ("report_v1.csv", None),
+        ("date_2024.csv", "data_2024.csv"),
+        ("reports_v2", "report_v2.csv"),
+        ("report", "report_v2.csv"),
+    ],
+)
+def test_a_table_with_another_number_in_its_name_is_never_meant(
+    wrong: str, right: str | None
+) -> None:
+    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
+    column = "staff" if "report" in wrong else "amount"
+    call = {"tool": "tables.top", "args": {"table": wrong, "column": column}}
+    assert KnownNames(YEARS).mended(call, tool)["args"]["table"] == (right or wrong)
+    query = f'SELECT "{column}" FROM "{wrong}"'
+    if right is None:
+        assert KnownNames(YEARS).query(query) == query
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.unit.adapters.models.toy_adapter import write_adapter
 
 from plansmith.adapters.models.local import files
 from plansmith.adapters.models.local.embedded import embedded_model
-from plansmith.adapters.models.local.engine import Engine, PromptCache
+from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.files import (
     KNOWN,
     Adapter,
@@ -24,6 +24,7 @@ from plansmith.adapters.models.local.files import (
     with_adapter,
 )
 from plansmith.adapters.models.local.model import LocalModel
+from plansmith.adapters.models.local.prompt_cache import PromptCache
 from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt

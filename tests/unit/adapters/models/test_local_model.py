@@ -20,7 +20,6 @@ from tests.unit.adapters.models.local_weights import FOLDER, small_engine, small
 from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.engine import (
     Engine,
-    PromptCache,
     fitting_threads,
     shared_engine,
     usable_cores,
@@ -184,42 +183,6 @@ async def test_memory_can_be_let_go_and_taken_again() -> None:
         engine.close()
         loaded.append(engine.is_loaded)
     assert loaded == [False, True, False, True, False]
-
-
-RULES = [Message("system", "You answer with digits. " * 8), Message("user", "")]
-
-
-@pytest.mark.parametrize("damage", ["none", "cut"])
-def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage: str) -> None:
-    async def reused() -> int:
-        engine = Engine(small_weights(), context=256, threads=2, cache=PromptCache(tmp_path))
-        model = LocalModel(lambda: engine, name="local:small")
-        told = [each.progress async for each in model.prime(RULES)]
-        assert all(each.startswith("reading, ") for each in told)
-        asked = [RULES[0], Message("user", "How are you?")]
-        heard = await read_answer(model.constrained(Prompt(asked), grammar='root ::= "1"\n'))
-        engine.close()
-        return heard.usage.cached_tokens
-
-    first = asyncio.run(reused())
-    (state,) = tmp_path.glob("*.state")
-    content = state.read_bytes()
-    if damage == "cut":
-        state.write_bytes(content[:1000])
-    assert asyncio.run(reused()) == first > 30
-    assert len(state.read_bytes()) == len(content)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-async def test_a_model_answers_where_no_state_can_be_kept(tmp_path: Path) -> None:
-    (tmp_path / "states").touch()  # a file: as on a disk on which no folder can be made
-    cache = PromptCache(tmp_path / "states")
-    engine = Engine(small_weights(), context=256, threads=2, cache=cache)
-    model = LocalModel(lambda: engine, name="local:small")
-    assert [each async for each in model.prime(RULES)]
-    heard = await read_answer(model.constrained(Prompt(HELLO), grammar='root ::= "1"\n'))
-    assert heard.text == "1"
-    engine.close()
 
 
 def test_models_of_one_file_share_one_engine() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -228,3 +229,44 @@ async def test_a_database_with_very_many_tables_holds_up_no_other_table(folder: 
         made.executemany("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", rows)
         made.commit()
     assert await sql(folder, "SELECT count(*) AS n FROM orders") == [{"n": 3}]
+
+
+LOANS = [("Ann", ""), ("Bo", "2026-01-03"), ("Cy", None), ("Di", "  ")]
+
+
+@pytest.fixture
+def loans(tmp_path: Path) -> Path:
+    """The same table with empty cells of all sorts: in a database, as CSV and as JSON."""
+    with closing(sqlite3.connect(tmp_path / "library.db")) as made:
+        made.execute("CREATE TABLE lent (name TEXT, returned TEXT)")
+        made.executemany("INSERT INTO lent VALUES (?, ?)", LOANS)
+        made.commit()
+    lines = ["name,returned", *(f"{name},{day or ''}" for name, day in LOANS)]
+    (tmp_path / "loans.csv").write_text("\n".join(lines), encoding="utf-8")
+    held = [{"name": name, "returned": day} for name, day in LOANS]
+    (tmp_path / "books.json").write_text(json.dumps(held), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", ["lent", "loans", "books"])
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ("returned IS NULL", "Ann Cy Di"),
+        ("returned = ''", "Ann Cy Di"),
+        ("t.returned=='' ", "Ann Cy Di"),
+        ("returned IS NULL OR returned = ''", "Ann Cy Di"),
+        ("trim(returned) = ''", "Ann Cy Di"),
+        ("coalesce(returned, '') = ''", "Ann Cy Di"),
+        ("returned IS NOT NULL", "Bo"),
+        ("returned <> ''", "Bo"),
+        ("returned IS NOT ''", "Bo"),
+        ("NOT returned = ''", "Bo"),
+        ("name = 'returned = '''''", ""),
+    ],
+)
+async def test_empty_cells_of_a_table_are_found_however_a_query_asks_for_them(
+    loans: Path, table: str, condition: str, names: str
+) -> None:
+    found = await sql(loans, f"SELECT name FROM {table} t WHERE {condition} ORDER BY name")
+    assert [each["name"] for each in found] == names.split()

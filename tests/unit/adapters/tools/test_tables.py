@@ -360,7 +360,8 @@ def test_what_the_csv_module_writes_comes_back(rows: list[tuple[str, str, str]])
     for name, kind in found.columns:
         if kind == "text":
             place = found.names.index(name)
-            assert [row[place] or "" for row in found.rows] == [row[place] for row in rows]
+            written = [row[place] if row[place].strip() else None for row in rows]
+            assert [row[place] for row in found.rows] == written
 
 
 @given(st.binary(max_size=200))

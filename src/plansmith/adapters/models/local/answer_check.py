@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
@@ -12,6 +13,11 @@ from plansmith.ports import Prompt, ReplyBrief
 from plansmith.text import HAN
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_WITH_UNIT: Final = re.compile(rf"({_NUMBER.pattern}) ?([万亿]?)")
+_UNITS: Final = {"": 1, "万": 10**4, "亿": 10**8}
+_GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+# A Chinese comma ends a figure, unless the figure itself is written in wide digits.
+_WIDE_COMMA: Final = re.compile(r"(?<![０-９])，|，(?![０-９])")
 _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
@@ -21,7 +27,7 @@ _LATIN: Final = re.compile(r"[a-z]{2,}")
 _CAPITAL: Final = re.compile(
     r"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:January|February|March|April|May|June|July|August|"
     r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
-    r"Sunday|I)\b)[A-Z][a-z]{2,}\b"
+    r"Sunday|I)s?\b)[A-Z][a-z]{2,}\b"
 )
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
@@ -43,16 +49,56 @@ _DATES: Final = tuple(
 )
 
 
+class _Figure(NamedTuple):
+    """A number as it is written, with the unit of ten thousand or more behind it."""
+
+    text: str
+    unit: str
+
+    @property
+    def ways(self) -> set[str]:
+        """The ways to write it: alone, with its unit worked in, and the parts of a bare list."""
+        return self._worked_in | {way for part in self._parts for way in _spellings(part)}
+
+    @property
+    def _parts(self) -> list[str]:
+        """The number; of `10,20,30`, which is no grouped number, also each one."""
+        is_list = "," in self.text and not _GROUPED.fullmatch(self.text)
+        return [self.text, *self.text.split(",")] if is_list else [self.text]
+
+    @property
+    def _worked_in(self) -> set[str]:
+        try:
+            value = Decimal(self.text.replace(",", "")) * _UNITS[self.unit]
+        except InvalidOperation:
+            return set()
+        return _spellings(f"{value.normalize():f}") if self.unit else set()
+
+    def is_in(self, known: set[str], source: str) -> bool:
+        """Whether a source tells it: `1.2万` is also 12,000, or 1.2 below a heading with 万."""
+        if self.unit:
+            alone = self.unit in source and _spellings(self.text) & known
+            return bool(self._worked_in & known or alone)
+        whole, *parts = self._parts
+        return bool(_spellings(whole) & known) or (
+            bool(parts) and all(_spellings(part) & known for part in parts)
+        )
+
+
+def _figures(text: str) -> list[_Figure]:
+    return [_Figure(number, unit) for number, unit in _WITH_UNIT.findall(text)]
+
+
 def unfounded(text: str, source: str) -> list[str]:
     """Returns the numbers, dates, quoted names and files of a text that are not in `source`."""
     claims = _CITED.sub("", _MARKER.sub("", text))
     plain = _normalized(source)
-    known = {way for each in _NUMBER.findall(plain) for way in _spellings(each)}
+    known = {way for each in _figures(plain) for way in each.ways}
     known |= {way for day in _NUMBER.findall(_with_dates(plain)) for way in _date_parts(day)}
     numbers = [
-        each
-        for each in _NUMBER.findall(_with_dates(_normalized(claims)))
-        if not _spellings(each) & known
+        each.text
+        for each in _figures(_with_dates(_normalized(claims)))
+        if not each.is_in(known, plain)
     ]
     names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
     return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
@@ -127,4 +173,5 @@ def _date_parts(day: str) -> set[str]:
 
 
 def _normalized(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    apart = _WIDE_COMMA.sub("， ", text)
+    return " ".join(unicodedata.normalize("NFKC", apart).casefold().split())

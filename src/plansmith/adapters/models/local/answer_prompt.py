@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.adapters.models.local.result_text import facts
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import Message
+from plansmith.text import HAN
 
 SYSTEM: Final = (
     "Answer the request in one or two short sentences, from the results alone, in the language "
@@ -19,6 +20,7 @@ SYSTEM: Final = (
     "documents here do not say it."
 )
 ROOM: Final = 2400  # letters of results that an answer is made from
+_WIDE: Final = 0.8  # how much more of the room a Chinese letter takes
 _SHORT: Final = 300  # letters that each of several texts gets at least
 _BREAK: Final = "\n…\n"
 _BLOCKS: Final = re.compile(r"\n\s*\n")
@@ -36,6 +38,11 @@ def is_summary(request: str) -> bool:
     return _SUMMARY.search(request) is not None
 
 
+def answer_start() -> list[Message]:
+    """Returns what the prompts of all answers begin with."""
+    return [Message("system", SYSTEM), Message("user", "")]
+
+
 def answer_messages(request: str, results: str, *, writes: bool = False) -> list[Message]:
     """Returns the prompt of an answer, or of a new text that is written as the request says."""
     word = "Write" if writes else "Request"
@@ -46,16 +53,19 @@ def answer_messages(request: str, results: str, *, writes: bool = False) -> list
 def material(request: str, results: Sequence[str]) -> str:
     """Returns what the results say, at most `ROOM` letters: the best passages for the request.
 
+    Chinese says as much in fewer letters, each of which takes a model longer to read.
+
     A result is JSON or plain text. Texts of files come below the name of their file; anything else
     as tables and lists.
     """
     texts = [each for result in results for each in _texts(result)]
     whole = "\n\n".join(str(each) for each in texts)
-    if len(whole) <= ROOM:
+    room = int(ROOM / (1 + _WIDE * len(HAN.findall(whole)) / max(len(whole), 1)))
+    if len(whole) <= room:
         return whole
-    shares = _shares([len(str(each)) for each in texts])
+    shares = _shares([len(str(each)) for each in texts], room)
     cut = [each.cut(request, share) for each, share in zip(texts, shares, strict=True)]
-    return "\n\n".join(map(str, cut))[:ROOM]
+    return "\n\n".join(map(str, cut))[:room]
 
 
 class _Text(NamedTuple):
@@ -76,9 +86,8 @@ class _Text(NamedTuple):
         return _Text(self.path, best_blocks(request, self.text, left))
 
 
-def _shares(lengths: Sequence[int]) -> list[int]:
+def _shares(lengths: Sequence[int], left: int) -> list[int]:
     """Returns the room of each text: the short ones whole, the first of the long ones most."""
-    left = ROOM
     shares: list[int] = []
     for place, length in enumerate(lengths):
         rest = sum(min(each, _SHORT) for each in lengths[place + 1 :])

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final, cast
 
+from plansmith.adapters.models.local.answer_notes import in_language
 from plansmith.adapters.models.local.answer_shape import (
     MOST_NAMES,
     MOST_ROWS,
     Answer,
     Asked,
     Fields,
-    Language,
     Rule,
     list_in,
+    table_in,
 )
 from plansmith.adapters.models.local.file_answers import FILE_RULES
-from plansmith.adapters.models.local.result_text import number_text, table
+from plansmith.adapters.models.local.result_text import Language, number_text
 
 _COLUMNS: Final = re.compile(
     r"\b(?:describe|types?|structure|schema|overview|about|missing|distinct|min|max|mean|average|"
@@ -33,7 +34,25 @@ _AGGREGATES: Final = {
     "avg": ("Average", "平均"),
     "max": ("Maximum", "最大"),
     "min": ("Minimum", "最小"),
+    "average": ("Average", "平均"),
+    "mean": ("Average", "平均"),
+    "num": ("Count", "数量"),
+    "cnt": ("Count", "数量"),
 }
+# Words that name what was worked out where they are a part of a name; `max_speed` is a column.
+_SUMS: Final = frozenset({"count", "cnt", "sum", "total", "avg", "average", "mean"})
+_DESCRIBED: Final = {
+    "name": "列", "type": "类型", "min": "最小", "max": "最大", "mean": "平均", "missing": "缺失",
+    "distinct": "不同值",
+}  # fmt: skip
+_TYPES: Final = {
+    "text": "文本", "integer": "整数", "number": "数字", "boolean": "是/否", "date": "日期",
+    "datetime": "时间", "null": "空", "json": "JSON",
+}  # fmt: skip
+_LENGTHS: Final = {
+    "years": "年", "months": "个月", "days": "天", "hours": "小时", "minutes": "分钟",
+    "seconds": "秒",
+}  # fmt: skip
 # Numbers that name something are not grouped: a year, an id, a telephone number.
 _NAMING: Final = re.compile(r"id$|year|code|phone|number$|no$|zip|年|号|编码|电话", re.IGNORECASE)
 _WEEKDAYS: Final = {
@@ -76,7 +95,7 @@ def notes_of(value: Any, language: Language) -> list[str]:
     said = [str(each) for each in list_in(fields, "notes")] if listed else []
     if isinstance(left_out, int) and left_out:
         said.append(asked.say(f"{left_out} more were left out.", f"另有 {left_out} 个未列出。"))
-    return [asked.say(f"Note: {each}", f"注意：{each}") for each in said]
+    return [asked.say("Note: ", "注意：") + in_language(each, language) for each in said]
 
 
 def _rows(fields: Fields, asked: Asked) -> Answer | None:
@@ -94,7 +113,7 @@ def _rows(fields: Fields, asked: Asked) -> Answer | None:
             f"{_label(names[0], asked)}{count}{asked.say(': ', '：')}{asked.joined(cells)}"
         )
     shown = [dict(zip(names, row, strict=True)) for row in values[:MOST_ROWS]]
-    lines = list(table(shown, names))
+    lines = table_in(shown, names, [_heading(name, asked) for name in names])
     left = len(values) - len(shown)
     if fields.get("more"):
         lines += [
@@ -134,14 +153,35 @@ def _grouped(name: str, cell: Any) -> str:
 
 
 def _label(name: str, asked: Asked) -> str:
-    """Returns a column's name as people write it: `total_sales` is Total sales."""
+    """Returns a column's name: `total_sales` is Total sales; in Chinese it is told as it is."""
     found = _AGGREGATE.fullmatch(name.strip())
+    if asked.language == "zh":
+        return _heading(name, asked)
     if found:
-        english, chinese = _AGGREGATES[found[1].lower()]
-        of = "" if found[2] in ("*", "1", "") else found[2].strip("\"'`")
-        return asked.say(f"{english} {of}".strip(), f"{of}{chinese}")
+        return f"{_AGGREGATES[found[1].lower()][0]} {_measured(found[2])}".strip()
     plain = " ".join(name.replace("_", " ").split())
     return plain[:1].upper() + plain[1:]
+
+
+def _heading(name: str, asked: Asked) -> str:
+    """Returns the name of a column as it is; in Chinese without the English word for a sum."""
+    if asked.language == "en":
+        return name
+    found = _AGGREGATE.fullmatch(name.strip())
+    if found:
+        return f"{_measured(found[2])}{_AGGREGATES[found[1].lower()][1]}"
+    word = name.strip().casefold()
+    if word in _AGGREGATES:
+        return _AGGREGATES[word][1]
+    (first, _, behind), (before, _, last) = name.partition("_"), name.rpartition("_")
+    if first.casefold() in _SUMS:
+        return f"{behind}{_AGGREGATES[first.casefold()][1]}"
+    return f"{before}{_AGGREGATES[last.casefold()][1]}" if last.casefold() in _SUMS else name
+
+
+def _measured(inside: str) -> str:
+    """Returns what an aggregate is of: nothing where it counts rows."""
+    return "" if inside in ("*", "1", "") else inside.strip("\"'`")
 
 
 def _many(word: str, count: int) -> str:
@@ -161,16 +201,19 @@ def _described(fields: Fields, asked: Asked) -> Answer | None:
         return Answer(said)
     known = ("name", "type", "min", "max", "mean", "missing", "distinct")
     shown = [key for key in known if any(each.get(key) is not None for each in columns)]
-    return Answer("\n".join([said, "", *table(columns, shown)]))
+    if asked.language == "zh":
+        columns = [{**each, "type": _TYPES.get(str(each.get("type")), "")} for each in columns]
+    labels = [asked.say(key, _DESCRIBED[key]) for key in shown]
+    return Answer("\n".join([said, "", *table_in(columns, shown, labels)]))
 
 
 def _computed(fields: Fields, asked: Asked) -> Answer:
     unit = f" {fields['unit']}" if fields.get("unit") else ""
     exact = bool(fields["exact"])
-    about = "" if exact else asked.say("about ", "约 ")
+    about = "" if exact else asked.say("about ", "约为")
     number = str(fields["text"]) if exact else f"{fields['value']:.10g}"
     return Answer(
-        asked.say(f"The result is {about}{number}{unit}.", f"结果是 {about}{number}{unit}。")
+        asked.say(f"The result is {about}{number}{unit}.", f"结果{about or '是'} {number}{unit}。")
     )
 
 
@@ -217,7 +260,9 @@ def _moment(fields: Fields, asked: Asked) -> Answer:
 
 def _difference_of_times(fields: Fields, asked: Asked) -> Answer:
     days = number_text(fields["days"])
-    return Answer(asked.say(f"{fields['text']} ({days} days).", f"{days} 天（{fields['text']}）。"))
+    parts = [f"{count} {_LENGTHS[unit]}" for unit, count in fields["parts"].items() if count]
+    whole = f"（{' '.join(parts)}）" if len(parts) > 1 or "days" not in fields["parts"] else ""
+    return Answer(asked.say(f"{fields['text']} ({days} days).", f"{days} 天{whole}。"))
 
 
 _RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (

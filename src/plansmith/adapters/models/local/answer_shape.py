@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-Language = Literal["en", "zh"]
+from plansmith.adapters.models.local.result_text import Language, table
+
 Fields = Mapping[str, Any]
 MOST_NAMES: Final = 12
 MOST_ROWS: Final = 20
@@ -31,6 +32,15 @@ class Asked(NamedTuple):
     def joined(self, names: Sequence[str]) -> str:
         """Returns names as a list within a sentence."""
         return self.say(", ", "、").join(names)
+
+
+def table_in(rows: Sequence[Fields], names: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Writes rows as a table whose columns have other names; their own if two would be alike."""
+    if len(set(labels)) < len(names):
+        return list(table(rows, names))
+    renamed = dict(zip(names, labels, strict=True))
+    shown = [{renamed[name]: row.get(name) for name in names} for row in rows]
+    return list(table(shown, labels))
 
 
 def list_in(fields: Fields, name: str) -> list[Any]:

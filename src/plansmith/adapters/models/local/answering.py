@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final, Protocol
 
-from plansmith.adapters.models.local.answer_prompt import answer_messages, is_summary, material
+from plansmith.adapters.models.local.answer_prompt import (
+    answer_messages,
+    answer_start,
+    is_summary,
+    material,
+)
 from plansmith.adapters.models.local.wording import Task, without_model, worded
 from plansmith.errors import ModelFailed
-from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 # Tokens and shape of an answer: one line, or several for a summary or a written text. The tokens
 # bound its length: counted repetitions in a grammar are refused beyond a few hundred.
@@ -32,6 +37,10 @@ class Constrained(Protocol):
         """Yields the answer to a prompt, constrained by a GBNF grammar."""
         ...
 
+    def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
+        """Reads the start of later prompts, once for all processes."""
+        ...
+
 
 async def answer(task: Task, model: Constrained) -> AsyncIterator[Delta]:
     """Yields the answer by rules, or else with what the model says, at its end and checked."""
@@ -47,6 +56,9 @@ async def answer(task: Task, model: Constrained) -> AsyncIterator[Delta]:
     asked = answer_messages(task.request, results, writes=task.writes)
     said = ""
     try:
+        async with aclosing(model.prime(answer_start())) as primed:
+            async for _ in primed:
+                yield TextDelta("")
         pieces = model.constrained(Prompt(asked, max_tokens=limit), grammar=grammar)
         async with aclosing(pieces):
             async for delta in pieces:

@@ -15,7 +15,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, Ref, pieces, ref_of
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.context.fence import label
-from plansmith.planner.context.gather import EARLIER, FOLDER
+from plansmith.planner.context.gather import EARLIER, FOLDER, FOLDER_NEAR
 from plansmith.planner.context.history import TITLE
 from plansmith.ports import ContextBlock, PlanBrief
 from plansmith.text import visible
@@ -27,7 +27,10 @@ _TASK: Final[Mapping[str, Any]] = {
 }
 _LONGEST_BLOCK: Final = 1500
 _CONVERSATION: Final = frozenset({TITLE, EARLIER})
-_HEADINGS: Final = re.compile(r"(?:tools|folder|known|now|request)\b[^/]*:", re.IGNORECASE)
+_FILES: Final = frozenset({FOLDER, FOLDER_NEAR})
+_HEADINGS: Final = re.compile(
+    r"(?:tools|folder|more of the folder|known|now|request)\b[^/]*:", re.IGNORECASE
+)
 _TABLES: Final = re.compile("column|table|schema")
 
 
@@ -63,12 +66,25 @@ class DraftTask:
 
     @property
     def folder(self) -> str:
-        """Returns the lines about the files of the working folder."""
+        """Returns the lines about the working folder: the same whatever is asked there."""
+        return self._file_lines(FOLDER)
+
+    @property
+    def near(self) -> str:
+        """Returns lines about more files of the folder, which the request may mean."""
+        return self._file_lines(FOLDER_NEAR)
+
+    @property
+    def files(self) -> str:
+        """Returns all lines about files."""
+        return "\n".join(filter(None, (self.near, self.folder)))
+
+    def _file_lines(self, title: str) -> str:
         return "\n".join(
             # A file may be called like a line of the prompt.
             f"./{line}" if _HEADINGS.match(line) else line
             for each in self.known
-            if each.title == FOLDER
+            if each.title == title
             for line in _lines(each.text)
         )
 
@@ -78,20 +94,20 @@ class DraftTask:
         return "\n".join(
             f"Known ({label(block.title)}): {_line(block.text)}"
             for block in self.known
-            if block.title != FOLDER
+            if block.title not in _FILES
         )
 
     @property
     def context(self) -> str:
         """Returns all that is known besides the request, one item per line."""
-        folder = f"Known ({FOLDER}):\n{self.folder}" if self.folder else ""
+        folder = f"Known ({FOLDER}):\n{self.files}" if self.files else ""
         return "\n".join(filter(None, (folder, self.others)))
 
     @property
     def tables(self) -> str:
         """Returns what is known about tables and their columns."""
         found = (block.text for block in self.known if _TABLES.search(block.title))
-        return "\n".join(filter(None, (self.folder, *map(_line, found))))
+        return "\n".join(filter(None, (self.files, *map(_line, found))))
 
 
 def _lines(text: str) -> Iterator[str]:

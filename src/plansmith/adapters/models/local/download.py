@@ -7,18 +7,18 @@ import http.client
 import importlib.util
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import urllib.request
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
 from plansmith.adapters.models.local.files import KnownModel, ModelFolder, Progress, digest_of
+from plansmith.adapters.models.local.folder_lock import FolderBusy, folder_lock
 from plansmith.errors import Misconfigured, Refused
 
 _BLOCK: Final = 1 << 20
@@ -290,17 +290,15 @@ def _write_failure(model: KnownModel, error: OSError) -> Refused:
 
 @contextmanager
 def _locked(models: ModelFolder) -> Generator[None]:
-    """Locks the folder against other processes; a crash releases the lock."""
-    try:
-        models.folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = "name another folder with PLANSMITH_MODELS"
-        raise Refused(f"cannot make {models.folder}: {error.strerror}", hint=hint) from None
-    # A database lock works on every system and ends with the process that holds it.
-    with closing(sqlite3.connect(models.folder / "lock.sqlite3", timeout=0)) as lock:
+    """Locks the folder against other processes that fetch a model."""
+    with ExitStack() as held:
         try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
+            held.enter_context(folder_lock(models.folder, "lock"))
+        except FolderBusy:
             hint = "wait for it to end"
             raise Refused("another process is fetching a model", hint=hint) from None
+        except OSError as error:
+            hint = "name another folder with PLANSMITH_MODELS"
+            why = error.strerror or error
+            raise Refused(f"cannot make {models.folder}: {why}", hint=hint) from None
         yield

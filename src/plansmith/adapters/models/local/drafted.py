@@ -100,7 +100,7 @@ def _calls(answer: dict[str, Any], task: DraftTask, parts: DraftParts) -> list[d
     calls = cast("list[dict[str, Any]]", answer["calls"])
     tools = {tool.name: tool for tool in task.tools}
     if parts.names:
-        known = KnownNames(task.folder)
+        known = KnownNames(task.files)
         calls = [known.mended(call, tools[call["tool"]]) for call in calls]
     if not parts.grounding:
         return without_later(calls, tools)

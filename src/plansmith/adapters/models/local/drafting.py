@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from plansmith.adapters.models.local.answer_check import check_wording, source_text
+from plansmith.adapters.models.local.answer_prompt import answer_start
 from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
@@ -22,7 +23,13 @@ from plansmith.adapters.models.local.follow_up import (
 )
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.prompt import chosen_tools, draft_prompt, prompt_prefix
+from plansmith.adapters.models.local.prompt import (
+    chosen_tools,
+    constant_tools,
+    draft_prompt,
+    folder_prefix,
+    prompt_prefix,
+)
 from plansmith.adapters.models.local.signatures import easiest
 from plansmith.adapters.models.local.wording import Task
 from plansmith.adapters.models.tokens import count_prompt_tokens
@@ -86,12 +93,13 @@ class DraftingModel:
                 return self._model.stream(prompt)
 
     async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
-        """Reads the start of all drafts with these tools; yields how far it is."""
+        """Reads the start of all answers, and of all drafts with these tools; yields how far."""
         known = tuple(map(offered, tools))
         some = chosen_tools(DraftTask("", (), enabled=known)) if self._parts.tuned else ()
-        async with aclosing(self._model.prime(prompt_prefix(some, self._parts.style))) as primed:
-            async for progress in primed:
-                yield progress
+        for start in (answer_start(), prompt_prefix(some, self._parts.style)):
+            async with aclosing(self._model.prime(start)) as primed:
+                async for progress in primed:
+                    yield progress
 
     async def _triage(self, brief: TriageBrief) -> AsyncIterator[Delta]:
         """Always decides to plan: the later check knows the tools and costs nothing.
@@ -115,7 +123,7 @@ class DraftingModel:
         parts, style = self._parts, self._parts.style
         tools = chosen_tools(task) if parts.tuned else easiest(task.tools)
         task = replace(task, tools=tools)
-        async with aclosing(self._model.prime(prompt_prefix(task.tools, style))) as primed:
+        async with aclosing(self._prime(task)) as primed:
             async for progress in primed:
                 yield progress
         messages, text, spent = draft_prompt(task, style), "", Usage()
@@ -140,6 +148,18 @@ class DraftingModel:
         yield TextDelta(json.dumps(plan_of_draft(text, task, parts), ensure_ascii=False))
         yield ModelDone(spent, self.name)
 
+    async def _prime(self, task: DraftTask) -> AsyncGenerator[TextDelta]:
+        """Reads what later drafts begin with too; not tools that were chosen for one request."""
+        style = self._parts.style
+        if self._parts.tuned:
+            start = folder_prefix(task, style) if constant_tools(task) else []
+        else:
+            start = prompt_prefix(task.tools, style)
+        if start:
+            async with aclosing(self._model.prime(start)) as primed:
+                async for progress in primed:
+                    yield progress
+
     async def _gate(self, task: DraftTask, messages: Sequence[Message]) -> tuple[str, Usage]:
         """Asks whether the draft is a reply or calls; the prompt stays in the cache."""
         odds, spent = await self._model.odds(messages, '{"', ("reply", "calls"))
@@ -151,7 +171,7 @@ class DraftingModel:
         if only == "reply":
             return reply_grammar()
         # File names and columns are in the language of whoever made them.
-        folder = task.folder if self._parts.tuned else ""
+        folder = task.files if self._parts.tuned else ""
         return calls_grammar(
             task.request_text,
             task.tools,

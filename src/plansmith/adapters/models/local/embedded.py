@@ -17,6 +17,7 @@ from plansmith.adapters.models.local.files import (
     with_adapter,
 )
 from plansmith.adapters.models.local.model import LocalModel
+from plansmith.adapters.models.local.prepare import preparation
 
 CONTEXT: Final = 8192
 _LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted with whole plans
@@ -39,7 +40,13 @@ def embedded_model(
     def engine() -> Engine:
         weights = weights_path(wished, models)
         tokens = min(context, weights.model.context) if weights.model else context
-        return shared_engine(weights.path, tokens, models.states, adapter=weights.adapter)
+        return shared_engine(
+            weights.path,
+            tokens,
+            models.states,
+            adapter=weights.adapter,
+            preparation=preparation(weights, models),
+        )
 
     model = LocalModel(engine, name=f"local:{wished}")
     style = _style(wished)

@@ -1,103 +1,26 @@
-"""Runs one model file in memory, call after call; caches the start of prompts on disk."""
+"""Runs one model file in memory, call after call; reads no start of a prompt that is known."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
-import json
 import os
 import secrets
 import threading
-import urllib.request
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.models.local.files import digest_of
+from plansmith.adapters.models.local.prepare import NotPrepared, Preparation
+from plansmith.adapters.models.local.prompt_cache import (
+    PromptCache,
+    Slot,
+    prompt_text,
+    shared_start,
+)
 from plansmith.errors import Misconfigured, ModelFailed
-
-_MOST_KEPT: Final = 6
-_SLOW_S: Final = 30.0
-
-
-class PromptCache:
-    """A folder of runtime states with hashes: a damaged state would crash the runtime."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def is_ready(self) -> bool:
-        """Makes the folder; tells whether it is there. Without it a prompt is read each time."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            return False
-        return True
-
-    def name(self, weights: Path, adapter: str, runtime: str, body: Mapping[str, Any]) -> str:
-        """Returns the name of a state: a hash of prompt, weights, adapter's hash and runtime."""
-        status = weights.stat()
-        facts = [str(weights), status.st_size, status.st_mtime_ns, runtime, body["messages"]]
-        facts += [adapter] if adapter else []
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
-
-    def restore(self, name: str, slot: Slot) -> bool:
-        """Loads a stored state into the runtime, if there is an undamaged one."""
-        state = self.folder / f"{name}.state"
-        try:
-            sound = digest_of(state) == _mark(state).read_text(encoding="ascii")
-        except OSError:
-            return False
-        return sound and slot.act("restore", state.name)
-
-    def keep(self, name: str, slot: Slot) -> None:
-        """Stores the current state of the runtime; does nothing if the disk is full."""
-        fresh = self.folder / f"{name}.{os.getpid()}.new"
-        state = self.folder / f"{name}.state"
-        if not slot.act("save", fresh.name):
-            return
-        try:
-            digest = digest_of(fresh)
-            fresh.replace(state)
-            _mark(state).write_text(digest, encoding="ascii")
-            self._delete_oldest()
-        except OSError:
-            fresh.unlink(missing_ok=True)
-
-    def _delete_oldest(self) -> None:
-        states = sorted(self.folder.glob("*.state"), key=lambda each: each.stat().st_mtime)
-        for state in states[:-_MOST_KEPT]:
-            state.unlink(missing_ok=True)
-            _mark(state).unlink(missing_ok=True)
-
-
-class Slot:
-    """Saves and restores states of the runtime through its HTTP port on this machine."""
-
-    def __init__(self, address: str, key: str) -> None:
-        self._address = address
-        self._key = key
-
-    def act(self, action: str, file: str) -> bool:
-        """Saves or restores a state; returns whether it worked."""
-        asked = urllib.request.Request(  # noqa: S310 - the address is that of our own runtime
-            f"{self._address}/slots/0?action={action}",
-            data=json.dumps({"filename": file}).encode(),
-            headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
-        )
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(asked, timeout=_SLOW_S) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-
-def _mark(state: Path) -> Path:
-    return state.with_suffix(".sha256")
-
 
 OnPiece = Callable[[dict[str, Any]], bool]
 
@@ -134,14 +57,16 @@ class Engine:
         threads: int,
         cache: PromptCache | None = None,
         adapter: Path | None = None,
+        preparation: Preparation | None = None,
     ) -> None:
         self.path = path
         self.adapter = adapter
+        self._preparation = preparation
         self.context = context
         self._threads = threads
         self._cache = cache
         self._key = secrets.token_hex(32)
-        self._primed: set[str] = set()
+        self._held = ""  # the prompt that the runtime read last
         self._server: Any = None
         self._queue = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
 
@@ -165,32 +90,63 @@ class Engine:
     def _prime(self, body: dict[str, Any], on_piece: OnPiece) -> None:
         if self._cache is None:
             return
-        self._ensure_loaded()
-        name = self._cache.name(self.path, self._adapter_hash, _library().__version__, body)
+        handler = _PieceHandler(on_piece)
+        if not self._ensure_loaded(handler):
+            return
+        prompt = prompt_text(body["messages"])
+        known = shared_start(prompt, self._held)
+        if known == len(prompt):
+            return
+        maker = self._cache.maker(self.path, self._adapter_hash, _library().__version__)
         slot = Slot(str(self._server.listening_address), self._key)
-        if name not in self._primed and not self._cache.restore(name, slot):
-            handler = _PieceHandler(on_piece)
-            self._server.handle_chat_completions({**body, "max_tokens": 1}, handler)
-            if handler.stopped:
-                return  # half a state is of no use
-            self._cache.keep(name, slot)
-        self._primed.add(name)
+        restored = self._cache.restore(maker, prompt, slot, known=known)
+        self._held = restored or self._held
+        if not restored.startswith(prompt):
+            self._complete({**body, "max_tokens": 1}, handler)
+            if self._held == prompt:  # half a state is of no use
+                self._cache.keep(maker, prompt, slot)
 
     @functools.cached_property
     def _adapter_hash(self) -> str:
         return digest_of(self.adapter) if self.adapter else ""
 
-    def _ensure_loaded(self) -> None:
+    def _ensure_loaded(self, handler: _PieceHandler) -> bool:
+        """Loads the weights; returns False if the caller left while they were prepared."""
         if self._server is None:
-            self._primed.clear()
-            self._server = self._load()
+            self._held = ""
+            self._prepare(handler)
+            if not handler.stopped:
+                self._server = self._load()
+        return self._server is not None
+
+    def _prepare(self, handler: _PieceHandler) -> None:
+        """Takes the prepared file instead of weights and adapter; makes it if need be."""
+        if self._preparation is None:
+            return
+
+        def tell(text: str) -> None:
+            if handler({"preparing": text}):
+                raise _CallerLeft
+
+        try:
+            self.path = self._preparation.make(tell, threads=self._threads)
+        except _CallerLeft:
+            return
+        except NotPrepared as reason:
+            handler({"preparing": f"the model works, only slower: {reason}"})
+            return
+        self.adapter = self._preparation = None
 
     def _answer(self, body: dict[str, Any], on_piece: OnPiece) -> None:
-        self._ensure_loaded()
         handler = _PieceHandler(on_piece)
-        self._server.handle_chat_completions(body, handler)
+        if self._ensure_loaded(handler):
+            self._complete(body, handler)
         if handler.failure is not None:
             raise handler.failure
+
+    def _complete(self, body: dict[str, Any], handler: _PieceHandler) -> None:
+        self._server.handle_chat_completions(body, handler)
+        self._held = "" if handler.is_broken else prompt_text(body["messages"])
 
     def _unload(self) -> None:
         self._server = None
@@ -206,6 +162,8 @@ class Engine:
         # Not memory-mapped: only weights of its own are laid out for the processor, which reads
         # prompts a sixth faster.
         params.load_mode = library.llama_load_mode.LLAMA_LOAD_MODE_NONE
+        # The context is known: looking for one that fits would read the vocabulary twice more.
+        params.fit_params = False
         params.verbosity = -1
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
@@ -223,6 +181,10 @@ class Engine:
             raise ModelFailed(f"{self.path}{over} cannot be loaded as a model", hint=hint) from None
 
 
+class _CallerLeft(Exception):
+    """Ends the preparing of a model that nobody waits for."""
+
+
 class _PieceHandler:
     """Passes pieces on and keeps an error, which the library would swallow."""
 
@@ -230,8 +192,15 @@ class _PieceHandler:
         self._on_piece = on_piece
         self.failure: Exception | None = None
         self.stopped = False
+        self._refused = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the prompt may not have been read to its end."""
+        return self.stopped or self._refused
 
     def __call__(self, piece: dict[str, Any]) -> bool:
+        self._refused = self._refused or "error" in piece
         try:
             self.stopped = self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
@@ -266,15 +235,34 @@ _SHARING: Final = threading.Lock()
 
 
 def shared_engine(
-    path: Path, context: int, states: Path | None = None, *, adapter: Path | None = None
+    path: Path,
+    context: int,
+    states: Path | None = None,
+    *,
+    adapter: Path | None = None,
+    preparation: Preparation | None = None,
 ) -> Engine:
     """Returns the one engine of a file and its adapter in this process, shared by all models."""
+    over = adapter.resolve() if adapter else None
     with _SHARING:
-        return _engine(path.resolve(), context, states, adapter.resolve() if adapter else None)
+        return _engine(path.resolve(), context, states, over, preparation)
 
 
 @functools.cache
-def _engine(path: Path, context: int, states: Path | None, adapter: Path | None) -> Engine:
+def _engine(
+    path: Path,
+    context: int,
+    states: Path | None,
+    adapter: Path | None,
+    preparation: Preparation | None,
+) -> Engine:
     cache = PromptCache(states) if states else None
     threads = fitting_threads(usable_cores())
-    return Engine(path, context=context, threads=threads, cache=cache, adapter=adapter)
+    return Engine(
+        path,
+        context=context,
+        threads=threads,
+        cache=cache,
+        adapter=adapter,
+        preparation=preparation,
+    )

@@ -14,10 +14,11 @@ from plansmith.adapters.models.local.answer_shape import (
     Fields,
     Rule,
     list_in,
+    table_in,
 )
-from plansmith.adapters.models.local.result_text import table
 
 _MOST_LINES: Final = 5
+_HEADINGS: Final = {"path": "文件", "size": "大小（字节）", "modified": "修改时间", "count": "行数"}
 _LARGE: Final = re.compile(r"\b(?:larg|bigg)est\b|最大", re.IGNORECASE)
 _SMALL: Final = re.compile(r"\bsmallest\b|最小", re.IGNORECASE)
 _NEW: Final = re.compile(
@@ -37,6 +38,14 @@ _DATE: Final = re.compile(
 )
 _WORDS: Final = re.compile(r"\bwords?\b|单词|词数|多少(?:个)?词", re.IGNORECASE)
 _LETTERS: Final = re.compile(r"\bcharacters?\b|\bletters\b|字符|字数|多少(?:个)?字", re.IGNORECASE)
+# The words of the tool that draws charts.
+_DRAWN: Final = re.compile(
+    r"(?P<kind>\w+) chart of (?P<names>.+) by (?P<by>.+): (?P<count>\d+) values "
+    r"from (?P<low>\S+) to (?P<high>\S+)\."
+)
+_CHARTS: Final = {
+    "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
+}  # fmt: skip
 _ORDERS: Final = (
     (_LARGE, "size", True),
     (_SMALL, "size", False),
@@ -100,7 +109,9 @@ def _first(files: Sequence[Fields], key: str, asked: Asked) -> str:
 
 
 def _file_table(files: Sequence[Fields], asked: Asked) -> list[str]:
-    lines = list(table(files[:MOST_ROWS], ["path", "size", "modified"]))
+    names = ["path", "size", "modified"]
+    labels = [asked.say(name, _HEADINGS[name]) for name in names]
+    lines = table_in(files[:MOST_ROWS], names, labels)
     left = len(files) - MOST_ROWS
     return [*lines, "", asked.say(f"(+ {left} more)", f"（还有 {left} 个）")] if left > 0 else lines
 
@@ -145,7 +156,9 @@ def _counted(fields: Fields, asked: Asked) -> Answer | None:
     if not files:
         return Answer(asked.say(f"{said}.", f"{said}。"))
     head = asked.say(f"{said} in {len(files)} files:", f"{len(files)} 个文件共 {said}：")
-    return Answer("\n".join([head, "", *table(files[:MOST_ROWS], ["path", "count"])]))
+    names = ["path", "count"]
+    labels = [asked.say(name, _HEADINGS[name]) for name in names]
+    return Answer("\n".join([head, "", *table_in(files[:MOST_ROWS], names, labels)]))
 
 
 def _compared(fields: Fields, asked: Asked) -> Answer | None:
@@ -166,7 +179,8 @@ def _compared(fields: Fields, asked: Asked) -> Answer | None:
     lines = [said]
     for name, each in groups.items():
         word = asked.say(name, chinese[name])
-        lines += [f"- {word}: {_difference(one)}" for one in each[:MOST_NAMES]]
+        colon = asked.say(": ", "：")
+        lines += [f"- {word}{colon}{_difference(one)}" for one in each[:MOST_NAMES]]
         if len(each) > MOST_NAMES:
             left = len(each) - MOST_NAMES
             lines.append(asked.say(f"- (+ {left} more {name})", f"- （还有 {left} 处{word}）"))
@@ -197,8 +211,15 @@ def _duplicates(fields: Fields, asked: Asked) -> Answer | None:
 
 
 def _chart(fields: Fields, asked: Asked) -> Answer:
-    words = " ".join(str(fields["description"]).split())
-    return Answer(f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words[:300]}", effect=True)
+    words = " ".join(str(fields["description"]).split())[:300]
+    found = _DRAWN.fullmatch(words)
+    if found and asked.language == "zh":
+        kind = _CHARTS.get(found["kind"].casefold(), "图")
+        words = (
+            f"{kind}：{found['names']}（按 {found['by']}），{found['count']} 个值，"
+            f"从 {found['low']} 到 {found['high']}。"
+        )
+    return Answer(f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words}", effect=True)
 
 
 def _written(fields: Fields, asked: Asked) -> Answer:

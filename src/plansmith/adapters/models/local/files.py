@@ -45,9 +45,14 @@ class Adapter:
     size: int
     sha256: str
 
+    @property
+    def path(self) -> Path:
+        """Returns where the file is."""
+        return _ADAPTERS / self.file
+
     def find(self) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
-        path = _ADAPTERS / self.file
+        path = self.path
         hint = "install plansmith again"
         if not path.is_file():
             raise Misconfigured(f"the adapter {path} is missing", hint=hint)
@@ -106,7 +111,7 @@ KNOWN: Final = {
             adapter=Adapter(
                 "planner-0.5b.gguf",
                 17_619_456,
-                "db59e8b8539cda0a15f2f43d61d1a5183d65efaf1b7336f29a2f6aa6068cd98c",
+                "c52a22469a45e4377a9e3747f4f68587df7d0d12e9dea20ff55bf41904c46612",
             ),
         ),
         KnownModel(
@@ -147,6 +152,7 @@ Progress = Callable[[int, int], None]
 
 _BLOCK: Final = 1 << 22
 _CHOICE: Final = "chosen"
+_HASHED: Final = "[0-9a-f]" * 8  # in the names of prepared files
 _DECLINED: Final = "declined"
 
 
@@ -198,7 +204,8 @@ class ModelFolder:
         path = self.path(model)
         if not path.is_file() or path.stat().st_size != model.size:
             return False
-        if not anew and self._remembered(path) == model.sha256:
+        known = _note(path)
+        if not anew and known.get("sha256") == model.sha256 and _holds(known, path):
             return True
         if digest_of(path) != model.sha256:
             return False
@@ -207,10 +214,32 @@ class ModelFolder:
 
     def remember(self, model: KnownModel) -> None:
         """Remembers that the file has the right hash, unless nothing can be written there."""
-        path = self.path(model)
-        note = {"sha256": model.sha256, **_stamp(path)}
         with suppress(OSError):
-            _mark(path).write_text(json.dumps(note), encoding="utf-8")
+            self.remember_hash(self.path(model), model.sha256)
+
+    def remember_hash(self, path: Path, sha256: str) -> None:
+        """Writes down the hash of a file, which holds until the file changes."""
+        note = {"sha256": sha256, **_stamp(path)}
+        _mark(path).write_text(json.dumps(note), encoding="utf-8")
+
+    def is_unchanged(self, path: Path, *, anew: bool = False) -> bool:
+        """Whether a file still has the hash that was written down for it."""
+        if not path.is_file():
+            return False
+        known = _note(path)
+        if "sha256" not in known:
+            return False
+        if not anew and _holds(known, path):
+            return True
+        if digest_of(path) != known["sha256"]:
+            return False
+        with suppress(OSError):
+            self.remember_hash(path, known["sha256"])
+        return True
+
+    def prepared_files(self, model: KnownModel) -> list[Path]:
+        """Returns what was prepared from a model's file, with notes and unfinished files."""
+        return sorted(self.folder.glob(f"{model.name}.{_HASHED}.gguf*"))
 
     def find(self, model: KnownModel) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
@@ -226,7 +255,7 @@ class ModelFolder:
     def remove(self, model: KnownModel) -> int:
         """Deletes the model's files; returns the bytes freed."""
         files = [self.path(model), self.part(model), _mark(self.path(model))]
-        files += self.states.glob("*")
+        files += [*self.prepared_files(model), *self.states.glob("*")]
         there = [path for path in files if path.is_file()]
         freed = sum(path.stat().st_size for path in there)
         for path in there:
@@ -256,16 +285,17 @@ class ModelFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _DECLINED).touch()
 
-    def _remembered(self, path: Path) -> str:
-        try:
-            note: Any = json.loads(_mark(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return ""
-        if not isinstance(note, dict):
-            return ""
-        known = cast("dict[str, Any]", note)
-        same = all(known.get(name) == value for name, value in _stamp(path).items())
-        return str(known.get("sha256")) if same else ""
+
+def _note(path: Path) -> dict[str, Any]:
+    try:
+        note: Any = json.loads(_mark(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", note) if isinstance(note, dict) else {}
+
+
+def _holds(note: dict[str, Any], path: Path) -> bool:
+    return all(note.get(name) == value for name, value in _stamp(path).items())
 
 
 def _mark(path: Path) -> Path:

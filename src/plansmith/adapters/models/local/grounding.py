@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.call_language import EXAMPLE_VALUES
+from plansmith.adapters.models.local.known_names import is_beside
 from plansmith.adapters.models.local.signatures import Offered, without_condition
 from plansmith.plan.data import Json, leaves
 from plansmith.text import HAN
@@ -129,8 +130,8 @@ def grounded(
             found = source.value(value, schema, place)
             if not _takes_moment(name, schema) and not known.tells_moments(found):
                 found = None
-            if _PLACE.search(name) and isinstance(found, str):
-                found = asked.path(found, known)
+            if _PLACE.search(name):
+                found = value if is_beside(value, request) else asked.path(found, known)
             if name in tool.required:
                 args[name] = _default(tool, name) if found in (None, ASK) else found
             elif found not in (None, ASK):
@@ -264,8 +265,10 @@ class _Source:
                 return False
         return True
 
-    def path(self, value: str, more: _Source) -> str | None:
+    def path(self, value: Json, more: _Source) -> Json:
         """Returns a path as the request writes it; one with an extension may come from context."""
+        if not isinstance(value, str):
+            return value
         plain = _plain(value)
         free = value in (ASK, ".") or _INSIDE.search(value) or "*" in value or not plain
         return value if free or self.holds(plain) or ("." in value and more.holds(plain)) else None

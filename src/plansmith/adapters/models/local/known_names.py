@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
@@ -11,8 +12,12 @@ from typing import Any, Final
 
 from plansmith.adapters.models.local.signatures import Offered
 
-_TABLE: Final = re.compile(r"(?P<path>.+?): [\d,]+ rows?: (?P<columns>.+)")
-_COLUMN: Final = re.compile(r"(?:^|, )(.+?) \((?:[^()]|\([^()]*\))*\)(?=, |$)")
+_TABLE: Final = re.compile(
+    r"(?P<path>.+?(?:\.(?:csv|tsv|jsonl?)|\.(?:db|sqlite3?|db3)/.+?)): (?P<columns>.+)",
+    re.IGNORECASE,
+)
+_BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]*\))")
+_VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
 _FILE: Final = re.compile(r"([^:]+?)(?:: .*)?")
 _MORE_FILES: Final = re.compile(r".*/: \d+ files")
 _KEYWORD: Final = re.compile(
@@ -29,6 +34,8 @@ _KEYWORD_COLUMN: Final = re.compile(
 )
 _TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 _WORD: Final = re.compile(r"\w+")
+_DIGITS: Final = re.compile(r"\d+")
+_ENDING: Final = re.compile(r"\.[A-Za-z]\w*$")
 _ALIKE: Final = 0.5
 
 
@@ -63,9 +70,7 @@ class KnownNames:
     def __init__(self, folder: str) -> None:
         lines = folder.splitlines()
         found = [match for line in lines if (match := _TABLE.fullmatch(line))]
-        self._tables = [
-            _Table(match["path"], tuple(_COLUMN.findall(match["columns"]))) for match in found
-        ]
+        self._tables = [_Table(match["path"], tuple(_columns(match["columns"]))) for match in found]
         self._files = {match[1] for line in lines if (match := _FILE.fullmatch(line))}
         self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
 
@@ -136,17 +141,27 @@ class KnownNames:
         return next((each for each in self._tables if low in each.names), None)
 
     def _meant(self, name: str, columns: Sequence[str]) -> _Table | None:
-        """Returns the table that a wrong name means: by its columns, then by likeness."""
-        if not self._tables:
-            return None
+        """Returns the table that a wrong name means: by its columns, then by likeness.
+
+        Never one with another number: data_2023 is not data_2024.
+        """
         ranked = sorted(
-            self._tables,
+            (each for each in self._tables if _has_numbers(each.path, name)),
             key=lambda each: (each.has(columns), _likeness(name, each)),
             reverse=True,
         )
+        if not ranked or self._is_one_of_a_row(ranked[0], name, ranked[1:]):
+            return None
         best = ranked[0]
         sure = best.has(columns) > max((each.has(columns) for each in ranked[1:]), default=0)
         return best if sure or _likeness(name, best) >= _ALIKE else None
+
+    def _is_one_of_a_row(self, table: _Table, name: str, others: Sequence[_Table]) -> bool:
+        """Whether tables differ from it in their number alone, of which the name says nothing."""
+        bare = _DIGITS.sub("", table.path)
+        return not _DIGITS.search(name) and any(
+            _DIGITS.sub("", each.path) == bare for each in others
+        )
 
     def _is_missing(self, path: str) -> bool:
         """Whether a path is certainly none of the files here."""
@@ -160,9 +175,39 @@ class KnownNames:
         )  # fmt: skip
 
 
+def is_beside(value: Any, request: str) -> bool:
+    """Whether a path is that of a file which the request names, but for its ending."""
+    if not isinstance(value, str) or "/" in value or "\\" in value:
+        return False
+    stem, _, ending = value.casefold().rpartition(".")
+    named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
+    return bool(stem and ending.isalnum() and re.search(named, request.casefold()))
+
+
+def _columns(told: str) -> Iterator[str]:
+    """Yields the names of the columns in the line of a table."""
+    for each in _BETWEEN_COLUMNS.split(told):
+        if not re.fullmatch(r"and \d+ more columns", each):
+            yield _VALUES.sub("", each)
+
+
 def _literal(text: str) -> str:
     """Returns a replacement in which a backslash is a backslash."""
     return text.replace("\\", r"\\")
+
+
+def _has_numbers(path: str, name: str) -> bool:
+    """Whether the numbers in a name are those of a path; its folders may have more."""
+    wanted = _numbers(_ENDING.sub("", name))
+    if not wanted:
+        return True
+    stem = _numbers(PurePosixPath(path).stem)
+    whole = stem + _numbers(str(PurePosixPath(path).parent))
+    return stem <= wanted <= whole
+
+
+def _numbers(text: str) -> Counter[int]:
+    return Counter(map(int, _DIGITS.findall(text)))
 
 
 def _likeness(name: str, table: _Table) -> float:

@@ -111,7 +111,12 @@ Hearing = Callable[[dict[str, Any]], bool]
 
 
 def _reading(piece: Mapping[str, Any]) -> str:
-    """Returns how much of a prompt is read, without what was known before."""
+    """Returns how much of a prompt is read, without what was known before.
+
+    Before the first prompt the model itself may be prepared, which says so in its own words.
+    """
+    if "preparing" in piece:
+        return str(piece["preparing"])
     told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
     known, done, whole = (int(told.get(name, 0)) for name in ("cache", "processed", "total"))
     return f"reading, {done - known} of {whole - known} tokens" if whole > known else ""

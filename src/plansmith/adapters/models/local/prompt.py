@@ -34,12 +34,16 @@ _ALL_FIT: Final = 2_400  # tokens, roughly counted, of tools that need no shortl
 _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 
 
-def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
-    """Returns the tools of a draft: all if they fit, so that its start is always the same."""
+def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
+    """Returns all tools if they fit, so that the start of drafts is always the same; else none."""
     every = offered_tools(task.enabled)
     (_, listed) = prompt_prefix(every, DraftStyle.TUNED)
-    fits = bool(every) and rough_count(listed.text) <= _ALL_FIT
-    return every if fits else offered_tools(task.tools)
+    return every if rough_count(listed.text) <= _ALL_FIT else ()
+
+
+def chosen_tools(task: DraftTask) -> tuple[Offered, ...]:
+    """Returns the tools of a draft: all if they fit, else those chosen for the request."""
+    return constant_tools(task) or offered_tools(task.tools)
 
 
 def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
@@ -62,19 +66,26 @@ def _writes_text(tool: Offered) -> bool:
 
 
 def draft_prompt(task: DraftTask, style: DraftStyle = DraftStyle.CALLS) -> list[Message]:
-    """Returns the prompt of a draft: its constant start, then this task."""
+    """Returns the prompt of a draft: its constant start, the folder, then this task."""
     if style is not DraftStyle.TUNED:
         known = [task.context] if task.context else []
         known += [f"Now: {task.now}"] if task.now else []
         context = "\n".join(known)
         return calls_messages(task.request, task.tools, context=context, remark=task.remark)
-    *start, tools = prompt_prefix(task.tools, style)
-    lines = [f"Folder:\n{task.folder}"] if task.folder else []
-    lines += [task.others] if task.others else []
+    *start, files = folder_prefix(task, style)
+    lines = [task.others] if task.others else []
+    lines += [f"More of the folder:\n{task.near}"] if task.near else []
     lines += [f"Now: {_short_time(task.now)}"] if task.now else []
     lines += [f"Request: {task.request}"]
     lines += [task.remark] if task.remark else []
-    return [*start, replace(tools, text=tools.text + "\n".join(lines))]
+    return [*start, replace(files, text=files.text + "\n".join(lines))]
+
+
+def folder_prefix(task: DraftTask, style: DraftStyle) -> list[Message]:
+    """Returns the start that drafts with these tools share in one folder, as long as it is so."""
+    *start, tools = prompt_prefix(task.tools, style)
+    folder = f"Folder:\n{task.folder}\n" if task.folder else ""
+    return [*start, replace(tools, text=tools.text + folder)]
 
 
 def prompt_prefix(tools: Sequence[Offered], style: DraftStyle) -> list[Message]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from plansmith.plan.data import Json
 from plansmith.text import clip
 
+Language = Literal["en", "zh"]
 _MOST_LINES: Final = 40
 _LONGEST: Final = 300
 _LONGEST_CELL: Final = 80
@@ -19,7 +20,7 @@ _LARGEST: Final = 1e15  # where a float still has each whole number
 _NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", "value")
 
 
-def facts(text: str, cite: str = "") -> str:
+def facts(text: str, cite: str = "", language: Language = "en") -> str:
     """Writes a result as text: rows as a table, lists as bullets, text as it is.
 
     `cite` is appended to each statement.
@@ -30,14 +31,14 @@ def facts(text: str, cite: str = "") -> str:
         value = text
     if isinstance(value, str):
         lines = [line for line in value.strip().splitlines() if line.strip()]
-        return "\n".join(f"{line}{cite}" for line in _clipped(lines))
-    return "\n".join(_clipped(list(_block(value, cite))))
+        return "\n".join(f"{line}{cite}" for line in _clipped(lines, language))
+    return "\n".join(_clipped(list(_block(value, cite, language)), language))
 
 
-def _block(value: Json, cite: str) -> Iterator[str]:
+def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
     """Writes a whole result: lists first, then the other fields."""
     if isinstance(value, list):
-        yield from _many(value, cite, columns=())
+        yield from _many(value, cite, columns=(), language=language)
         return
     if not isinstance(value, dict):
         yield f"- {_plain(value)}{cite}"
@@ -54,7 +55,8 @@ def _block(value: Json, cite: str) -> Iterator[str]:
     for key, each in lists.items():
         if len(lists) > 1:
             yield f"{key}:{cite}"
-        yield from _many(each, cite, columns=columns if key == "rows" else ())
+        named = columns if key == "rows" else ()
+        yield from _many(each, cite, columns=named, language=language)
         yield ""
     if rest:
         yield from _bullet(rest, 0, cite)
@@ -69,20 +71,25 @@ def _column_names(value: Mapping[str, Json]) -> tuple[str, ...]:
     return tuple(map(str, names)) if len(names) == len(columns) else ()
 
 
-def _many(values: Sequence[Json], cite: str, *, columns: Sequence[str]) -> Iterator[str]:
+def _many(
+    values: Sequence[Json], cite: str, *, columns: Sequence[str], language: Language
+) -> Iterator[str]:
     rows = [
         each for each in values if isinstance(each, dict) and not any(map(_holds, each.values()))
     ]
     names = list(columns or dict.fromkeys(key for row in rows for key in _ordered(row)))
     if len(rows) == len(values) and 1 < len(names) <= _MOST_COLUMNS and len(rows) > 1:
-        yield from table(rows, names, cite)
+        yield from table(rows, names, cite, language)
         return
     for each in values:
         yield from _bullet(each, 0, cite)
 
 
 def table(
-    rows: Sequence[Mapping[str, Json]], names: Sequence[str], cite: str = ""
+    rows: Sequence[Mapping[str, Json]],
+    names: Sequence[str],
+    cite: str = "",
+    language: Language = "en",
 ) -> Iterator[str]:
     """Writes rows as a table in Markdown, with a word where rows are left out."""
     yield f"| {' | '.join(map(_cell, names))}{cite} |"
@@ -91,7 +98,11 @@ def table(
         yield f"| {' | '.join(_cell(row.get(name)) for name in names)} |"
     if len(rows) > _MOST_LINES:
         yield ""
-        yield f"({len(rows) - _MOST_LINES} more rows are not shown){cite}"
+        more = len(rows) - _MOST_LINES
+        said = (
+            f"({more} more rows are not shown)" if language == "en" else f"（还有 {more} 行未显示）"
+        )
+        yield f"{said}{cite}"
 
 
 def _cell(value: Json) -> str:
@@ -166,6 +177,9 @@ def _plain(value: Json) -> str:
     return clip(text, _LONGEST)
 
 
-def _clipped(lines: list[str]) -> list[str]:
-    more = len(lines) - _MOST_LINES - 5
-    return [*lines[:_MOST_LINES], f"… ({more + 5} more lines)"] if more > 0 else lines
+def _clipped(lines: list[str], language: Language) -> list[str]:
+    more = len(lines) - _MOST_LINES
+    if more <= 5:
+        return lines
+    said = f"… ({more} more lines)" if language == "en" else f"……（还有 {more} 行）"
+    return [*lines[:_MOST_LINES], said]

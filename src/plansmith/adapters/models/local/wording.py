@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from plansmith.adapters.models.local.answer_check import strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import best_blocks, file_texts, is_summary
 from plansmith.adapters.models.local.answer_rules import notes_of, rule_answer
-from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer, Language
-from plansmith.adapters.models.local.result_text import facts
+from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer
+from plansmith.adapters.models.local.result_text import Language, facts
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import ReplyBrief
@@ -30,6 +30,7 @@ _UNSAID: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _FEW: Final = 4  # words that may be names
+_CHINESE: Final = re.compile(f"{HAN.pattern}|[，。、；]")
 # A person who asks for a text itself, not for what it says about something.
 _SHOW: Final = re.compile(
     r"\s*(?:please |can you |could you )?(?:show|read|print|display|open|cat|view|output)\b"
@@ -139,7 +140,8 @@ def worded(task: Task, sentence: str) -> str:
 
 
 def _quoted(task: Task) -> str:
-    return "\n\n".join(filter(None, map(facts, task.results.values())))
+    quoted = (facts(each, language=task.language) for each in task.results.values())
+    return "\n\n".join(filter(None, quoted))
 
 
 def _founded(text: str, source: str) -> str:
@@ -165,7 +167,9 @@ def _part(step: str, text: str, task: Task) -> _Part:
     texts = tuple(file_texts(value))
     if texts:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
-        return _Part(step, text, Answer(facts(texts[0][1])) if shown else None, texts)
+        return _Part(
+            step, text, Answer(facts(texts[0][1], language=task.language)) if shown else None, texts
+        )
     if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
         notes = notes_of(value, task.language)  # such as files that could not be read
         return _Part(step, text, Answer("\n".join([_NOT_SAID[task.language], *notes])))
@@ -190,7 +194,7 @@ def _listed(value: Any, text: str, task: Task) -> Answer | None:
     names = [_name(each) for each in items]
     if not names:
         return Answer("没有找到。" if chinese else "Nothing was found.")
-    below = facts(text)
+    below = facts(text, language=task.language)
     if None in names or len(names) > MOST_NAMES:
         return Answer(below)
     called = ("、" if chinese else ", ").join(filter(None, names))
@@ -278,13 +282,13 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
             notes = notes_of(_value(each.result), task.language)
             yield from (cited(note, each.step) for note in notes)
         else:
-            yield from ("", facts(each.result, f" [step:{each.step}]"))
+            yield from ("", facts(each.result, f" [step:{each.step}]", task.language))
 
 
 def is_right(task: Task, sentence: str) -> bool:
     """Whether a sentence says something that agrees with the results."""
     said = " ".join(sentence.split())
-    if not said or said.casefold().strip(".。 ?？") in task.request.casefold():
+    if not said or _repeats(said.casefold().strip(".。 ?？"), task.request.casefold()):
         return False
     if not _is_in(said, task.language):
         return False
@@ -293,9 +297,14 @@ def is_right(task: Task, sentence: str) -> bool:
     return not unfounded(said, task.source) and not strange_names(said, task.source)
 
 
+def _repeats(said: str, request: str) -> bool:
+    """Whether a sentence is but a part of the request; `参加了` answers `参加了吗`."""
+    return said in request and f"{said}吗" not in request
+
+
 def _is_in(sentence: str, language: Language) -> bool:
     """Whether a sentence is in a language, as far as its letters tell; names may be in another."""
-    words, signs = len(_WORD.findall(sentence)), len(HAN.findall(sentence))
+    words, signs = len(_WORD.findall(sentence)), len(_CHINESE.findall(sentence))
     return signs > 0 or words <= _FEW if language == "zh" else words > 0 or signs <= 2 * _FEW
 
 

@@ -13,8 +13,8 @@ from typing import Final
 from plansmith.adapters.stores.open_files import is_held
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.folder_brief.details import Entry, Reading, entries_of
-from plansmith.adapters.tools.folder_brief.layout import brief_lines
-from plansmith.planner.context.gather import FOLDER
+from plansmith.adapters.tools.folder_brief.layout import BriefLines, brief_lines
+from plansmith.planner.context.gather import FOLDER, FOLDER_NEAR
 from plansmith.ports import ContextBlock
 
 _MOST_FILES: Final = 2_000
@@ -26,7 +26,7 @@ _OWN: Final = re.compile(
 
 
 class FolderBrief:
-    """A context source: the files of a folder, those that the request speaks of first.
+    """A context source: the files of a folder, and those that the request may mean.
 
     Looks at the head of files only, and reads none again that has not changed.
     """
@@ -38,9 +38,10 @@ class FolderBrief:
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns the lines about the folder; nothing for an empty one."""
         lines = await asyncio.to_thread(self._lines, query, token_limit)
-        return [ContextBlock(FOLDER, "\n".join(lines), "files")] if lines else []
+        told = (FOLDER, lines.folder), (FOLDER_NEAR, lines.near)
+        return [ContextBlock(title, "\n".join(some), "files") for title, some in told if some]
 
-    def _lines(self, query: str, token_limit: int) -> list[str]:
+    def _lines(self, query: str, token_limit: int) -> BriefLines:
         files = [*islice(self._files(), _MOST_FILES)]
         known, reading = self._known, Reading(self._folder)
         self._known = {}

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from plansmith.adapters.tools.documents.text import paper_head
 from plansmith.adapters.tools.folder import Folder
@@ -22,7 +22,6 @@ from plansmith.text import clip, visible
 _WHOLE: Final = 600_000  # bytes of a table that is read whole
 _HEAD: Final = 100_000  # bytes read of a larger one
 _TITLE: Final = 4_096
-_COUNTED: Final = 64_000_000  # bytes of a file whose lines are counted
 _LARGEST_DATABASE: Final = 50_000_000
 _LARGEST_PAPER: Final = 5_000_000
 _MOST_ROWS: Final = 2_000
@@ -31,6 +30,9 @@ _MOST_COLUMNS: Final = 16
 _MOST_VALUES: Final = 6
 _LONGEST: Final = 40
 _LONGEST_TITLE: Final = 60
+_LOOKED_AT: Final = 20  # values among which the shortest example is sought
+_HAN: Final = re.compile(r"[\u3400-\u9fff]")
+_DIGITS: Final = re.compile(r"[\d.,:/+ T年月日-]+")
 # What one request may read: a folder full of large files is told by names.
 _MOST_BYTES: Final = 6_000_000
 _MOST_READ: Final = 120
@@ -46,7 +48,7 @@ _PRIVATE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Entry:
     """A file, or a table of a database: its path, and what is told about it."""
 
@@ -104,12 +106,6 @@ def _json(path: str, size: int, reading: Reading) -> Iterator[Entry]:
         yield Entry(path, _columns(_read(reading.folder.read(path, most=_WHOLE), path), whole=True))
 
 
-def _log(path: str, size: int, reading: Reading) -> Iterator[Entry]:
-    if size <= _COUNTED:
-        with reading.folder.opened(path) as file:
-            yield Entry(path, f"{_count_lines(file, reading)} lines")
-
-
 def _text(path: str, _: int, reading: Reading) -> Iterator[Entry]:
     with reading.folder.opened(path) as file:
         yield Entry(path, _title(file.read(_TITLE).decode("utf-8", "replace")))
@@ -128,7 +124,7 @@ def _title(text: str) -> str:
     """Returns the first line that says anything."""
     lines = (line.strip(" \t#*=-_<>!") for line in visible(text).splitlines())
     first = next((line for line in lines if any(map(str.isalnum, line))), "")
-    return clip(" ".join(first.split()), _LONGEST_TITLE)
+    return clip(" ".join(first.split()), _LONGEST_TITLE // (2 if _HAN.search(first) else 1))
 
 
 def _table(path: str, size: int, reading: Reading) -> Iterator[Entry]:
@@ -137,22 +133,12 @@ def _table(path: str, size: int, reading: Reading) -> Iterator[Entry]:
             yield Entry(path, _columns(_read(file.read(_WHOLE), path), whole=True))
             return
         head = file.read(_HEAD)
-        rows = head.count(b"\n") + _count_lines(file, reading) - 1 if size <= _COUNTED else None
     data = _read(head[: head.rfind(b"\n") + 1], path)
-    yield Entry(path, _columns(data, whole=len(data.rows) >= _SURE_FROM, count=rows))
+    yield Entry(path, _columns(data, whole=len(data.rows) >= _SURE_FROM))
 
 
 def _read(data: bytes, path: str) -> Data:
     return read_table(data, path, limits=TableLimits(), encoding=None, header=True)
-
-
-def _count_lines(file: BinaryIO, reading: Reading) -> int:
-    count, last = 0, b"\n"
-    while block := file.read(1 << 20):
-        if not reading.seconds:
-            raise TimeoutError
-        count, last = count + block.count(b"\n"), block[-1:]
-    return count + (last != b"\n")
 
 
 def _database(path: str, size: int, reading: Reading) -> Iterator[Entry]:
@@ -170,19 +156,18 @@ def _head(copy: DatabaseCopy, table: str) -> str:
     except PlansmithError:
         return ""  # such as a view that never ends: the other tables are told
     whole = len(data.rows) == count or len(data.rows) >= _SURE_FROM
-    return _columns(data, whole=whole, count=count)
+    return _columns(data, whole=whole)
 
 
-def _columns(data: Data, *, whole: bool, count: int | None = -1) -> str:
-    """Returns the number of rows, and each column with all its values or two of them."""
-    number = len(data.rows) if count == -1 else count
+def _columns(data: Data, *, whole: bool) -> str:
+    """Returns each column with all its values or some; no counts: they change all the time."""
     told = [
         _column(name, kind, [row[place] for row in data.rows], whole=whole)
         for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS])
     ]
     more = len(data.columns) - len(told)
     told += [f"and {more} more columns"] if more > 0 else []
-    return (f"{number} rows: " if number is not None else "") + ", ".join(told)
+    return ", ".join(told)
 
 
 def _column(name: str, kind: str, values: Sequence[Any], *, whole: bool) -> str:
@@ -192,7 +177,15 @@ def _column(name: str, kind: str, values: Sequence[Any], *, whole: bool) -> str:
         listed = "/".join(shown)
         if len(listed) <= 2 * _LONGEST and len(values) > len(shown):
             return f"{_plain(name)} ({listed})"
-    return f"{_plain(name)} ({', '.join(shown[:2])})" if shown else _plain(name)
+    return f"{_plain(name)} ({examples(list(seen))})" if shown else _plain(name)
+
+
+def examples(values: Sequence[Any]) -> str:
+    """Returns two of a column's values; of numbers and dates the shortest: digits are dear."""
+    shown = [_short(each) for each in values[:_LOOKED_AT]]
+    if shown and _DIGITS.fullmatch(shown[0]):
+        return min(shown, key=len)
+    return ", ".join(shown[:2])
 
 
 def _short(value: Any) -> str:
@@ -214,7 +207,6 @@ _KINDS: Final[tuple[tuple[tuple[str, ...], int, _Tell], ...]] = (
     ((".csv", ".tsv"), _WHOLE, _table),
     ((".json", ".jsonl"), _WHOLE, _json),
     (DATABASES, 0, _database),
-    ((".log",), 0, _log),
     ((".txt", ".md", ".markdown", ".rst", ".text", ".html", ".htm", ".eml"), _TITLE, _text),
     (_PAPERS, _LARGEST_PAPER, _paper),
 )

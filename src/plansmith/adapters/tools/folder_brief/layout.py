@@ -3,59 +3,107 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
 
 from plansmith.adapters.tools.folder_brief.details import Entry
 
-_BUDGET: Final = 350  # tokens, about
-_NAMES: Final = 200  # of them for names
-_CROWD: Final = 12
-_LETTERS: Final = 3.5  # letters of a token
+_BUDGET: Final = 400  # tokens, about
+_NAMES: Final = 240  # of them for names
+_NEAR_BUDGET: Final = 120
+_MOST_NEAR: Final = 4
+_CROWD: Final = 12  # files of one place that are told
+_RARE: Final = 3  # entries that share a word which still tells them from others
 _WORD: Final = re.compile(r"[a-z]{3,}|\d{2,}")
 _HAN_RUN: Final = re.compile(r"[\u3400-\u9fff]+")
+_TABLE: Final = re.compile(r"\.(?:csv|tsv|jsonl?)$|\.(?:db|sqlite3?|db3)/", re.IGNORECASE)
 
 
-def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> list[str]:
-    """Returns the lines: what the request shares words with first, then names, then counts."""
-    asked, folded = words(request), request.casefold()
-    shared = {each.path: len(words(each.line) & asked) for each in entries}
-    # One of many alike says less than a file that stands alone.
-    beside = Counter(_place(each.path) for each in entries)
-    crowded = {each.path: beside[_place(each.path)] > _CROWD for each in entries}
-    order = sorted(entries, key=lambda each: (-shared[each.path], crowded[each.path], each.path))
-    room = min(_BUDGET, tokens)
-    named = [each for each in order if is_named(each.path, folded)]
-    shown, rest = _names(order, min(_NAMES, room * 0.6))
+class BriefLines(NamedTuple):
+    """The lines about a folder.
+
+    `folder` depends on the files alone, so that a model need not read it again for each request;
+    `near` is what the request may mean of that for which there was no room.
+    """
+
+    folder: tuple[str, ...]
+    near: tuple[str, ...] = ()
+
+
+def brief_lines(entries: Sequence[Entry], request: str, *, tokens: int) -> BriefLines:
+    """Returns the lines: all files by name as long as they fit, and what the request means."""
+    lines = _folder_lines(entries, min(_BUDGET, tokens))
+    told = set(lines)
+    left = [each for each in entries if each.line not in told]
+    near = _near(left, entries, request)
+    most = tokens - sum(map(cost, lines))
+    # What is meant most likely is told even if it is long.
+    room = max(_NEAR_BUDGET, cost(near[0].line)) if near else 0
+    return BriefLines(lines, tuple(each.line for each in _all_fitting(near, min(room, most))))
+
+
+def _folder_lines(entries: Sequence[Entry], room: float) -> tuple[str, ...]:
+    places: dict[str, list[Entry]] = defaultdict(list)
+    for each in sorted(entries):
+        places[_place(each.path)].append(each)
+    # One of many alike says less than a file that stands alone: their first and last are enough.
+    crowds = [some for some in places.values() if len(some) > _CROWD]
+    ends = [each for some in crowds for each in (*some[: _CROWD // 2], *some[-_CROWD // 2 :])]
+    alone = [each for some in places.values() if len(some) <= _CROWD for each in some]
+    alone.sort(key=lambda each: (not each.detail, each.path))
+    shown = _fitting((*alone, *ends), min(_NAMES, room * 0.6))
+    rest = set(entries).difference(shown)
     left = room - sum(cost(each.path) for each in shown)
-    lines: dict[str, str] = {}
-    for each in (*named, *order):
+    lines = {each.path: each.path for each in shown}
+    for each in sorted(shown, key=lambda each: not _TABLE.search(each.path)):
         extra = cost(each.line) - cost(each.path)
-        if each in shown and each.path not in lines and left >= extra:
+        if left >= extra:
             lines[each.path] = each.line
             left -= extra
-    return [*(lines.get(each.path, each.path) for each in shown), *_counts(rest)]
+    return (*(lines[path] for path in sorted(lines)), *_counts(rest))
+
+
+def _near(left: Sequence[Entry], entries: Sequence[Entry], request: str) -> list[Entry]:
+    """Returns what the request names, or shares a word with that few files have."""
+    if not left:
+        return []
+    asked, folded = words(request), request.casefold()
+    shared = {each.path: words(each.line) & asked for each in entries}
+    common = Counter(word for found in shared.values() for word in found)
+    weight = {
+        each.path: sum(1 / common[word] for word in shared[each.path] if common[word] <= _RARE)
+        + 10 * is_named(each.path, folded)
+        for each in left
+    }
+    order = sorted(left, key=lambda each: (-weight[each.path], each.path))
+    return [each for each in order if weight[each.path]][:_MOST_NEAR]
+
+
+def _all_fitting(entries: Sequence[Entry], room: float) -> Iterator[Entry]:
+    """Yields the entries whose lines have room; one that is too long hides no shorter one."""
+    for each in entries:
+        if cost(each.line) <= room:
+            room -= cost(each.line)
+            yield each
 
 
 def _place(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _names(order: Sequence[Entry], room: float) -> tuple[list[Entry], list[Entry]]:
-    """Splits entries into those whose names fit and the others."""
-    for place, each in enumerate(order):
-        room -= cost(each.path) + 1
-        if room < 0:
-            return [*order[:place]], [*order[place:]]
-    return [*order], []
+def _fitting(order: Sequence[Entry], room: float) -> Sequence[Entry]:
+    """Returns the first entries, as many as have room with their names."""
+    used = accumulate(cost(each.path) for each in order)
+    return order[: sum(each <= room for each in used)]
 
 
-def _counts(rest: Sequence[Entry]) -> list[str]:
+def _counts(rest: Iterable[Entry]) -> list[str]:
     folders = Counter(
         f"{each.path.partition('/')[0]}/" if "/" in each.path else "./" for each in rest
     )
-    return [f"{folder}: {count} files" for folder, count in folders.most_common(8)]
+    return [f"{folder}: {count} files" for folder, count in sorted(folders.items())[:8]]
 
 
 def is_named(path: str, request: str) -> bool:
@@ -77,6 +125,7 @@ def words(text: str) -> set[str]:
 
 
 def cost(text: str) -> float:
-    """Returns about how many tokens a text takes."""
+    """Returns about how many tokens a line takes: each digit is one."""
+    digits = sum(map(str.isdigit, text))
     wide = sum(letter > "\u2fff" for letter in text)
-    return wide + (len(text) - wide) / _LETTERS
+    return 1 + digits + 0.7 * wide + (len(text) - wide - digits) / 3.6

@@ -125,6 +125,13 @@ _MOST_MENDS: Final = 20
 _WORD: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[^\W\d]\w*""", re.DOTALL
 )
+_NAME: Final = r"""(?:"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[^\W\d]\w*)"""
+_COLUMN: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
+# A text is stepped over; a name that is compared with the empty text is kept.
+_EMPTY: Final = re.compile(
+    rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|'(?:[^']|'')*'",
+    re.IGNORECASE,
+)
 Load = Callable[[str], Data]
 
 
@@ -133,6 +140,7 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
 
     It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
+    query = _with_empty_cells(query)
     for _ in range(_MOST_MENDS):
         try:
             _explain(query, tables, job, limits)
@@ -144,6 +152,16 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
             break
         query = meant
     return query
+
+
+def _with_empty_cells(query: str) -> str:
+    """Lets `x = ''` find the empty cells, which are NULL in every table."""
+
+    def put(found: re.Match[str]) -> str:
+        sign = "<>" if found[2] else "="
+        return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
+
+    return _EMPTY.sub(put, query)
 
 
 class _Missing(Exception):

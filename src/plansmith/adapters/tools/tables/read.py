@@ -200,6 +200,10 @@ def typed(
     columns: list[tuple[str, str]] = []
     notes: list[str] = []
     for place, name in enumerate(names):
+        if not texts:
+            # As in a CSV file: whoever asks for empty cells finds all of them as NULL.
+            for row in rows:
+                row[place] = None if _is_blank(row[place]) else row[place]
         kind, convert = _kind_of_texts(rows, place) if texts else _kind_of_values(rows, place)
         marked = (
             marked_numbers(_cells(rows, place), comma=comma) if texts and kind == "text" else None
@@ -247,7 +251,11 @@ def _kind_of_texts(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
         if all(form(cell) for cell in _cells(rows, place)):
             empty = not any(_cells(rows, place))
             return ("null" if empty else kind), _unless_empty(convert)
-    return "text", lambda cell: cell or None
+    return "text", lambda cell: cell if cell.strip() else None
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _cells(rows: list[list[Any]], place: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reads and writes GGUF files, the format of llama.cpp, as far as training needs it."""
+"""Reads and writes GGUF files, the format of llama.cpp, as far as it is needed here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ TYPES: Final = {
     13: ("Q5_K", 256, 176),
     14: ("Q6_K", 256, 210),
 }
+_CODES: Final = {kind: code for code, (kind, _, _) in TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,20 @@ class RawTensor:
     """Rows first, as numpy counts."""
     data: Bytes
     """One row of bytes per row of values."""
+
+
+class TensorHead(NamedTuple):
+    """What a file says about a tensor before its data."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Returns the bytes of the data."""
+        _, block, size = TYPES[_CODES[self.kind]]
+        return math.prod(self.shape) // block * size
 
 
 class GgufFile:
@@ -64,9 +79,11 @@ class GgufFile:
             raise ValueError(f"{path} has GGUF version {version}: only 2 and 3 are read")
         tensors, fields = self._number("Q"), self._number("Q")
         self.header: dict[str, Any] = {}
+        start = self._at
         for _ in range(fields):
             name = self._text()
             self.header[name] = self._value(self._number("I"))
+        self.raw_header = self._raw[start : self._at].tobytes()
         self.tensors = self._tensors(tensors)
 
     def _number(self, form: str) -> Any:
@@ -115,21 +132,32 @@ class GgufFile:
 
 def write_gguf(path: Path, header: Mapping[str, Value], tensors: Tensors) -> None:
     """Writes a file of plain tensors (float16 or float32)."""
-    out = bytearray(_MAGIC + struct.pack("<IQQ", _VERSION, len(tensors), len(header)))
-    for name, value in header.items():
-        out += _packed_text(name) + _packed_value(value)
-    offset = 0
-    for name, tensor in tensors.items():
-        code = {"float32": 0, "float16": 1}[tensor.dtype.name]
-        out += _packed_text(name) + struct.pack("<I", tensor.ndim)
-        out += b"".join(struct.pack("<Q", size) for size in reversed(tensor.shape))
-        out += struct.pack("<IQ", code, offset)
-        offset += _rounded(tensor.nbytes, _ALIGNMENT)
+    kinds = {"float32": "F32", "float16": "F16"}
+    heads = [
+        TensorHead(name, kinds[tensor.dtype.name], tensor.shape) for name, tensor in tensors.items()
+    ]
+    fields = b"".join(_packed_text(name) + _packed_value(value) for name, value in header.items())
     with path.open("wb") as file:
-        file.write(out.ljust(_rounded(len(out), _ALIGNMENT), b"\0"))
+        file.write(packed_head(fields, len(header), heads))
         for tensor in tensors.values():
-            raw = np.ascontiguousarray(tensor).tobytes()
-            file.write(raw.ljust(_rounded(len(raw), _ALIGNMENT), b"\0"))
+            file.write(padded(np.ascontiguousarray(tensor).tobytes()))
+
+
+def packed_head(fields: bytes, count: int, tensors: Sequence[TensorHead]) -> bytes:
+    """Returns all before the data: `count` packed fields, and where the tensors lie."""
+    out = bytearray(_MAGIC + struct.pack("<IQQ", _VERSION, len(tensors), count) + fields)
+    offset = 0
+    for head in tensors:
+        out += _packed_text(head.name) + struct.pack("<I", len(head.shape))
+        out += b"".join(struct.pack("<Q", size) for size in reversed(head.shape))
+        out += struct.pack("<IQ", _CODES[head.kind], offset)
+        offset += _rounded(head.size, _ALIGNMENT)
+    return padded(bytes(out))
+
+
+def padded(raw: bytes) -> bytes:
+    """Fills bytes up to where the next tensor may begin."""
+    return raw.ljust(_rounded(len(raw), _ALIGNMENT), b"\0")
 
 
 def _packed_text(text: str) -> bytes:

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.unit.training.toy_model import toy_header, write_toy_model
-from training.gguf_file import GgufFile, Value, write_gguf
+
+from plansmith.adapters.models.local.gguf.file import GgufFile, Value, write_gguf
 
 
 def test_a_gguf_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from training.dequantize import dequantize
-from training.gguf_file import TYPES
+
+from plansmith.adapters.models.local.gguf.dequantize import dequantize
+from plansmith.adapters.models.local.gguf.file import TYPES
 
 
 def half(raw: bytes, at: int) -> float:

@@ -1,0 +1,108 @@
+"""Checks what a Plansmith is given: what is wrong is said at once, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from plansmith.adapters.stores.urls import open_store
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from plansmith import models
+    from plansmith.adapters.tools import functions
+    from plansmith.config import Settings
+    from plansmith.planner.request import PlannerSettings
+    from plansmith.ports import Agent, ChatModel, PlanStore, ToolSource
+    from plansmith.runs.options import Options
+else:
+    lazy_modules(
+        globals(), functions="plansmith.adapters.tools.functions", models="plansmith.models"
+    )
+
+T = TypeVar("T")
+ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
+
+
+def model_of(given: ChatModel | str | None) -> ChatModel | None:
+    """Returns a model by its name, or the given one."""
+    if given is None or isinstance(given, str):
+        return None if given is None else models.model(given)
+    if isinstance(given, type) or not callable(getattr(given, "stream", None)):
+        hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
+        raise Misconfigured(f"{given!r} is not a model", hint=hint)
+    return given
+
+
+def with_models(options: Options) -> Options:
+    """Returns the options with their models, where they are given by name."""
+    made = options.copy()
+    if "triage_model" in options:
+        made["triage_model"] = model_of(options["triage_model"])
+    if "report_model" in options:
+        made["report_model"] = model_of(options["report_model"])
+    return made
+
+
+def planner_settings_of(settings: Settings | None) -> PlannerSettings | None:
+    """Returns the part of the settings that the planner uses."""
+    if settings is None:
+        return None
+    if not hasattr(settings, "planner"):
+        hint = "give plansmith.config.Settings(…), or use Plansmith.from_settings()"
+        raise Misconfigured(f"{settings!r} are no settings", hint=hint)
+    return settings.planner
+
+
+def store_of(given: str | PlanStore) -> PlanStore:
+    """Returns a store by its URL, or the given one."""
+    if isinstance(given, str):
+        return open_store(given)
+    if isinstance(given, type) or not callable(getattr(given, "append", None)):
+        hint = "give a URL, such as 'sqlite:///runs.db', 'memory', or a store of yours"
+        raise Misconfigured(f"{given!r} is not a store", hint=hint)
+    return given
+
+
+def sources_of(tools: Sequence[ToolLike]) -> list[ToolSource]:
+    """Returns the tool sources among the tools, and one for all functions."""
+    given = _listed(tools, "tools", "give a list of functions, such as tools=[weather]")
+    wrong = [each for each in given if not _is_source(each) and not _is_function(each)]
+    if wrong:
+        hint = "give functions, marked with @tool, or tool sources"
+        raise Misconfigured(f"{wrong[0]!r} is not a tool", hint=hint)
+    sources = [cast("ToolSource", each) for each in given if _is_source(each)]
+    plain = [cast("Callable[..., Any]", each) for each in given if not _is_source(each)]
+    return [functions.FunctionTools(plain), *sources] if plain else sources
+
+
+def agents_of(agents: Sequence[Agent]) -> list[Agent]:
+    """Returns the agents; refuses two of one name."""
+    given = _listed(agents, "agents", "give a list of agents")
+    wrong = [each for each in given if isinstance(each, type) or not hasattr(each, "spec")]
+    if wrong:
+        hint = "give objects with `spec` and `work`; docs/agents.md shows one"
+        raise Misconfigured(f"{wrong[0]!r} is not an agent", hint=hint)
+    names = [agent.spec.name for agent in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Misconfigured(f"two agents are called {twice!r}")
+    return given
+
+
+def _listed(given: Iterable[T], name: str, hint: str) -> list[T]:
+    """Returns the given things as a list; a single one, or a text, is none."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise Misconfigured(f"{name} takes a list, not {given!r}", hint=hint)
+    return list(given)
+
+
+def _is_function(each: object) -> bool:
+    is_source_class = isinstance(each, type) and hasattr(each, "call")
+    return callable(each) and not is_source_class
+
+
+def _is_source(each: object) -> bool:
+    has_both = hasattr(each, "tools") and hasattr(each, "call")
+    return has_both and not isinstance(each, type)

@@ -1,0 +1,85 @@
+"""Shows plans and runs: on one line, and as tables for notebooks, with all text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from plansmith.plan.refs import value_text
+from plansmith.plan.steps import AnyStep
+
+_LONGEST: Final = 60
+_CELL: Final = 300
+_MOST_ROWS: Final = 100
+
+
+def plan_line(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
+    """Returns a plan on one line, with the beginning of its hash."""
+    return f"<Plan {_cut(goal)!r}, {_count(len(steps), 'step')}, {digest[:12]}>"
+
+
+def plan_text(goal: str, steps: Sequence[AnyStep]) -> str:
+    """Returns a plan as its goal and one line for each step."""
+    lines = [f"{number}. {step.id}: {what_it_does(step)}" for number, step in enumerate(steps, 1)]
+    return "\n".join([goal, *lines])
+
+
+def plan_html(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
+    """Returns a plan as a table of its steps."""
+    rows = [(step.id, what_it_does(step), ", ".join(sorted(step.needed))) for step in steps]
+    return _table(f"{goal} ({digest[:12]})", ("step", "does", "after"), rows)
+
+
+def run_line(name: str, status: str, steps: Sequence[bool], request: str) -> str:
+    """Returns a run on one line: its status, which steps are done, and what was asked."""
+    far = f", {sum(steps)} of {_count(len(steps), 'step')} done" if steps else ""
+    return f"<Run {name} {status}{far}, {_cut(request)!r}>"
+
+
+def run_html(head: str, rows: Sequence[tuple[str, str, str, str]], answer: str) -> str:
+    """Returns a run as a table of its steps, with their results; its answer comes last."""
+    told = f"<pre>{escape(answer)}</pre>" if answer else ""
+    return _table(head, ("step", "does", "status", "result"), rows) + told
+
+
+def what_it_does(step: AnyStep) -> str:
+    """Returns what a step does, with its references as they are written."""
+    match step.kind:
+        case "tool":
+            given = ", ".join(f"{name}={value_text(each)}" for name, each in step.inputs.items())
+            return f"{step.tool}({given})"
+        case "agent":
+            return f"{step.agent}: {step.task}"
+        case "ask":
+            return f"asks: {step.question}"
+        case "reply":
+            return f"replies: {step.instruction}"
+        case "plan":
+            return f"runs the template {step.template}"
+        case "map":
+            return f"for each of {value_text(step.over)}: {what_it_does(step.each)}"
+
+
+def _table(head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = "".join(f"<th>{name}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>"
+        for row in rows[:_MOST_ROWS]
+    )
+    left = len(rows) - _MOST_ROWS
+    more = f"<p>… and {_count(left, 'more step')}</p>" if left > 0 else ""
+    caption = f"<caption>{_text(head)}</caption>"
+    return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _text(text: str) -> str:
+    return escape(_cut(text, _CELL))
+
+
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,112 @@
+"""Takes a run to its end: functions of the program decide on its plans and answer its questions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json
+from plansmith.plan.next_move import (
+    AwaitAnswer,
+    AwaitReview,
+    Conclude,
+    Execute,
+    MakePlan,
+    Paused,
+    next_move,
+)
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.run_events import QuestionAsked
+
+if TYPE_CHECKING:
+    from plansmith.plan.events import Who
+    from plansmith.runs.service import RunService
+
+T = TypeVar("T")
+Approve: TypeAlias = Callable[[Plan], "bool | Plan | Awaitable[bool | Plan]"]
+Answer: TypeAlias = Callable[[QuestionAsked], "Json | Awaitable[Json]"]
+
+
+class CallbackRun:
+    """Asks the callbacks whenever a run waits; without a callback, the run is left waiting."""
+
+    def __init__(
+        self, runs: RunService, *, approve: Approve | None, answer: Answer | None, by: Who
+    ) -> None:
+        given: dict[str, object] = {"approve": approve, "answer": answer}
+        for name, each in given.items():
+            if each is not None and not callable(each):
+                hint = f"write a function, such as {name}=lambda asked: …"
+                raise Misconfigured(f"{name} takes a function, not {each!r}", hint=hint)
+        self._runs = runs
+        self._approve = approve
+        self._answer = answer
+        self._by: Who = by
+        self._agreed = ""  # the hash of a plan that the callback itself wrote
+
+    async def finish(self, run: Run) -> Run:
+        """Runs until the run is over, or waits for something that no callback decides."""
+        while True:
+            before = _events(run)
+            run = await self._once(run)
+            if _events(run) == before:
+                return run
+
+    async def _once(self, run: Run) -> Run:
+        match next_move(run):
+            case AwaitReview(hash=digest):
+                return await self._review(run, digest)
+            case AwaitAnswer(questions=names) | Paused(questions=names) if names:
+                return await self._reply(run, names)
+            case Execute() | Conclude() | MakePlan():
+                return await self._runs.run(run.id)
+            case _:
+                return run
+
+    async def _review(self, run: Run, digest: str) -> Run:
+        """Asks for a decision on exactly the plan with this hash.
+
+        A plan that drops approved calls is left to a person: the plan alone does not show them.
+        """
+        agreed, self._agreed = self._agreed, ""
+        if digest == agreed:
+            return await self._runs.decide(run.id, approve=digest, by=self._by)
+        if self._approve is None or run.plan is None or run.drops:
+            return run
+        shown = run.plan.model_copy(deep=True)
+        decision = await _result(self._approve(shown))
+        if decision is True and shown.hash != digest:
+            decision = shown  # changed in place: what the callback saw last is what it means
+        if decision is True or (isinstance(decision, Plan) and decision.hash == digest):
+            return await self._runs.decide(run.id, approve=digest, by=self._by)
+        if decision is False:
+            return await self._runs.decide(run.id, reject=True, by=self._by)
+        if not isinstance(decision, Plan):
+            told = f"approve returned {decision!r}: nothing was approved"
+            raise TypeError(f"{told}; return True, False or the plan to run instead")
+        edited = await self._runs.editing.edit(run.id, decision, by=self._by)
+        # Where something was filled in, such as a template's content, the callback is asked again.
+        self._agreed = decision.hash
+        return edited
+
+    async def _reply(self, run: Run, names: tuple[str, ...]) -> Run:
+        """Answers the first question that the callback has an answer for; None leaves it open."""
+        if self._answer is None:
+            return run
+        for name in names:
+            value = await _result(self._answer(run.questions[name]))
+            if value is not None:
+                answered = await self._runs.answer(run.id, name, value, by=self._by)
+                return await self._runs.planned(answered)
+        return run
+
+
+async def _result(given: T | Awaitable[T]) -> T:
+    return await given if inspect.isawaitable(given) else given
+
+
+def _events(run: Run) -> int:
+    return run.last.number if run.last is not None else 0

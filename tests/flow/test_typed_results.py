@@ -1,0 +1,210 @@
+"""Typed results: what a tool returns is checked, referred to by field, and read as its type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import pytest
+from pydantic import BaseModel, Field
+
+from plansmith import NotFound, PlanInvalid, Plansmith, Run, StepStatus, read_plan, tool
+from plansmith.adapters.stores.memory import MemoryStore
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass
+class Item:
+    name: str
+    price: float
+    colour: Colour = Colour.RED
+
+
+@dataclass
+class Order:
+    number: int
+    due: date
+    items: list[Item] = field(default_factory=list)
+
+
+class Place(TypedDict):
+    town: str
+    near: NotRequired[list[str]]
+
+
+class Person(BaseModel):
+    full_name: str = Field(alias="fullName")
+    home: str | None = None
+
+
+@dataclass
+class BigOrder(Order):
+    weight: int = 7
+
+
+@tool(effect="read")
+def order(kind: str = "") -> Order:
+    """Look an order up."""
+    if kind == "big":
+        return BigOrder(2, date(2026, 1, 2))
+    number: Any = "two" if kind == "wrong" else 1
+    return Order(number, date(2026, 1, 2), [Item("tea", 2.5)])
+
+
+@tool(effect="read")
+def places() -> list[Place]:
+    """List places."""
+    more: Any = {"town": "Oslo", "near": ["Moss"], "height": 23}
+    return [more, {"town": "Rome"}]
+
+
+@tool(effect="read")
+def person(known: bool = True) -> Person | None:
+    """Look a person up."""
+    return Person(fullName="Ada L") if known else None
+
+
+@tool(effect="read")
+def untyped() -> Any:
+    """Return anything."""
+    return {"a": 1}
+
+
+@tool(effect="write")
+def label(text: str, number: int) -> str:
+    """Print a label."""
+    return f"{text} {number}"
+
+
+@tool(effect="write", idempotent=True)
+def save(path: str) -> dict[str, Any]:
+    """Save a file."""
+    return {"path": path, "bytes": 3}
+
+
+TOOLS = [order, places, person, untyped, label, save]
+
+
+async def ran(*steps: dict[str, Any]) -> Run:
+    async with Plansmith(tools=TOOLS) as smith:
+        plan = read_plan({"goal": "g", "steps": list(steps)})
+        return await smith.do(plan, approve=lambda _: True)
+
+
+async def problems(*steps: dict[str, Any]) -> list[str]:
+    async with Plansmith(tools=TOOLS) as smith:
+        found = await smith.check(read_plan({"goal": "g", "steps": list(steps)}))
+    return [str(each) for each in found if each.code == "PS208"]
+
+
+def step(name: str, call: str, **inputs: Any) -> dict[str, Any]:
+    return {"id": name, "tool": call, "inputs": inputs}
+
+
+async def test_the_result_of_a_step_is_read_as_the_type_that_its_tool_returns() -> None:
+    run = await ran(step("o", "order"), step("p", "places"), step("a", "person"))
+    assert run.result("o", Order) == Order(1, date(2026, 1, 2), [Item("tea", 2.5)])
+    assert run.result("p", list[Place])[0]["near"] == ["Moss"]
+    assert run.result("a", Person).full_name == "Ada L"
+    assert run.result("a") == {"fullName": "Ada L", "home": None}
+    assert run.result("p") == [{"town": "Oslo", "near": ["Moss"], "height": 23}, {"town": "Rome"}]
+
+
+async def test_the_result_of_a_typed_step_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    plan = read_plan({"goal": "g", "steps": [step("o", "order")]})
+    async with Plansmith(tools=TOOLS, store=store) as smith:
+        name = (await smith.do(plan)).id
+    async with Plansmith(store=store) as later:
+        assert (await later.get(name)).result("o", Order).items[0].colour is Colour.RED
+
+
+async def test_a_result_of_another_type_and_a_missing_result_say_what_there_is() -> None:
+    run = await ran(step("o", "order"), step("w", "order", kind="wrong"))
+    with pytest.raises(TypeError, match=r"the result of 'o' is no Place: town: Field required"):
+        run.result("o", Place)
+    with pytest.raises(NotFound, match=r"has no step 'x' \(its steps: o, w\)"):
+        run.result("x")
+    with pytest.raises(NotFound, match="'w' has no result: it is failed"):
+        run.result("w", Order)
+
+
+async def test_a_value_that_breaks_the_return_type_of_its_own_tool_fails_with_its_place() -> None:
+    run = await ran(step("w", "order", kind="wrong"))
+    assert run.steps["w"].status is StepStatus.FAILED
+    assert 'number: "two" is not of type "integer"' in run.steps["w"].error
+
+
+async def test_a_subclass_is_returned_as_the_declared_type() -> None:
+    run = await ran(step("o", "order", kind="big"))
+    assert run.result("o") == {"number": 2, "due": "2026-01-02", "items": []}
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("{{s.itms}}", "has no 'itms' (did you mean 'items'?)"),
+        ("{{s.items[0].prize}}", "(did you mean 'price'?)"),
+        ("{{s.items[0].price.tax}}", "it is number"),
+    ],
+)
+async def test_a_reference_to_a_field_that_the_return_type_lacks_is_an_error(
+    reference: str, told: str
+) -> None:
+    (found,) = await problems(step("s", "order"), {"id": "r", "say": reference})
+    assert found.startswith("error PS208")
+    assert told in found
+    with pytest.raises(PlanInvalid, match="PS208"):
+        await ran(step("s", "order"), {"id": "r", "say": reference})
+
+
+async def test_a_reference_into_a_typed_dict_is_only_doubted_since_it_may_have_more_keys() -> None:
+    (found,) = await problems(step("s", "places"), {"id": "r", "say": "{{s[0].twon}}"})
+    assert found.startswith("warning PS208")
+    assert "did you mean 'town'?" in found
+
+
+async def test_a_typed_value_in_an_input_of_another_type_is_an_error() -> None:
+    given = {"text": "x", "number": {"$from": "s", "$path": ["items"]}}
+    (found,) = await problems(step("s", "order"), step("l", "label", **given))
+    assert found.startswith("error PS208")
+    assert "array" in found
+
+
+async def test_references_that_fit_their_types_and_those_to_untyped_tools_have_no_problem() -> None:
+    fits = {"text": "{{s.items[0].name}}", "number": {"$from": "s", "$path": ["number"]}}
+    free = {"text": "{{u.a.b.c}}", "number": {"$from": "u", "$path": ["x"]}}
+    maybe = {"id": "r", "say": "{{p.fullName}}"}
+    steps = step("s", "order"), step("u", "untyped"), step("p", "person")
+    assert (
+        await problems(*steps, step("l", "label", **fits), step("m", "label", **free), maybe) == []
+    )
+
+
+async def test_the_files_of_a_run_are_the_paths_that_its_writing_steps_returned() -> None:
+    each = {"tool": "save", "inputs": {"path": "{{item}}"}}
+    run = await ran(
+        step("a", "save", path="a.txt"), {"id": "m", "over": ["b.txt", "a.txt"], "each": each}
+    )
+    assert run.files == ("a.txt", "b.txt")
+    assert (await ran(step("o", "order"))).files == ()
+
+
+async def test_the_answer_of_a_run_is_its_last_reply_and_empty_before() -> None:
+    plan = read_plan(
+        {
+            "goal": "g",
+            "steps": [step("l", "label", text="x", number=1), {"id": "r", "say": "Done: {{l}}"}],
+        }
+    )
+    async with Plansmith(tools=TOOLS, store=MemoryStore()) as smith:
+        waiting = await smith.submit(plan)
+        assert waiting.answer == ""
+        await smith.decide(waiting.id, approve=plan.hash)
+        assert (await smith.run(waiting.id)).answer == "Done: x 1"

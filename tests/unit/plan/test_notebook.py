@@ -1,0 +1,72 @@
+"""How plans and runs show themselves: short in a terminal, tables in a notebook, all escaped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plansmith import Plan, Plansmith, read_plan, tool
+
+EVIL = "<img src=x onerror=alert(1)> & </table><script>alert(2)</script>"
+
+
+@tool(effect="read")
+def look(q: str) -> str:
+    """Look."""
+    return q
+
+
+def plan_of(text: str) -> Plan:
+    steps: list[dict[str, Any]] = [
+        {"id": "a", "tool": "look", "inputs": {"q": text}},
+        {"id": "m", "over": [1, text], "each": {"tool": "look", "inputs": {"q": "{{item}}"}}},
+        {"id": "q", "question": text},
+        {"id": "g", "agent": "x", "task": text},
+        {"id": "p", "template": "t"},
+        {"id": "r", "say": f"It is {{{{a}}}}: {text}"},
+    ]
+    return read_plan({"goal": text, "steps": steps})
+
+
+def html_of(shown: object) -> str:
+    return str(getattr(shown, "_repr_html_")())  # noqa: B009 - notebooks look it up by name
+
+
+def test_a_plan_is_short_in_a_terminal_and_lists_its_steps_as_text() -> None:
+    plan = plan_of("word " * 100)
+    assert len(repr(plan)) < 120
+    assert plan.hash[:12] in repr(plan)
+    lines = str(plan_of("tea")).splitlines()
+    assert lines[:4] == [
+        "tea",
+        "1. a: look(q=tea)",
+        '2. m: for each of [1, "tea"]: look(q={{item}})',
+        "3. q: asks: tea",
+    ]
+
+
+def test_the_table_of_a_plan_escapes_every_text() -> None:
+    shown = html_of(plan_of(EVIL))
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert shown.count("</table>") == 1
+
+
+async def test_the_table_of_a_run_escapes_requests_results_errors_and_answers() -> None:
+    steps = [{"id": "a", "tool": "look", "inputs": {"q": EVIL}}, {"id": "r", "say": "{{a}}"}]
+    async with Plansmith(tools=[look]) as smith:
+        waiting = await smith.submit(read_plan({"goal": EVIL, "steps": steps}), request=EVIL)
+        run = await smith.run(waiting.id)
+    shown = html_of(run)
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "&lt;script&gt;" in shown
+    assert repr(run).startswith(f"<Run {run.id} done, 2 of 2 steps done, ")
+    assert len(repr(run)) < 160
+    assert html_of(waiting).count("<tr>") == 3
+
+
+def test_the_table_of_a_large_plan_ends_with_how_many_more_there_are() -> None:
+    steps = [{"id": f"s{number}", "tool": "look"} for number in range(250)]
+    shown = html_of(read_plan({"goal": "g", "steps": steps}))
+    assert shown.count("<tr>") == 101
+    assert "and 150 more steps" in shown
