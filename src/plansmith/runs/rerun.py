@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 from plansmith.errors import Refused
@@ -90,32 +90,21 @@ def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
     """Returns the events that reset steps and close questions for a person's changed plan.
 
     A step that made the same call before reuses its result; a step that a person skipped stays
-    skipped, unless the new plan changes it. Rounds go on where they are if nothing about them is
-    changed.
+    skipped, unless the new plan changes it.
     """
     kept = {each.step for each in carried_over(run, plan)}
     bodies = events_to_withdraw(run, plan)
     again = plan.by_id.keys() - kept
-    rounds = {*_in_rounds(run, plan)} - changed_steps(run, plan)
     for name, state in run.steps.items():
         root = name.split("/")[0]
         left_out = state.status is StepStatus.SKIPPED and state.error_kind == "person"
-        stays = left_out and not _is_changed(root, run, plan)
-        if root not in again or root in rounds or stays:
+        if root not in again or (left_out and not _is_changed(root, run, plan)):
             continue
         if state.status in _ENDED:
             bodies.append(StepReset(step=name, reason=_PLAN_CHANGED))
         elif state.wakes_at is not None:
             bodies.append(StepWaits(step=name))
     return bodies
-
-
-def _in_rounds(run: Run, plan: Plan) -> Iterator[str]:
-    """Yields the repeated steps of a plan that are under way."""
-    for name, step in plan.by_id.items():
-        state = run.steps.get(name)
-        if step.repeat is not None and state is not None and state.status is StepStatus.RUNNING:
-            yield name
 
 
 def events_to_withdraw(run: Run, plan: Plan) -> list[AnyBody]:
