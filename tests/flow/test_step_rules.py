@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith.config import Settings
 from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan.events import StepSkipped, StepStarted, StepWaits, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.replay.player import replay
-from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
+from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 LOW = {"below": ["{{stock.count}}", 10]}
@@ -294,7 +297,8 @@ async def test_a_run_whose_approved_change_was_passed_over_is_only_partly_done()
 
 
 async def test_a_failed_read_is_tried_again_as_often_as_its_rule_says() -> None:
-    flaky = FakeTool("flaky", [ToolFailed("no")] * 3 + [{"ok": True}])
+    outcomes: list[Any] = [ToolFailed("no")] * 3 + [{"ok": True}]
+    flaky = FakeTool("flaky", outcomes)
     once = {"id": "a", "tool": "flaky", "retry": {"at_most": 3}}
     tools = world(flaky)
     run = await ran(tools, once)
@@ -408,3 +412,45 @@ async def test_the_journal_has_every_skip_with_its_rule_and_no_start_of_what_was
     bodies = [each.body for each in await app.store.events(run.id)]
     assert [each.rule for each in bodies if isinstance(each, StepSkipped)] == ["when"]
     assert [each.step for each in bodies if isinstance(each, StepStarted)] == ["stock"]
+
+
+async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
+    scripted: Callable[..., ScriptedModel],
+) -> None:
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5)}
+    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
+    passed = {"id": "passed", "tool": "double", "inputs": {"x": 2}, "on_error": "skip"}
+    ends = {"id": "z", "tool": "double", "inputs": {"x": 2}, "after": ["poll"]}
+    other = ends | {"inputs": {"x": 3}}
+    tools = world(count=70)
+    model = scripted({"steps": [STOCK, poll, order, passed, other]})
+    app = Plansmith(
+        tools=[tools],
+        model=model,
+        limits=NO_WAIT,
+        settings=Settings.model_validate({"planner": {"triage": False}}),
+    )
+    run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
+    assert run.status is RunStatus.DONE
+    assert run.replans == 1
+    counts = Counter(each.tool for each in tools.calls)
+    assert counts == {"stock": 1, "poll": 3, "double": 3}
+    bodies = [each.body for each in await app.store.events(run.id)]
+    assert [each.step for each in bodies if isinstance(each, StepSkipped)] == ["order"]
+
+
+async def test_an_edit_of_a_waiting_round_forgets_its_time_and_an_edit_beside_it_does_not() -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
+    run = await app.runs.run(await started(app, plan(poll)), parks=True)
+    kept = run.wakes_at
+    run = await app.edit(run.id, plan(poll, STOCK), by="ada")
+    assert run.wakes_at == kept
+    sooner = {"id": "poll", "tool": "poll", "repeat": _until(5, every=60)}
+    run = await app.edit(run.id, plan(sooner, STOCK), by="ada")
+    assert run.wakes_at is None
+    waiting = asyncio.create_task(app.run(run.id))
+    for _ in range(5):
+        await clock.advance(61)
+    assert (await waiting).status is RunStatus.DONE

@@ -95,6 +95,9 @@ def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
     kept = {each.step for each in carried_over(run, plan)}
     bodies = events_to_withdraw(run, plan)
     again = plan.by_id.keys() - kept
+    # The rounds of a step that is being repeated stay, if nothing changes what they do.
+    rounds = {step.id for step in plan.steps if step.repeat is not None and _is_open(step.id, run)}
+    again -= rounds - changed_steps(run, plan) if rounds else set()
     for name, state in run.steps.items():
         root = name.split("/")[0]
         left_out = state.status is StepStatus.SKIPPED and state.error_kind == "person"
@@ -150,6 +153,10 @@ def check_unknown(run: Run, plan: Plan) -> None:
         if root not in plan.by_id or _is_changed(root, run, plan):
             hint = f"answer the question about {name!r} first: done, not_done or retry"
             raise Refused(f"it is not known whether {name!r} took effect", hint=hint)
+
+
+def _is_open(name: str, run: Run) -> bool:
+    return name in run.steps and run.steps[name].status is StepStatus.RUNNING
 
 
 def _root(name: str) -> str:

@@ -101,7 +101,8 @@ def test_a_condition_that_is_too_deep_or_too_large_has_a_flaw() -> None:
     large: Any = {"all": [{"empty": COUNT}] * MAX_SIZE}
     assert "nested deeper" in condition_flaws(deep)[0].why
     assert "more than" in condition_flaws(large)[0].why
-    assert not condition_flaws({"all": [{"empty": COUNT}] * (MAX_SIZE - 1)})
+    large["all"].pop()
+    assert not condition_flaws(large)
 
 
 def test_a_condition_reads_as_a_sentence_in_english_and_chinese() -> None:
