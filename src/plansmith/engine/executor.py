@@ -37,6 +37,13 @@ from plansmith.review.policy import MOST_ITEMS
 class Executor:
     """Executes a plan until it is over or waits for a person; a waiting run needs no memory."""
 
+    is_executing = False
+    _busy = 0
+    _cancelled: tuple[e.Actor, str] | None = None
+    _paused: tuple[e.Actor, str] | None = None
+    # The time for which it is to be woken, if one is set.
+    _armed: datetime | None = None
+
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
         journal: Journal,
@@ -67,21 +74,14 @@ class Executor:
             timers=StepTimers(callees.clock),
         )
         self._wakeups = Wakeups(journal.wait)
-        self._outcomes = Outcomes(
-            self._state, limits=self._limits, wakeups=self._wakeups, clock=callees.clock
-        )
+        self._outcomes = Outcomes(self._state, self._limits, self._wakeups, callees.clock)
         self._calls = RunningCalls(
             callees, self._state.results, call_of=self._call_of, ended=self._wakeups.put
         )
-        self._busy = 0
         self._busy_by_callee: dict[str, int] = {}
         self._unasked: set[tuple[str, str]] = set()
         self._received = Batch()
-        self._cancelled: tuple[e.Actor, str] | None = None
-        self._paused: tuple[e.Actor, str] | None = None
-        self._armed: datetime | None = None
         self._progress = ProgressBuffer(callees.clock, self._wakeups.wake)
-        self.is_executing = False
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Starts no more steps and stops the running ones."""

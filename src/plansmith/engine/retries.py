@@ -23,7 +23,7 @@ SHORT_PAUSE_S: Final = 5.0
 class Outcomes:
     """Adds the ends of calls to batches; a failed call is made again as limits and rules say."""
 
-    def __init__(self, state: State, *, limits: Limits, wakeups: Wakeups, clock: Clock) -> None:
+    def __init__(self, state: State, limits: Limits, wakeups: Wakeups, clock: Clock) -> None:
         self._state, self._limits, self._wakeups, self._clock = state, limits, wakeups, clock
 
     def record(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:

@@ -67,8 +67,7 @@ class Template(Record):
         return canonical_json([self.parameters, self.plan.to_json()])
 
 
-# A stored version: its name, its number, whether it was removed, and its content. A removed one
-# is kept for the runs that use it.
+# A version: name, number, whether it was removed (it is kept for runs that use it), and content.
 Kept = tuple[str, int, bool, Json]
 
 
