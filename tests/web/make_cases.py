@@ -247,6 +247,43 @@ async def read_early() -> list[e.Event]:
     return events
 
 
+async def ruled() -> list[e.Event]:
+    """Steps that are skipped, repeated with a pause, tried again, or fail without harm."""
+    app = smith(
+        FakeTool("state", [{"state": "open"}, {"state": "sent"}]),
+        FakeTool("broken", [ToolFailed("no")]),
+        FakeTool("busy", [ToolFailed("later"), {"ok": True}]),
+        FakeTool("odd", [lambda a: _odd(a["v"])]),
+    )
+    sent = {"equals": ["{{poll.state}}", "sent"]}
+    run = await app.submit(
+        plan(
+            step("a"),
+            step("few", when={"below": ["{{a.list[0]}}", 1]}),
+            step("behind", inputs={"x": "{{few}}"}),
+            step("stood_in", when={"empty": "{{a.list}}"}, otherwise={"value": 7}),
+            step("poll", "state", repeat={"until": sent, "at_most": 3, "every": 30}),
+            step("left", "broken", on_error={"value": []}),
+            step("again", "busy", retry={"at_most": 2, "every": 60}),
+            {
+                "id": "m",
+                "over": "{{a.list}}",
+                "on_error": "collect",
+                "each": step("i", "odd", inputs={"v": "{{item}}"}),
+            },
+            step("joined", inputs={"x": {"$first": ["{{few}}", "{{stood_in}}"]}}),
+        )
+    )
+    await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
+def _odd(value: Json) -> Json:
+    if value == 2:
+        raise ToolFailed("even")
+    return value
+
+
 STORIES: tuple[Story, ...] = (
     reads,
     approval,
@@ -256,6 +293,7 @@ STORIES: tuple[Story, ...] = (
     planned,
     made_up,
     read_early,
+    ruled,
 )
 
 
@@ -319,6 +357,8 @@ def _step_json(state: StepState) -> dict[str, Json]:
         "finished_at": moment(state.finished_at) if state.finished_at else None,
         "prefetched": bool(state.prefetched),
         "reused_from": state.reused_from,
+        "rule": state.rule,
+        "wakes_at": moment(state.wakes_at) if state.wakes_at else None,
     }
 
 

@@ -16,8 +16,10 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import escape_text, fill, find, literal, pieces
 from plansmith.plan.rename import rename_steps
+from plansmith.plan.rule_text import rule_text
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AnyStep, StepFields
 
 # The order in which dialects try to recognise a value: the most distinctive ones first.
@@ -137,10 +139,15 @@ def field_losses(
 ) -> Iterator[Problem]:
     """Reports every field that the format does not have."""
     for name, value in fields.items():
-        if name not in held and value != "":
+        if name in held or value == "":
+            continue
+        if step and name in RULES:
+            rule = rule_text(name, value)
+            message = Sentence("shape.no_rule", title=title, name=name, rule=rule)
+        else:
             code = "shape.no_step_field" if step else "shape.no_plan_field"
             message = Sentence(code, title=title, name=name)
-            yield left_behind(message, step=step, path=(name,))
+        yield left_behind(message, step=step, path=(name,))
 
 
 def id_losses(steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:

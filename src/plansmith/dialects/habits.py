@@ -35,6 +35,9 @@ _DECISIVE: Final = frozenset(
     {
         *("guidance_message", "question", "questions", "clarification", "direct_response"),
         *("schedule", "schedule_config", "terminate_columns"),
+        *("when", "if", "unless", "only_if", "run_if", "skip_if", "condition", "conditions"),
+        *("depends_on_condition", "then", "else", "loop", "repeat", "repeat_until", "until"),
+        *("while",),
     }
 )
 

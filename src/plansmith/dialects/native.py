@@ -15,7 +15,7 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.step_rules import RULES
+from plansmith.plan.step_rules import Instead
 from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
@@ -29,6 +29,13 @@ _FLAW_HINTS: Final = {
 _FORMS: Final[dict[str | int, str]] = {
     "id": Sentence("hint.id_form"),
     "daily_at": Sentence("hint.time_form"),
+    "when": Sentence("hint.cond_form", example='{"below": ["{{step.key}}", 10]}'),
+    "until": Sentence("hint.cond_form", example='{"equals": ["{{step.key}}", "done"]}'),
+    "otherwise": Sentence("hint.give_form", form='{"value": …}'),
+    "repeat": Sentence("hint.give_form", form='{"until": …, "at_most": 5, "every": 60}'),
+    "retry": Sentence("hint.give_form", form='{"at_most": 3, "every": 10}'),
+    "on_error": Sentence("hint.give_form", form='"fail", "skip", "collect", {"value": …}'),
+    "undo_with": Sentence("hint.give_form", form='{"tool": …, "inputs": {…}}'),
 }
 _MOST_PROBLEMS: Final = 100
 
@@ -81,7 +88,9 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
         return Plan.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
-        return _shortened([_problem_of(detail, value) for detail in details])
+        # Each form that `on_error` may have finds it wrong: one problem is enough.
+        told = [each for each in details if Instead.__name__ not in each["loc"]]
+        return _shortened([_problem_of(detail, value) for detail in told or details])
 
 
 def to_json(plan: Plan) -> str:
@@ -140,6 +149,8 @@ def _without_tags(loc: tuple[str | int, ...]) -> Path:
     for index, part in enumerate(loc):
         behind_step = index == 2 and loc[0] == "steps"
         behind_each = index > 2 and loc[index - 1] == "each" and loc[index - 2] == "map"
+        if index > 2 and loc[index - 1] == "on_error":  # here follows the name of a form
+            break
         if not (part in KINDS and (behind_step or behind_each)):
             path.append(part)
     return tuple(path)
@@ -168,9 +179,9 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
 
     Decoders that constrain a model support few features of JSON Schema. This one allows too much,
     such as a tool step without `tool`; the reader reports that. A large model gets no `style` for
-    replies: it writes the style into the instruction. Nor does it get the rules of steps.
+    replies: it writes the style into the instruction.
     """
-    without = {"style", *RULES} if for_models else set[str]()
+    without = {"style"} if for_models else set[str]()
     step = _flat(STEP_TYPES, without)
     inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))

@@ -27,9 +27,11 @@ from plansmith.dialects.habits import Notes, not_a_plan, objects, raw_text, text
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import LITERAL, find, value_text
+from plansmith.plan.refs import LITERAL, escape_text, find, value_text
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
 from plansmith.text import clip
 
@@ -221,7 +223,12 @@ def _is_as_written(step: AnyStep) -> bool:
 
 
 def in_words(step: AnyStep) -> str:
-    """Describes what a step of any kind does, as a task for an agent."""
+    """Describes what a step of any kind does, with its rules, as a task for an agent."""
+    words, rules = _deed(step), rule_sentences(step)
+    return f"{words} ({'; '.join(map(escape_text, rules))})" if rules else words
+
+
+def _deed(step: AnyStep) -> str:
     match step:
         case AgentStep():
             return step.task
@@ -281,7 +288,11 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
     if not isinstance(step, AgentStep):
         yield left_behind(Sentence("shape.words_for_agent", kind=step.kind), step=step.id)
         held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
-    yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    rules = [*rule_sentences(step), *(rule_sentences(step.each) if step.kind == "map" else ())]
+    if rules:
+        message = Sentence("shape.rules_in_words", title=TITLE, rules=[*rules])
+        yield left_behind(message, step=step.id)
+    yield from field_losses(step.to_json(), {*held, *RULES}, title=TITLE, step=step.id)
     yield from reference_losses(step, title=TITLE)
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from enum import StrEnum
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, Path, Record, same
@@ -14,7 +14,10 @@ from plansmith.plan.field_types import Value
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AnyStep, Step
+
+_WHOLE: Final = frozenset(place for rule in RULES for place in ((rule,), ("each", rule)))
 
 
 class Change(StrEnum):
@@ -114,21 +117,36 @@ def parse_step(value: Json) -> AnyStep:
 
 
 def diff_values(before: Json, after: Json, path: Path = ()) -> Iterator[FieldChange]:
-    """Returns the fields in which two JSON values differ; lists of other lengths differ whole."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in [*before, *(key for key in after if key not in before)]:
-            here = (*path, key)
-            if key not in after:
-                yield FieldChange(path=here, change=Change.REMOVED, before=before[key])
-            elif key not in before:
-                yield FieldChange(path=here, change=Change.ADDED, after=after[key])
-            else:
-                yield from diff_values(before[key], after[key], here)
+    """Returns the fields in which two JSON values differ.
+
+    Lists of other lengths and rules of steps differ whole: a half of one condition with a half of
+    another is one that nobody wrote.
+    """
+    if isinstance(before, dict) and isinstance(after, dict) and not is_rule(path):
+        yield from _diff_objects(before, after, path)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (left, right) in enumerate(zip(before, after, strict=True)):
             yield from diff_values(left, right, (*path, index))
     elif not same(before, after):
         yield FieldChange(path=path, change=Change.CHANGED, before=before, after=after)
+
+
+def _diff_objects(
+    before: dict[str, Json], after: dict[str, Json], path: Path
+) -> Iterator[FieldChange]:
+    for key in [*before, *(key for key in after if key not in before)]:
+        here = (*path, key)
+        if key not in after:
+            yield FieldChange(path=here, change=Change.REMOVED, before=before[key])
+        elif key not in before:
+            yield FieldChange(path=here, change=Change.ADDED, after=after[key])
+        else:
+            yield from diff_values(before[key], after[key], here)
+
+
+def is_rule(path: Path) -> bool:
+    """Tells whether a path in a step leads to a whole rule, its own or that of its inner step."""
+    return path in _WHOLE
 
 
 def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json]:

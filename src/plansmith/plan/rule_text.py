@@ -5,17 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from pydantic import ValidationError
+
 from plansmith.plan.conditions import condition_text
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.step_rules import Instead, Repeat, Retry
-from plansmith.plan.steps import MapStep, StepFields
+from plansmith.plan.steps import MapStep, StepFields, ToolStep
 from plansmith.text import clip, safe
 
 
 def rule_sentences(step: StepFields) -> list[Sentence]:
     """Returns the rules of a step, without those of the inner step of a map."""
     return [*_rules(step)]
+
+
+def rule_text(name: str, value: Json) -> str:
+    """Says one rule of a step by its JSON form; one that cannot be read as its JSON."""
+    try:
+        step = ToolStep.model_validate({"id": "step", "tool": "tool", name: value})
+    except ValidationError:
+        return _value(value)
+    return joined(rule_sentences(step)) if has_rules(step) else _value(value)
 
 
 def has_rules(step: StepFields) -> bool:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from plansmith.plan.data import Json, Path
-from plansmith.plan.diff import FieldChange, PlanDiff
+from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, earlier_parts, find, is_earlier, pieces
-from plansmith.plan.rule_text import rule_sentences
+from plansmith.plan.rule_text import rule_sentences, rule_text
 from plansmith.plan.sentence import Sentence, in_language, joined, language_of, texts_under
 from plansmith.plan.steps import (
     AgentStep,
@@ -148,6 +148,8 @@ def diff_lines(diff: PlanDiff) -> Iterator[str]:
 
 def _change(change: FieldChange) -> str:
     place = safe(path_text(change.path))
+    if is_rule(change.path):
+        return f"{place}: {_rule_change(str(change.path[-1]), change)}"
     match change.change:
         case "added":
             return f"{place}: + {value_line(change.after)}"
@@ -155,6 +157,17 @@ def _change(change: FieldChange) -> str:
             return f"{place}: - {value_line(change.before)}"
         case _:
             return f"{place}: {value_line(change.before, 70)} -> {value_line(change.after, 70)}"
+
+
+def _rule_change(name: str, change: FieldChange) -> str:
+    """Says a rule that came, went or changed as a sentence."""
+    match change.change:
+        case "added":
+            return f"+ {rule_text(name, change.after)}"
+        case "removed":
+            return f"- {rule_text(name, change.before)}"
+        case _:
+            return f"{rule_text(name, change.before)} -> {rule_text(name, change.after)}"
 
 
 def path_text(path: Path) -> str:

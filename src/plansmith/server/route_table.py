@@ -67,6 +67,8 @@ ROUTES: Final[tuple[Route, ...]] = (
           answer=v.RunView),
     route("POST /v1/runs/{id}/rerun", "propose", runs.rerun, "Run a plan again from the start",
           answer=v.RunView, status=202),
+    route("POST /v1/runs/{id}/take-back", "propose", runs.take_back,
+          "Make the plan that takes back what a run did", answer=v.RunView, status=202),
     route("POST /v1/runs/{id}/repair", "approve", runs.repair, "Repair a damaged run",
           answer=v.RunView),
     route("GET /v1/runs/{id}/report", "look", runs.report, "Show the report of a run",

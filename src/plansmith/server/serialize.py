@@ -17,6 +17,7 @@ from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
@@ -53,6 +54,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
             done={name for name, state in run.steps.items() if state.reused_from},
         ),
         "origins": _plain(await run_origins(smith, events, specs)),
+        "rules": rules_view(run.plan),
         "review": _review(run, events),
         "steps": steps,
         "questions": [question_view(each) for each in run.questions.values()],
@@ -137,6 +139,18 @@ def _head(run: Run) -> dict[str, Json]:
 def estimate_view(estimate: Estimate) -> dict[str, Json]:
     """Returns the estimate of a plan as JSON."""
     return {**estimate.to_json(), "basis": [*estimate.basis]}
+
+
+def rules_view(plan: Plan | None) -> dict[str, Json]:
+    """Returns the rules of each step that has any, as sentences, with those of a map's items."""
+    found: dict[str, Json] = {}
+    for step in plan.steps if plan else ():
+        rules = rule_sentences(step)
+        if isinstance(step, MapStep):
+            rules += [Sentence("rule.of_item", rule=each) for each in rule_sentences(step.each)]
+        if rules:
+            found[step.id] = [*rules]
+    return found
 
 
 def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:

@@ -33,9 +33,16 @@ export function isEmpty(diff: PlanDiff): boolean {
   return !(diff.plan.length || diff.added.length || diff.removed.length || diff.changed.length || diff.moved.length);
 }
 
-// Fields that differ; lists of other lengths differ as a whole.
+const RULES = new Set(["when", "otherwise", "repeat", "on_error", "retry", "undo_with"]);
+
+// Whether a path leads to a rule of a step, or of the inner step of a map.
+export function isRule(path: Path): boolean {
+  return RULES.has(String(path.at(-1))) && (path.length === 1 || (path.length === 2 && path[0] === "each"));
+}
+
+// Fields that differ; lists of other lengths and rules differ as a whole.
 export function diffValues(before: Json, after: Json, path: Path = []): FieldChange[] {
-  if (isObject(before) && isObject(after)) {
+  if (!isRule(path) && isObject(before) && isObject(after)) {
     const keys = [...Object.keys(before), ...Object.keys(after).filter((key) => !(key in before))];
     return keys.flatMap((key): FieldChange[] => {
       const here = [...path, key];

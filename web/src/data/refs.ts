@@ -41,14 +41,19 @@ export function earlierOf(source: string): EarlierStep | null {
 
 // The places of a step that may hold references.
 export function templatesOf(step: Step): Json[] {
-  const own = [step.task, step.inputs, step.question, step.instruction, step.over].filter((each) => each !== undefined);
+  const own = [step.task, step.inputs, step.question, step.instruction, step.over, step.when].filter((each) => each !== undefined);
   return step.each ? [...own, ...templatesOf(step.each)] : own;
+}
+
+// The steps that the rules for afterwards refer to; a step may look at its own result there.
+function afterwards(step: Step, own: string[]): string[] {
+  const found = [...refsOf(step.repeat?.until), ...refsOf(step.undo_with?.inputs)].filter((each) => !own.includes(each));
+  return step.each ? [...found, ...afterwards(step.each, [...own, step.each.id])] : found;
 }
 
 export function needsOf(step: Step): string[] {
   const found = new Set(step.after ?? []);
-  for (const template of templatesOf(step)) {
-    for (const ref of refsOf(template)) if (!RESERVED.has(ref) && !earlierOf(ref)) found.add(ref);
-  }
+  const refs = [...templatesOf(step).flatMap((template) => [...refsOf(template)]), ...afterwards(step, [step.id])];
+  for (const ref of refs) if (!RESERVED.has(ref) && !earlierOf(ref)) found.add(ref);
   return [...found];
 }

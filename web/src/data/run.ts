@@ -44,6 +44,7 @@ export function newStep(): StepState {
   return {
     status: "waiting", attempts: 0, result_hash: "", error: "", error_kind: "", progress: "",
     tokens: 0, started_at: null, finished_at: null, prefetched: false, reused_from: "",
+    rule: "", wakes_at: null,
   };
 }
 
@@ -86,7 +87,10 @@ export function statusOf(run: RunState): RunStatus {
   return Object.keys(run.questions).length > 0 && !busy ? "asking" : run.phase;
 }
 
-// Waiting steps whose needs are all done are ready, but only while the run is running.
+// Done, or skipped as the plan says.
+const isSettled = (step: StepState | undefined): boolean => step !== undefined && (step.status === "done" || step.rule !== "");
+
+// Waiting steps whose needs are all settled are ready, but only while the run is running.
 export function withReady(run: RunState): Record<string, StepState> {
   const steps: Record<string, StepState> = { ...run.steps };
   for (const [name, step] of Object.entries(steps)) {
@@ -95,7 +99,7 @@ export function withReady(run: RunState): Record<string, StepState> {
   if (run.plan === null || run.phase !== "running") return steps;
   for (const [name, before] of Object.entries(needs(run.plan))) {
     const step = steps[name];
-    if (step?.status === "waiting" && before.every((need) => steps[need]?.status === "done")) {
+    if (step?.status === "waiting" && before.every((need) => isSettled(steps[need]))) {
       steps[name] = { ...step, status: "ready" };
     }
   }
@@ -280,8 +284,9 @@ const APPLY: Record<string, Apply> = {
     }),
   step_failed: (run, body, event) => ({
     ...setStep(run, body, {
-      status: body["again"] ? "waiting" : "failed", error: text(body, "error"),
+      status: body["passed"] ? "skipped" : body["again"] ? "waiting" : "failed", error: text(body, "error"),
       error_kind: text(body, "kind") || "tool", finished_at: event.at,
+      rule: body["passed"] ? "error" : "", result_hash: text(body, "result"),
     }),
     ...spend(run, body),
   }),
@@ -289,7 +294,12 @@ const APPLY: Record<string, Apply> = {
   step_skipped: (run, body, event) => setStep(run, body, {
     status: "skipped", error: text(body, "reason"), finished_at: event.at,
     error_kind: event.by.kind === "system" ? "" : "person",
+    rule: text(body, "rule") as StepState["rule"], result_hash: text(body, "result"),
   }),
+  step_waits: (run, body, event) => {
+    const seconds = body["seconds"] as number | undefined;
+    return setStep(run, body, { wakes_at: seconds ? later(event.at, seconds) : null });
+  },
   step_cancelled: ended("cancelled"),
   step_unknown: ended("unknown"),
   step_reset: (run, body) => ({ steps: { ...run.steps, [text(body, "step")]: newStep() } }),

@@ -59,7 +59,7 @@ export function timeline(plan: Plan, events: readonly Event[], now: number): Tim
       track.open = { kind: "waiting", from: at };
     } else if (ENDS.has(type)) {
       close(track, at);
-      track.failed = type === "step_failed" && !event.body["again"];
+      track.failed = type === "step_failed" && !event.body["again"] && !event.body["passed"];
       if (type === "step_failed" && event.body["again"]) track.open = { kind: "waiting", from: at };
       finished.set(named, at);
     }

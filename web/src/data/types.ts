@@ -40,6 +40,12 @@ export interface Step {
   over?: Json;
   each?: Step;
   width?: number;
+  when?: JsonObject;
+  otherwise?: { value: Json };
+  repeat?: { until: JsonObject; at_most: number; every?: number };
+  on_error?: "fail" | "skip" | "collect" | { value: Json };
+  retry?: { at_most: number; every?: number };
+  undo_with?: { tool: string; inputs?: JsonObject };
 }
 
 export interface Plan {
@@ -109,6 +115,9 @@ export interface StepState {
   // Read before the plan was complete; done in an earlier run, which this names.
   prefetched: boolean;
   reused_from: string;
+  // Why the plan itself skipped it; the time for which it waits.
+  rule: "" | "when" | "need" | "error";
+  wakes_at: string | null;
 }
 
 // A read that was made before its plan was complete; `step` is the one that took its result.
@@ -140,6 +149,9 @@ export interface Effects {
 
 export type Origins = Record<string, Record<string, string>>;
 
+// The rules of steps as sentences, by id.
+export type Rules = Record<string, string[]>;
+
 export interface RunView {
   id: string;
   status: RunStatus;
@@ -161,6 +173,7 @@ export interface RunView {
   review: { asked: boolean; hash: string; reasons: string[] } | null;
   effects: Effects;
   origins: Origins;
+  rules: Rules;
   steps: Record<string, StepView>;
   questions: Question[];
   paused: boolean;
@@ -218,7 +231,7 @@ export interface Draft {
 
 // What a run was made from.
 export interface Origin {
-  kind: "request" | "run" | "template" | "schedule" | "a2a" | "conversation" | "notes";
+  kind: "request" | "run" | "undo" | "template" | "schedule" | "a2a" | "conversation" | "notes";
   id?: string;
   event?: number;
 }
@@ -239,6 +252,7 @@ export interface Checked {
   estimate: Estimate | null;
   effects: Effects;
   origins: Origins;
+  rules: Rules;
 }
 
 export interface Exchange {

@@ -148,6 +148,7 @@ export function merged(view: RunView, state: RunState): RunView {
     ...view, ...rest, steps,
     plan: planned ? view.plan : state.plan,
     hash: planned ? view.hash : null,
+    rules: planned ? view.rules : {},
     status: statusOf(state),
     questions: Object.values(questions),
     created_at: created_at ?? view.created_at,

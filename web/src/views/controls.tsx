@@ -9,15 +9,22 @@ import { go } from "../route";
 import { Button, Confirm, ErrorNote, useAction } from "../ui/parts";
 import { t } from "../words/words";
 
+// Whether any step or part that is done says how it is taken back.
+function canTakeBack(run: RunView): boolean {
+  const undone = (run.plan?.steps ?? []).filter((step) => step.undo_with ?? step.each?.undo_with).map((step) => step.id);
+  return Object.entries(run.steps).some(([name, step]) => step.status === "done" && undone.includes(name.split("/")[0]!));
+}
+
 export function Controls({ run, reload }: { run: RunView; reload: () => void }): JSX.Element {
   const action = useAction();
   const [sure, setSure] = useState(false);
   const send = (verb: string): void => action.act(async () => { await post(runPath(run.id, `/${verb}`)); reload(); });
-  const next = (verb: "retry" | "rerun"): void => action.act(async () => {
+  const next = (verb: "retry" | "rerun" | "take-back"): void => action.act(async () => {
     const made = await post<RunView>(runPath(run.id, `/${verb}`));
     go(["runs", made.id]);
   });
   const over = isOver(run.status);
+  const back = over && canTakeBack(run);
   const noPlan = over && !run.plan && run.status === "failed";
   if (run.damage) {
     return (
@@ -40,6 +47,7 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
       {over && run.continues && <Button icon="ready" disabled={action.busy} hint={t("go.continueWhy", run.continues)} onClick={() => next("retry")}>{t("go.continue", run.continues)}</Button>}
       {over && run.plan && <Button icon="replanning" disabled={action.busy} hint={t("go.rerunWhy")} onClick={() => next("rerun")}>{t("go.rerun")}</Button>}
       {over && run.plan && <Button icon="planning" onClick={() => go(["runs", run.id, "plan"], { edit: "1" })}>{t("go.edit")}</Button>}
+      {back && <Button icon="undo" disabled={action.busy} hint={t("go.takeBackWhy")} onClick={() => next("take-back")}>{t("go.takeBack")}</Button>}
       <ErrorNote error={action.error} />
       {sure && <Confirm title={t("go.cancelSure")} yes={t("go.cancel")} onNo={() => setSure(false)} onYes={() => { setSure(false); send("cancel"); }} />}
     </div>

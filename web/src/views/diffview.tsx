@@ -1,11 +1,12 @@
 // A difference of two plans, step by step and field by field.
 
 import type { JSX } from "preact";
-import { diffPlans, isEmpty } from "../data/diff";
+import { diffPlans, isEmpty, isRule } from "../data/diff";
 import type { FieldChange } from "../data/diff";
 import { readable, shown } from "../data/json";
 import type { Json, Plan } from "../data/types";
 import { t } from "../words/words";
+import { ruleText } from "./ruletext";
 import { stepName, summary } from "./steptext";
 
 // The revision's own number always differs and says nothing.
@@ -41,12 +42,15 @@ function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
       {fields.map((field) => (
         <div key={field.path.join(".")}>
           <dt>{field.path.join(".")}</dt>
-          {field.change !== "added" && <dd class="old"><span class="unseen">{t("diff.before")}</span><Value value={field.before} /></dd>}
-          {field.change !== "removed" && <dd class="fresh"><span class="unseen">{t("diff.after")}</span><Value value={field.after} /></dd>}
+          {field.change !== "added" && <dd class="old"><span class="unseen">{t("diff.before")}</span><Value field={field} value={field.before} /></dd>}
+          {field.change !== "removed" && <dd class="fresh"><span class="unseen">{t("diff.after")}</span><Value field={field} value={field.after} /></dd>}
         </div>
       ))}
     </dl>
   );
 }
 
-const Value = ({ value }: { value: Json | undefined }): JSX.Element => <span class="mono">{readable(value)}</span>;
+function Value({ field, value }: { field: FieldChange; value: Json | undefined }): JSX.Element {
+  if (isRule(field.path)) return <span>{ruleText(String(field.path.at(-1)), value)}</span>;
+  return <span class="mono">{readable(value)}</span>;
+}

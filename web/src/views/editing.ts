@@ -70,7 +70,7 @@ export function useEditor(run: RunView, saved: Plan, reload: () => void): Editor
   const now = edits ?? { base: run.hash ?? "", plan: saved, past: [], future: [], field: "" };
   const put = (next: Edits | undefined): void => { setRestored(false); setFailed(undefined); setEdits(next); };
   const own: Checked = {
-    plan: saved, hash: run.hash ?? "", problems: run.problems, estimate: run.estimate, effects: run.effects, origins: run.origins,
+    plan: saved, hash: run.hash ?? "", problems: run.problems, estimate: run.estimate, effects: run.effects, origins: run.origins, rules: run.rules,
   };
   return {
     plan, dirty, restored: restored && dirty, failed: dirty ? failed : undefined,

@@ -18,6 +18,8 @@ interface Props {
   statusOf?: (step: string) => StepStatus | undefined;
   effectOf?: (step: string) => Effect | undefined;
   flagOf?: (step: string) => "error" | "warning" | undefined;
+  // The rules of a step as sentences, and why it was skipped.
+  notesOf?: (step: string) => string[];
   critical?: ReadonlySet<string>;
 }
 
@@ -81,7 +83,7 @@ function curve(layout: Layout, from: string, to: string): string {
   return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
 }
 
-function Node({ step, layout, selected, hrefOf, statusOf, effectOf, flagOf, critical }: Props & { step: Step; layout: Layout }): JSX.Element {
+function Node({ step, layout, selected, hrefOf, statusOf, effectOf, flagOf, notesOf, critical }: Props & { step: Step; layout: Layout }): JSX.Element {
   const { x, y } = layout.places.get(step.id)!;
   const status = statusOf?.(step.id);
   const effect = effectOf?.(step.id);
@@ -91,15 +93,18 @@ function Node({ step, layout, selected, hrefOf, statusOf, effectOf, flagOf, crit
   const name = clipped(stepName(step), 21);
   const called = clipped(callee(step) || t(`kind.${step.kind}`), 24);
   // The name for screen readers begins with what is seen, so that speech input finds it.
-  const words = [`${name} ${called}`, t(`kind.${step.kind}`), status && t(`step.${status}`), effect && t(`effect.${effect}`)];
+  const notes = notesOf?.(step.id) ?? [];
+  const words = [`${name} ${called}`, t(`kind.${step.kind}`), status && t(`step.${status}`), effect && t(`effect.${effect}`), ...notes];
   return (
     <g transform={`translate(${x} ${y})`}>
       <a href={hrefOf(step.id)} class={classes.filter(Boolean).join(" ")} data-step={step.id}
         aria-label={words.filter(Boolean).join(", ")} aria-current={selected === step.id ? "true" : undefined}>
-        <rect width={NODE.width} height={NODE.height} rx="8" />
+        {notes.length > 0 && <title>{notes.join("\n")}</title>}
+        <rect class={step.when ? "maybe" : undefined} width={NODE.width} height={NODE.height} rx="8" />
         <path class="sign" transform="translate(12 15) scale(.92)" d={pathOf(status ?? KIND_ICONS[step.kind])} />
         <text x="44" y="22" class="name">{name}</text>{" "}
         <text x="44" y="39" class="callee">{called}</text>
+        {notes.length > 0 && <text x={NODE.width - 20} y="21" class="callee" aria-hidden="true">{step.repeat ? "↻" : "?"}</text>}
       </a>
     </g>
   );

@@ -10,7 +10,8 @@ import { go, link } from "../route";
 import { Button, Copy, ErrorNote, JsonBox, useAction } from "../ui/parts";
 import { EffectChip, StepBadge } from "../ui/status";
 import { duration, moment, number, t } from "../words/words";
-import { callee, stepName } from "./steptext";
+import { RuleList } from "./steplist";
+import { callee, collectedOf, roundText, stepName } from "./steptext";
 
 export function StepInspector({ run, step, part }: { run: RunView; step: Step; part?: string }): JSX.Element {
   const name = part ?? step.id;
@@ -31,7 +32,11 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       {state?.prefetched && <p class="dim small">{t("inspect.prefetched")}</p>}
       {state?.reused_from && <p class="dim small">{t("inspect.reused", { at: moment(state.finished_at) })} <a href={link(["runs", state.reused_from])}>{t("go.original")}</a></p>}
       {state?.progress && state.status === "running" && <p><b>{t("inspect.progress")}:</b> {state.progress}</p>}
-      {state?.error && <div class="note bad"><div><b>{t("inspect.error")}</b><p class="pre">{state.error}</p></div></div>}
+      <RuleList rules={run.rules[step.id]} />
+      {roundText(run, step) && <p>{roundText(run, step)}</p>}
+      {collectedOf(run, step) > 0 && <p class="bad">{t("go.collected", { count: collectedOf(run, step) })}</p>}
+      {state?.rule === "when" || state?.rule === "need" ? <div class="note"><div><b>{t("inspect.skipped")}</b><p class="pre">{state.error}</p></div></div>
+        : state?.error && <div class="note bad"><div><b>{t("inspect.error")}</b><p class="pre">{state.error}</p></div></div>}
       {problems.length > 0 && <section><h4>{t("inspect.problems")}</h4><ul>{problems.map((each, index) => <li key={index}><code>{each.code}</code> {each.message}</li>)}</ul></section>}
       {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{each}</a>)}</p></section>}
       <Arguments step={step} resolved={detail.value?.resolved_inputs ?? state?.inputs} />
@@ -61,7 +66,8 @@ function StepActions({ run, name, state }: { run: RunView; name: string; state: 
 }
 
 function Arguments({ step, resolved }: { step: Step; resolved: Json | undefined }): JSX.Element {
-  const { id: _i, kind: _k, title: _t, why: _w, after: _a, disabled: _d, timeout_s: _s, ...written } = step;
+  const { id: _i, kind: _k, title: _t, why: _w, after: _a, disabled: _d, timeout_s: _s,
+    when: _1, otherwise: _2, repeat: _3, on_error: _4, retry: _5, undo_with: _6, ...written } = step;
   const template = (step.kind === "tool" ? step.inputs ?? {} : written) as Json;
   const called = resolved !== undefined && resolved !== null;
   return (

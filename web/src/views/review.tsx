@@ -58,6 +58,7 @@ export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element
         <div class="main">
           {shows === "graph"
             ? <Graph plan={plan} selected={step} hrefOf={hrefOf} effectOf={(id) => checked.effects.by_step[id]} flagOf={(id) => flagOf(checked.problems, id)}
+                notesOf={(id) => checked.rules[id] ?? []}
                 critical={new Set(checked.estimate?.critical_path ?? [])} />
             : <StepList plan={plan} selected={step} hrefOf={hrefOf} checked={checked} />}
           {editable && <AddStep editor={editor} onAdded={select} />}

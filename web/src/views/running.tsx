@@ -16,7 +16,7 @@ import { Graph } from "./graph";
 import { StepInspector } from "./inspector";
 import { LogView } from "./log";
 import { Side } from "./side";
-import { LARGE, callee, stepName } from "./steptext";
+import { LARGE, callee, collectedOf, roundText, stepName } from "./steptext";
 import { TimelineView } from "./timelineview";
 
 const MODES = ["list", "graph", "timeline", "log"] as const;
@@ -41,6 +41,7 @@ export function Running({ run, step, mode }: { run: RunView; step: string | unde
         <div class="main">
           {shows === "list" && <LiveList run={run} plan={plan} selected={step} hrefOf={hrefOf} />}
           {shows === "graph" && <Graph plan={plan} selected={selected?.id} hrefOf={hrefOf} statusOf={(id) => run.steps[id]?.status} effectOf={(id) => run.effects.by_step[id]}
+            notesOf={(id) => [...(run.rules[id] ?? []), run.steps[id]?.status === "skipped" ? run.steps[id].error : ""].filter(Boolean)}
             critical={new Set(run.estimate?.critical_path ?? [])} />}
           {shows === "timeline" && <TimelineView run={run} events={events} hrefOf={hrefOf} />}
           {shows === "log" && <LogView events={events} />}
@@ -82,13 +83,16 @@ function LiveList({ run, plan, selected, hrefOf }: { run: RunView; plan: Plan; s
         const state = run.steps[step.id];
         const line = state?.error || (state?.status === "running" ? state.progress : "");
         const before = graph[step.id] ?? [];
+        const round = roundText(run, step);
+        const collected = collectedOf(run, step);
         return (
           <li key={step.id} class={`${selected?.split("/")[0] === step.id ? "on" : ""} ${step.disabled ? "off" : ""}`}>
             <a data-row href={hrefOf(step.id)} aria-current={selected === step.id ? "true" : undefined}>
               <span class="place">{index + 1}</span>
               <StepIcon status={state?.status ?? "waiting"} />
-              <span class="what"><b>{stepName(step)}</b><small><code>{callee(step) || step.id}</code>{before.length > 0 && ` ← ${before.join(", ")}`}{parts.has(step.id) && ` · ${t("go.part", { count: parts.get(step.id)! })}`}</small>
-                {line && <small class={state?.error ? "bad" : ""}>{line.slice(0, 300)}</small>}</span>
+              <span class="what"><b>{stepName(step)}</b><small><code>{callee(step) || step.id}</code>{before.length > 0 && ` ← ${before.join(", ")}`}{round ? ` · ${round}` : parts.has(step.id) && ` · ${t("go.part", { count: parts.get(step.id)! })}`}</small>
+                {collected > 0 && <small class="bad">{t("go.collected", { count: collected })}</small>}
+                {line && <small class={state?.error && !skippedByPlan(state) ? "bad" : ""}>{line.slice(0, 300)}</small>}</span>
               <span class="chips"><EffectChip effect={effectShown(run, step.id)} />{state && <span class={`word s-${state.status}`}>{t(`step.${state.status}`)}</span>}<span class="time">{state && took(state, now)}</span></span>
             </a>
           </li>
@@ -97,6 +101,9 @@ function LiveList({ run, plan, selected, hrefOf }: { run: RunView; plan: Plan; s
     </ol>
   );
 }
+
+// The plan itself says that a step is skipped if its condition does not hold: that is no failure.
+const skippedByPlan = (state: StepView): boolean => state.rule === "when" || state.rule === "need";
 
 // How many parts each map or plan step has, counted in one pass.
 function partsOf(run: RunView): Map<string, number> {

@@ -112,6 +112,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}
         {run.conversation && <li><a href={link(["conversations", run.conversation])}>{t("talk.of")}</a></li>}
+        {run.origin.kind === "undo" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.takesBack")}</a></li>}
         {run.origin.kind === "run" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></li>}
       </ul>
       {run.reason && (over || run.paused || run.cancel_asked) && <p class="reason">{run.reason}</p>}

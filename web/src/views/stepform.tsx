@@ -12,6 +12,7 @@ import { Button, Field, Grow } from "../ui/parts";
 import { EffectChip, Origin, originClass } from "../ui/status";
 import { t } from "../words/words";
 import type { Editor } from "./editing";
+import { RuleForm } from "./ruleform";
 import { newId } from "./steplist";
 
 interface Props { step: Step; editor: Editor; saved: Plan; onSelect: (id: string | undefined) => void }
@@ -53,6 +54,7 @@ export function StepForm({ step, editor, saved, onSelect }: Props): JSX.Element 
           onInput={(event) => put(timed(step, event.currentTarget.value), "timeout_s")} />}</Field>
         <label class="check"><input type="checkbox" checked={step.disabled ?? false} onChange={(event) => put(switched(step, event.currentTarget.checked), "disabled")} />{t("edit.disabled")}</label>
       </div>
+      <RuleForm step={step} prefix="" put={put} />
       <AsJson step={step} put={put} />
     </div>
   );
@@ -92,7 +94,8 @@ function Body({ step, editor, origins, prefix, saved, put }: BodyProps): JSX.Ele
     <>
       <Field label={t("edit.over")}>{(id) => <Grow id={id} mono value={editable(step.over)} onInput={(text) => set("over")(typed(text))} />}</Field>
       <Field label={t("edit.width")}>{(id) => <input id={id} type="number" min="1" max="256" value={step.width ?? 4} onInput={(event) => set("width")(Number(event.currentTarget.value) || 1)} />}</Field>
-      {step.each && <fieldset><legend>{t("edit.each")}</legend><Body step={step.each} editor={editor} origins={origins} prefix="each." saved={saved?.each} put={(each, field) => put({ ...step, each }, field)} /></fieldset>}
+      {step.each && <fieldset><legend>{t("edit.each")}</legend><Body step={step.each} editor={editor} origins={origins} prefix="each." saved={saved?.each} put={(each, field) => put({ ...step, each }, field)} />
+        <RuleForm step={step.each} prefix="each." put={(each, field) => put({ ...step, each }, field)} /></fieldset>}
     </>
   );
 }

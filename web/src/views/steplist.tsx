@@ -36,11 +36,18 @@ export function StepList({ plan, selected, hrefOf, checked }: ListProps): JSX.El
               </span>
             </a>
             <Arguments step={step} origins={checked.origins[step.id] ?? {}} />
+            <RuleList rules={checked.rules[step.id]} />
           </li>
         );
       })}
     </ol>
   );
+}
+
+// The rules of a step, as the server says them.
+export function RuleList({ rules }: { rules: string[] | undefined }): JSX.Element | null {
+  if (!rules?.length) return null;
+  return <ul class="args rules" aria-label={t("rule.label")}>{rules.map((each) => <li key={each}>{each}</li>)}</ul>;
 }
 
 export interface Argument { path: string; value: Json; origin: string | undefined }

@@ -1,6 +1,7 @@
 // How a step is called and what it does, in one line.
 
-import type { Problem, Step } from "../data/types";
+import type { Problem, RunView, Step } from "../data/types";
+import { moment, t } from "../words/words";
 
 export const stepName = (step: Step): string => step.title || step.id;
 
@@ -11,6 +12,24 @@ export function callee(step: Step): string {
 
 export function summary(step: Step): string {
   return callee(step) || step.question || step.instruction || step.task || step.why || "";
+}
+
+// Where a repeated step is: its round, and when the next one begins.
+export function roundText(run: RunView, step: Step): string {
+  const repeat = step.repeat;
+  const rounds = Object.keys(run.steps).filter((name) => name.startsWith(`${step.id}/`) && !name.slice(step.id.length + 1).includes("/"));
+  if (!repeat || rounds.length === 0) return "";
+  const last = Math.max(...rounds.map((name) => Number(name.slice(step.id.length + 1)) || 0));
+  const next = run.steps[`${step.id}/${last}`]?.wakes_at;
+  const begun = next ? last - 1 : last;
+  const text = t("go.round", { round: begun, most: repeat.at_most });
+  return next ? `${text}, ${t("go.nextAt", { at: moment(next) })}` : text;
+}
+
+// How many items of a map step failed whose errors are in its result.
+export function collectedOf(run: RunView, step: Step): number {
+  if (step.kind !== "map") return 0;
+  return Object.entries(run.steps).filter(([name, part]) => name.startsWith(`${step.id}/`) && part.rule === "error").length;
 }
 
 // A plan of more steps than this opens as a list.

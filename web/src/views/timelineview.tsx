@@ -41,7 +41,7 @@ export function TimelineView({ run, events, hrefOf }: { run: RunView; events: Ev
                     width={Math.max(2, x(each.to) - x(each.from))} height={each.kind === "waiting" ? 6 : 16} rx="2" />
                 ))}
               </svg>
-              <span class="time">{spans.length ? duration(ran / 1000) : ""}</span>
+              <span class="time" title={run.steps[step]?.error}>{run.steps[step]?.status === "skipped" ? t("step.skipped") : spans.length ? duration(ran / 1000) : ""}</span>
             </a>
           );
         })}

@@ -251,7 +251,7 @@ def _template_text(text: str, step: str, notes: Notes) -> str:
         elif piece.step == PARAMS and len(piece.path) == 1:
             parts.append(f"<<{piece.path[0]}>>")
         else:
-            notes.lose(Sentence("shape.reference_as_text", piece=piece), step=step)
+            notes.lose(Sentence("shape.reference_as_text", piece=str(piece)), step=step)
             parts.append(str(piece))
     return "".join(parts)
 

@@ -27,6 +27,7 @@ from plansmith.plan.steps import (
 )
 from plansmith.planner.check.flow import Flow
 from plansmith.planner.check.names import Catalogue, reads, states_effect
+from plansmith.planner.check.rule_lint import needless_rules
 from plansmith.planner.check.schemas import Shape
 
 _WIDE: Final = 32
@@ -50,6 +51,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.writes_without_review(),
         *linter.missing_reply(),
         *linter.passed_over_changes(),
+        *needless_rules(linter.by_id, graph, is_read=linter.reading.__contains__),
     ]
 
 

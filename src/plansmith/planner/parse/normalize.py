@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, get_args
@@ -14,7 +15,9 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
+from plansmith.planner.parse.rules import RULE_ALIASES, as_rule, rule_as_meant
 
 _ALIASES: Final = {
     "type": "kind",
@@ -34,6 +37,7 @@ _ALIASES: Final = {
     "query": "task",
     "items": "over",
     "step": "each",
+    **RULE_ALIASES,
 }
 _NAMED: Final = {"tool": "tool", "agent": "agent", "plan": "template"}
 _TEXTS: Final = {"reply": "instruction", "ask": "question", "agent": "task"}
@@ -103,7 +107,10 @@ class Shape:
                 message = Sentence("ps.step_field_out", name=name)
                 self._leave_out(name, each, message, step=str(value.get("id", place)))
             else:
-                fields[known] = each
+                fields[known] = as_rule(name, each) if known in RULES else each
+                if known in RULES and name != known:
+                    message = Sentence("ps.rule_named", name=name, known=known)
+                    self._note(message, step=str(value.get("id", place)), path=(known,))
         return fields
 
     def _kind_from_fields(self, fields: dict[str, Json], kind: str) -> dict[str, Json]:
@@ -150,6 +157,8 @@ class Shape:
         if after is not None:
             names = after if isinstance(after, list) else [after]
             step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
+        for rule in sorted(RULES & step.keys()):
+            step[rule] = self._rule(rule, step[rule], ids, name)
         for field in _REFERRING:
             if field in step:
                 step[field] = self._references(step[field], ids, name, (field,))
@@ -157,6 +166,14 @@ class Shape:
         if isinstance(each, dict):
             step["each"] = self._with_references({"id": f"{name}_each", **each}, ids | {"item"})
         return step
+
+    def _rule(self, rule: str, value: Json, ids: set[str], step: str) -> Json:
+        """Returns a rule as it is meant, with a note if it was written in another way."""
+        meant = rule_as_meant(rule, value, ids | self._renamed.keys())
+        if meant != value:
+            text = json.dumps(meant, ensure_ascii=False)
+            self._note(Sentence("ps.rule_read_as", rule=rule, text=text), step=step, path=(rule,))
+        return meant
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
         if isinstance(value, str):

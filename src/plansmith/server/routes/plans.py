@@ -21,7 +21,7 @@ from plansmith.server.plan_bodies import exported, received
 from plansmith.server.provenance import plan_origins, run_origins
 from plansmith.server.routes.runs import EDITED
 from plansmith.server.schemas import requests as b
-from plansmith.server.serialize import effects_view, estimate_view, moment, run_view
+from plansmith.server.serialize import effects_view, estimate_view, moment, rules_view, run_view
 
 
 async def show(ask: Ask, given: b.PlanQuery) -> Answer:
@@ -109,6 +109,7 @@ async def _checked(
         "problems": [problem_json(each) for each in problems],
         "estimate": estimate_view(expected),
         "effects": await effects_view(smith, plan, await intake.contents(plan)),
+        "rules": rules_view(plan),
     }
     return view, plan
 

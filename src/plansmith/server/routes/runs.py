@@ -1,4 +1,4 @@
-"""Routes of runs: start, list, show, cancel, retry, remove."""
+"""Routes of runs: start, list, show, cancel, retry, take back, remove."""
 
 from __future__ import annotations
 
@@ -186,6 +186,14 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
     await server_state.smith.runs.ask_for_review(
         run.id, f"this runs everything of run {ask.run} again"
     )
+    return await run_view(server_state.smith, run.id)
+
+
+async def take_back(ask: Ask, _: Nothing) -> Answer:
+    """Makes a run that takes back what a finished run did; it waits for review."""
+    server_state = ask.server_state
+    await server_state.journal(ask.run)
+    run = await server_state.smith.runs.undo_plan(ask.run, by=ask.by)
     return await run_view(server_state.smith, run.id)
 
 

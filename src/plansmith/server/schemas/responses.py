@@ -44,6 +44,8 @@ class StepView(BaseModel):
     finished_at: datetime | None
     prefetched: bool = Field(description="read before the plan was complete")
     reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
+    rule: str = Field(description="why the plan itself skipped it: when, need or error")
+    wakes_at: datetime | None = Field(description="when it starts, if it waits for a time")
 
 
 class PrefetchView(BaseModel):
@@ -103,7 +105,7 @@ class EffectsView(BaseModel):
 
 
 class PlanView(BaseModel):
-    """A plan with its problems, estimate, effects and origins."""
+    """A plan with its problems, estimate, effects, origins and rules."""
 
     plan: dict[str, Any] | None
     hash: str | None
@@ -111,6 +113,7 @@ class PlanView(BaseModel):
     estimate: dict[str, Any] | None
     effects: EffectsView
     origins: dict[str, dict[str, str]]
+    rules: dict[str, list[str]] = Field(description="the rules of steps, as sentences")
 
 
 class OriginView(BaseModel):
