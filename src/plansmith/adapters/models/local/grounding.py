@@ -79,7 +79,7 @@ def grounded(
     What only looks something up here does no harm: its values stay. A call that repeats the one
     before it goes, so that nothing is done twice.
     """
-    told = _Told(request, context)
+    told = _Source(request, context)
     kept: list[dict[str, Any]] = []
     before: Mapping[str, Any] | None = None
     for drafted, call in zip(calls, without_later(calls, tools), strict=True):
@@ -126,7 +126,7 @@ def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
-class _Told:
+class _Source:
     """The request and its context, in which values are looked up."""
 
     def __init__(self, request: str, context: str) -> None:
