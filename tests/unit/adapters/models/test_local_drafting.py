@@ -167,7 +167,7 @@ def test_the_same_call_twice_in_a_row_is_one() -> None:
         call("files.read", path="b"),
     ]
     assert grounded(made, TOOLS, "read a and b") == [made[0], made[2]]
-    invented = [call("files.read", path="c"), call("files.read", path="d")]
+    invented = [call("files.read", path="x.md"), call("files.read", path="y.md")]
     assert grounded(invented, TOOLS, "read") == [call("files.read", path="?")] * 2
 
 
