@@ -173,6 +173,16 @@ async def test_a_file_of_ones_own_is_the_embedded_model(shelf: ModelFolder, tmp_
     assert (await choose({}, shelf=shelf, places=[])).kind == "rules"
 
 
+async def test_a_choice_of_a_retired_model_is_told_with_the_command_that_mends_it(
+    shelf: ModelFolder,
+) -> None:
+    shelf.choose("qwen2.5-coder-1.5b")
+    choice = await choose({}, shelf=shelf, places=[])
+    assert choice.kind == "rules"
+    told = next(each for each in choice.tried if each.kind == "embedded")
+    assert told.flaw == f"it is no longer offered (`plansmith model use {DEFAULT}`)"
+
+
 @pytest.mark.parametrize(
     ("host", "url"),
     [

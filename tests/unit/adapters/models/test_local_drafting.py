@@ -167,6 +167,8 @@ def test_the_same_call_twice_in_a_row_is_one() -> None:
         call("files.read", path="b"),
     ]
     assert grounded(made, TOOLS, "read a and b") == [made[0], made[2]]
+    invented = [call("files.read", path="x.md"), call("files.read", path="y.md")]
+    assert grounded(invented, TOOLS, "read") == [call("files.read", path="?")] * 2
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)

@@ -79,16 +79,15 @@ def grounded(
     What only looks something up here does no harm: its values stay. A call that repeats the one
     before it goes, so that nothing is done twice.
     """
-    told = _Told(request, context)
+    told = _Source(request, context)
     kept: list[dict[str, Any]] = []
-    for call in without_later(calls, tools):
-        tool = tools[call["tool"]]
-        if not tool.is_safe:
-            fields = {name: _schema(tool, name) for name in call["args"]}
-            found = {name: told.value(v, name, fields[name]) for name, v in call["args"].items()}
-            call["args"] = _known(found, tool)
-        if not kept or call != kept[-1]:
-            kept.append(call)
+    before: Mapping[str, Any] | None = None
+    for drafted, call in zip(calls, without_later(calls, tools), strict=True):
+        tool, args = tools[call["tool"]], call["args"]
+        if drafted != before:
+            found = {name: told.value(v, name, _schema(tool, name)) for name, v in args.items()}
+            kept.append({**call, "args": args if tool.is_safe else _known(found, tool)})
+        before = drafted
     return kept
 
 
@@ -127,7 +126,7 @@ def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
-class _Told:
+class _Source:
     """The request and its context, in which values are looked up."""
 
     def __init__(self, request: str, context: str) -> None:
@@ -148,8 +147,11 @@ class _Told:
             return [each for each in items if each != ASK] or ASK
         if isinstance(value, dict):
             inner = cast("Mapping[str, Any]", schema.get("properties") or {})
-            parts = (self.value(each, key, inner.get(key) or {}) for key, each in value.items())
-            return ASK if ASK in parts else value
+            parts = (
+                (each, self.value(each, key, inner.get(key) or {})) for key, each in value.items()
+            )
+            # A part that the model itself asks for is not invented.
+            return ASK if any(told == ASK != each for each, told in parts) else value
         if value is None or isinstance(value, bool):
             return ASK if value is None else value
         return value if float(value) in self._numbers else ASK
