@@ -165,6 +165,9 @@ def content_hash(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+_new_tuple: Final = tuple.__new__
+
+
 class Content(NamedTuple):
     """A value as canonical text together with its content hash."""
 
@@ -182,7 +185,8 @@ def content_of(value: Json | Content) -> Content:
     if type(value) is Content:
         return value
     text = _fast(value) if value.__class__ in _ALIKE else canonical_json(value)
-    return Content(hashlib.sha256(text).hexdigest(), text)
+    # As `Content(…)` does it, without a call of a function in Python.
+    return _new_tuple(Content, (hashlib.sha256(text).hexdigest(), text))
 
 
 def same(left: Json, right: Json) -> bool:
