@@ -49,8 +49,7 @@ class StepForm:
                     if type(template) in PLAIN or (type(template) is str and "{{" not in template):
                         fields += ((name, template, None),)
                     else:
-                        is_list = type(template) is list
-                        made = _list_form(template) if is_list else _form(template)
+                        made = _list_form(template) if type(template) is list else _form(template)
                         fields += ((name, *made),)
             case _:
                 fields += [(name, *made) for name, made in _forms(step).items()]
