@@ -165,9 +165,6 @@ def content_hash(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-_new_tuple: Final = tuple.__new__
-
-
 class Content(NamedTuple):
     """A value as canonical text together with its content hash."""
 
@@ -179,6 +176,9 @@ class Content(NamedTuple):
         return read_canonical(self.text)
 
 
+_new_content: Final[Callable[[type[Content], tuple[str, bytes]], Content]] = vars(tuple)["__new__"]
+
+
 def content_of(value: Json | Content) -> Content:
     """Returns the content of a value; returns a Content unchanged."""
     # Compared by class: every input and every result comes through here.
@@ -186,7 +186,7 @@ def content_of(value: Json | Content) -> Content:
         return value
     text = _fast(value) if value.__class__ in _ALIKE else canonical_json(value)
     # As `Content(…)` does it, without a call of a function in Python.
-    return _new_tuple(Content, (hashlib.sha256(text).hexdigest(), text))
+    return _new_content(Content, (hashlib.sha256(text).hexdigest(), text))
 
 
 def same(left: Json, right: Json) -> bool:
