@@ -256,9 +256,9 @@ class Callees:
             case _:
                 return self._broken(unit, named(error))
 
-    def ended(self, unit: Unit, value: Json) -> Outcome:
-        """Returns the outcome of a call that returned a value."""
-        flaw = self._flaw(unit, value)
+    def ended(self, unit: Unit, value: Json, *, is_sound: bool = False) -> Outcome:
+        """Returns the outcome of a call that returned a value; `is_sound` if it surely is JSON."""
+        flaw = self._flaw(unit, value, is_sound=is_sound)
         return self._broken(unit, flaw, kind="result") if flaw else Done(value)
 
     def _broken(self, unit: Unit, why: str, *, kind: Literal["tool", "result"] = "tool") -> Outcome:
@@ -295,9 +295,9 @@ class Callees:
             case _:
                 raise ToolFailed(f"a {unit.step.kind} step is not called")
 
-    def _flaw(self, unit: Unit, value: Json) -> str:
+    def _flaw(self, unit: Unit, value: Json, *, is_sound: bool) -> str:
         """Says why a result is not usable; empty if it is."""
-        broken = None if is_plain(value) else next(flaws(value), None)
+        broken = None if is_sound or is_plain(value) else next(flaws(value), None)
         if broken is not None:
             return Sentence("step.not_json", reason=broken.message)
         if unit.step.kind != "tool":

@@ -18,6 +18,7 @@ from plansmith.plan.refs import (
     pieces,
     ref_of,
     value_text,
+    whole_output,
 )
 from plansmith.plan.steps import (
     AgentStep,
@@ -49,7 +50,8 @@ class StepForm:
                     if type(template) in PLAIN or (type(template) is str and "{{" not in template):
                         fields += ((name, template, None),)
                     else:
-                        fields += ((name, *_form(template)),)
+                        made = _list_form(template) if type(template) is list else _form(template)
+                        fields += ((name, *made),)
             case _:
                 fields += [(name, *made) for name, made in _forms(step).items()]
         self._fields = fields
@@ -98,7 +100,12 @@ def _list_form(template: list[Json]) -> _Form:
     items: list[_Form] = []
     is_constant = True
     for each in template:
-        made = (each, None) if type(each) in PLAIN else _form(each)
+        source = each[FROM] if type(each) is dict and FROM in each else None
+        ref = whole_output(source) if type(source) is str and each == {FROM: source} else None
+        if ref is not None:  # the result of a step, as most lists hold them
+            made: _Form = None, _lookup(ref)
+        else:
+            made = (each, None) if type(each) in PLAIN else _form(each)
         items += (made,)
         is_constant = is_constant and made[1] is None
     if not is_constant:

@@ -41,6 +41,7 @@ from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
+_Reads = JournalStore | WaitingStore
 _EXECUTING: Final = (RunStatus.RUNNING.value, None)
 
 
@@ -57,7 +58,8 @@ class Journal:
         team: Team | None = None,
     ) -> None:
         self.id = run
-        self._store = store
+        self._store: _Reads = store
+        self._writes = store
         self._waiting: WaitingStore | None = None
         self._clock = clock
         self._folder = folder
@@ -72,13 +74,7 @@ class Journal:
         self.last = 0
 
     @classmethod
-    async def load(
-        cls,
-        run: str,
-        *,
-        store: JournalStore,
-        clock: Clock,
-    ) -> Journal:
+    async def load(cls, run: str, *, store: JournalStore, clock: Clock) -> Journal:
         """Loads the journal of a run; a damaged one up to its last good event.
 
         A damaged journal can be read; it accepts no event before it is repaired.
@@ -123,8 +119,8 @@ class Journal:
     def wait_for(self, waiting_store: WaitingStore) -> None:
         """Uses a store that waits while the real one is away, from now on."""
         self._waiting = waiting_store
-        # Its append returns the coroutine of the real store, which type checkers tell apart.
-        self._store = cast("JournalStore", waiting_store)
+        # Appends go to the real one: what to do when it is away depends on the events.
+        self._store, self._writes = waiting_store, waiting_store.outage.store
 
     async def wait(self) -> None:
         """Returns when the store has an event that was not read yet."""
@@ -163,12 +159,12 @@ class Journal:
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
         try:
-            await self._store.append(events, values, status=status, summary=summary)
+            await self._writes.append(events, values, status=status, summary=summary)
         except StaleWriter:
             await self._check_others_wrote()
             raise
         except StoreAway as away:
-            append = partial(self._store.append, events, values, status=status, summary=summary)
+            append = partial(self._writes.append, events, values, status=status, summary=summary)
             await self._append_after(away, append, events)
         if self._waiting is not None and self._waiting.outage.trouble:
             await self._waiting.answered()
@@ -189,11 +185,12 @@ class Journal:
         except JournalDamaged as misfit:
             hint = "nothing was stored; the run is unchanged"
             raise EventMisfit(misfit.message, hint=hint) from None
+        run, questions = after[0], after[3]
+        goes_on = run.phase is RunStatus.RUNNING and run.plan is self._summaries.plan
+        if goes_on and not run.paused and not questions:
+            return after, _EXECUTING
+        self._fold.become(after)
         try:
-            run = after[0]
-            goes_on = run.phase is RunStatus.RUNNING and run.plan is self._summaries.plan
-            if goes_on and not run.paused and not self._fold.questions:
-                return after, _EXECUTING
             return after, self._summaries.look(self._fold, self.events, events)
         finally:
             self._fold.become(before)
@@ -256,7 +253,7 @@ class Journal:
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
-        run = self._fold.result()
+        run = self._fold.known or self._fold.result()
         return run.replace(damage=str(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
@@ -271,10 +268,9 @@ class Journal:
 
     def _fits(self, pairs: Sequence[tuple[AnyBody, Actor]]) -> bool:
         try:
-            before, _ = self._fold.ahead(self._next_events(pairs))
+            self._fold.ahead(self._next_events(pairs))
         except JournalDamaged:
             return False
-        self._fold.become(before)
         return True
 
     async def _check_others_wrote(self) -> None:
@@ -284,7 +280,7 @@ class Journal:
             raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
 
 
-async def _readable(store: JournalStore, run: str, after: int) -> tuple[Sequence[Event], int, str]:
+async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:
     """Returns the readable events after a number, the last event's number, and the damage."""
     try:
         return await store.events(run, after=after), 0, ""

@@ -32,7 +32,7 @@ class LocalFunction(Protocol):
         ...
 
     def to_json(self, result: Any) -> Json:
-        """Converts the function's result; raises `ToolFailed` or `OutcomeUnknown` if it cannot."""
+        """Converts a result that is not plain; may raise `ToolFailed` or `OutcomeUnknown`."""
         ...
 
 

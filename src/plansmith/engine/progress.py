@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import Context, copy_context
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, TypedDict, get_args
 
 import msgspec
@@ -188,7 +189,12 @@ class Wakeups:
 
     def open(self, deadlines: Deadlines) -> None:
         """Binds it to the event loop that runs now, and to the deadlines of that loop."""
-        self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self._loop = loop
+        # What `create_future` of the loop does, without a call in between.
+        plain = isinstance(loop, asyncio.BaseEventLoop)
+        self._new_future: Callable[[], asyncio.Future[None]]
+        self._new_future = partial(asyncio.Future, loop=loop) if plain else loop.create_future
         self._context: Context = copy_context()
         self._deadlines = deadlines
 
@@ -240,7 +246,7 @@ class Wakeups:
         if not self._is_looking and self.follower is None:
             self._is_looking = True
             self._deadlines.add(self._look)
-        self._waiter = self._loop.create_future()
+        self._waiter = self._new_future()
         return self._waiter
 
     def _look_whether_long(self) -> None:

@@ -103,7 +103,7 @@ class ReadyQueue:
         """Marks a node as done: nodes that waited only for it become ready."""
         if node in self._done:
             return
-        self._done.add(node)
+        self._done |= {node}
         if node not in self._followers:
             return
         for follower in self._followers[node]:

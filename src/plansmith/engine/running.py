@@ -11,6 +11,7 @@ from plansmith.engine.call import Callees
 from plansmith.engine.event_loops import Deadline, Deadlines
 from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.outcome import Outcome, named
+from plansmith.engine.plain import is_plain
 from plansmith.engine.progress import Ready
 from plansmith.engine.threads import Job
 from plansmith.engine.units import Unit
@@ -108,6 +109,8 @@ class _FunctionCall(Deadline):
         try:
             if error is not None:
                 return callees.failed(unit, error)
+            if is_plain(result):
+                return callees.ended(unit, result, is_sound=True)
             try:
                 value = self.function.to_json(result)
             except BaseException as failure:  # noqa: BLE001 - a result may raise anything

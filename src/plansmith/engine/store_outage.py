@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
 
 if TYPE_CHECKING:
-    from plansmith.plan.data import Content, Json
+    from plansmith.plan.data import Json
     from plansmith.plan.events import Event
-    from plansmith.plan.summary import RunSummary
 
 _T = TypeVar("_T")
 FIRST_S: Final = 0.1
@@ -59,22 +58,14 @@ async def _nothing() -> None:
 
 
 class WaitingStore:
-    """A store for running runs: each operation waits until the real store answers."""
+    """What running runs read a store through: each operation waits until it answers.
+
+    Appends are made without it; `append_after` goes on with one if the store is away.
+    """
 
     def __init__(self, outage: StoreOutage) -> None:
         self.outage = outage
         self._store = outage.store
-
-    def append(
-        self,
-        events: Sequence[Event],
-        values: Sequence[Json | Content] = (),
-        *,
-        status: str = "",
-        summary: RunSummary | None = None,
-    ) -> Coroutine[Any, Any, None]:
-        """Stores events and values in one try; `append_after` goes on if the store is away."""
-        return self._store.append(events, values, status=status, summary=summary)
 
     async def append_after(
         self, away: StoreAway, append: Callable[[], Awaitable[None]], events: Sequence[Event]

@@ -60,7 +60,8 @@ class RunFold(StepsFold):
         self.run = copy(run)
         self.changed = {}
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
-        self._result: Run | None = None
+        # What `result` returned, until the next event.
+        self.known: Run | None = None
         self._hash: str = ""
         self._last = run.last
         self.questions: Mapping[str, e.QuestionAsked] = run.questions
@@ -97,7 +98,7 @@ class RunFold(StepsFold):
                 taken += (event,)
         finally:
             self.steps |= self.changed
-            self.changed, self._result = {}, None
+            self.changed, self.known = {}, None
 
     def _apply(self, event: e.Event) -> None:
         body, last = event.body, self._last
@@ -114,9 +115,9 @@ class RunFold(StepsFold):
         self._last = event
 
     def ahead(self, events: Iterable[e.Event]) -> tuple[State, State]:
-        """Applies events; returns the state before and after them, or raises `JournalDamaged`.
+        """Returns the state before and after events, or raises `JournalDamaged`.
 
-        The run is then as after the events, until `become` makes it what it was.
+        The run itself stays as it is; `become` goes to one of the two.
         """
         before: State = (
             *(self.run, self.steps, self.changed, self.questions),
@@ -126,13 +127,13 @@ class RunFold(StepsFold):
         try:
             for event in events:
                 self._apply(event)
-        except BaseException:
-            self.become(before)
-            raise
-        after: State = (
-            *(self.run, self.steps, self.changed, self.questions),
-            *(self._needs, self._hash, self._last),
-        )
+            after: State = (
+                *(self.run, self.steps, self.changed, self.questions),
+                *(self._needs, self._hash, self._last),
+            )
+        finally:
+            self.run, self.steps, self.changed, self.questions = before[:4]
+            self._needs, self._hash, self._last = before[4:]
         return before, after
 
     def become(self, state: State) -> None:
@@ -145,18 +146,18 @@ class RunFold(StepsFold):
         self.run, self.steps, changed, self.questions = state[:4]
         self._needs, self._hash, self._last = state[4:]
         self.steps |= changed
-        self.changed, self._result = {}, None
+        self.changed, self.known = {}, None
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""
-        if self._result is None:
-            self._result = self.run.replace(
+        if self.known is None:
+            self.known = self.run.replace(
                 steps=self._with_ready(),
                 questions=self.questions,
                 last=self._last,
                 updated_at=self.updated_at,
             )
-        return self._result
+        return self.known
 
     def _with_ready(self) -> dict[str, StepState]:
         if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:

@@ -73,7 +73,10 @@ class StepsFold:
             self._set(tokens=self.run.tokens + tokens, money=money)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        step = self._step(event, body.step, WAITING)
+        name = body.step
+        step = self.steps[name] if name in self.steps and name not in self.changed else None
+        if step is None or step.status not in WAITING:
+            step = self._step(event, name, WAITING)
         early = self._use_prefetch(event, body) if body.prefetched else None
         self.changed[body.step] = StepState(
             status=StepStatus.RUNNING,
@@ -105,7 +108,10 @@ class StepsFold:
         self.changed[body.step] = replace(step, progress=body.text)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        step = self._step(event, body.step, CALLED_OR_UNSURE)
+        name = body.step
+        step = self.steps[name] if name in self.steps and name not in self.changed else None
+        if step is None or step.status not in CALLED_OR_UNSURE:
+            step = self._step(event, name, CALLED_OR_UNSURE)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         self.changed[body.step] = replace(
             step,

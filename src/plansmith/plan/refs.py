@@ -102,13 +102,22 @@ def collect(template: Json, where: Path, found: list[Found]) -> None:
         case dict():
             _collect_in_object(template, where, found)
         case list():
-            for index, child in enumerate(template):
-                if type(child) is dict:
-                    _collect_in_object(child, (*where, index), found)
-                elif type(child) not in PLAIN:
-                    collect(child, (*where, index), found)
+            _collect_in_list(template, where, found)
         case _:
             return
+
+
+def _collect_in_list(template: list[Json], where: Path, found: list[Found]) -> None:
+    for index, child in enumerate(template):
+        if type(child) is dict:
+            source = child[FROM] if FROM in child else None  # noqa: SIM401 - a call for each
+            ref = whole_output(source) if type(source) is str and child == {FROM: source} else None
+            if ref is not None:  # the result of a step, as most lists hold them
+                found += (Found((*where, index), ref),)
+            else:
+                _collect_in_object(child, (*where, index), found)
+        elif type(child) not in PLAIN:
+            collect(child, (*where, index), found)
 
 
 def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
@@ -119,14 +128,16 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
         found += [Found(where, None, Sentence("ps.first_form"))]
     elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
-            if type(child) not in PLAIN and (type(child) is not str or "{{" in child):
+            if type(child) is list:
+                _collect_in_list(child, (*where, key), found)
+            elif type(child) not in PLAIN and (type(child) is not str or "{{" in child):
                 collect(child, (*where, key), found)
 
 
 def ref_of(template: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
     step = template[FROM]
-    if len(template) == 1 and type(step) is str and (whole := _whole_output(step)):
+    if type(step) is str and template == {FROM: step} and (whole := whole_output(step)):
         return whole
     parsed = _parse(template)
     return parsed if type(parsed) is Ref else None
@@ -292,7 +303,7 @@ def _is_literal(template: dict[str, Json]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _whole_output(step: str) -> Ref | None:
+def whole_output(step: str) -> Ref | None:
     """Returns the reference to the whole output of a step; None if this is no step's id."""
     return Ref(step) if _SOURCE.fullmatch(step) else None
 

@@ -69,11 +69,11 @@ class RunClock:
             self.last, body = event.at, event.body
             # Steps that start and end are nearly all of a journal.
             if type(body) is e.StepDone:
-                self.calls.discard(body.step)
+                self.calls -= {body.step}
             elif type(body) is not e.StepStarted:
                 self._take(body)
             elif body.inputs:
-                self.calls.add(body.step)
+                self.calls |= {body.step}
 
     def _take(self, body: e.AnyBody) -> None:
         match body:

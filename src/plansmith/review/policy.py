@@ -168,11 +168,17 @@ def acting_steps(
     templates: Mapping[str, Plan],
 ) -> tuple[str, ...]:
     """Returns the steps of a plan that change something, themselves or in a part."""
+    # Most steps call a tool that is known: no call for each.
     return tuple(
         [
             step.id
             for step in plan.steps
-            if not step.disabled and _acts(step, tools=tools, agents=agents, templates=templates)
+            if not step.disabled
+            and (
+                tools[step.tool].effect is not Effect.READ
+                if step.kind == "tool" and step.tool in tools
+                else _acts(step, tools=tools, agents=agents, templates=templates)
+            )
         ]
     )
 

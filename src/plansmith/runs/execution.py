@@ -100,7 +100,7 @@ class RunExecution:
             return self.of(journal.id)  # begun by another call meanwhile
         journal.wait_for(WaitingStore(self._journals.patience))
         self._journals.owners.hold(journal.id)
-        future = asyncio.ensure_future(self._execute_and_conclude(journal, executor))
+        future = asyncio.create_task(self._execute_and_conclude(journal, executor))
         self._active[journal.id] = executor, future
         future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return future

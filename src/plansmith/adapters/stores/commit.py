@@ -22,16 +22,7 @@ class Request:
     def __init__(self) -> None:
         self.result: object = None
         self.error: Exception | None = None
-        self.future: asyncio.Future[Any] = asyncio.Future(loop=asyncio.get_running_loop())
-
-    def settle(self) -> None:
-        """Tells the caller the outcome, unless it has gone."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
+        self.future: asyncio.Future[Any] = asyncio.Future()  # of the event loop that runs now
 
 
 class Append(Request):
@@ -48,7 +39,8 @@ class Append(Request):
         status: str = "",
         summary: SummaryCells | None = None,
     ) -> None:
-        super().__init__()
+        # Without a call of the base class for every append.
+        self.result, self.error, self.future = None, None, asyncio.Future()
         self.status = status
         self.summary = summary
         self.run = run
@@ -96,6 +88,18 @@ def closed() -> JournalError:
     return JournalError("the store is closed", hint="open a new one")
 
 
+def settle(requests: Iterable[Request]) -> None:
+    """Tells every caller the outcome, unless it has gone."""
+    for request in requests:
+        future = request.future
+        if future.done():
+            continue
+        if request.error is not None:
+            future.set_exception(request.error)
+        else:
+            future.set_result(request.result)
+
+
 Settle = Callable[[Sequence[Request]], None]
 
 
@@ -124,7 +128,7 @@ class WriterThread:
                 self._thread = threading.Thread(target=self._work, name="plansmith", daemon=True)
                 self._thread.start()
             first = not self._waiting
-            self._waiting.append(request)
+            self._waiting += (request,)
         if first:
             request.future.get_loop().call_soon(self._hand_over)
         return request.future

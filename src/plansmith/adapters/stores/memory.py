@@ -77,7 +77,8 @@ class MemoryStore:
                     hint="read the run again and decide again",
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
-        for digest, text in map(data.content_of, values):
+        for value in values:
+            digest, text = value if type(value) is data.Content else data.content_of(value)
             self._values[digest] = text
         journal += events
         self._events[run], self._statuses[run] = journal, status

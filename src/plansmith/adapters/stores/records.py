@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from plansmith.adapters.stores import statements as sql
 from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
-from plansmith.adapters.stores.commit import Append, Request, closed
+from plansmith.adapters.stores.commit import Append, Request, closed, settle
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import (
     COLUMNS,
@@ -96,8 +96,9 @@ class DatabaseStore(SummaryReads, ThreadRecords):
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
-        # No call for those that are contents already, as all of a running step are.
-        texts = [each if type(each) is Content else content_of(each) for each in values]
+        texts: list[Content] = []
+        for each in values:  # no call for a content, as all values of a running step are
+            texts += (each if type(each) is Content else content_of(each),)
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
@@ -159,10 +160,9 @@ class DatabaseStore(SummaryReads, ThreadRecords):
 
     def _settle(self, requests: Sequence[Request]) -> None:
         """Tells every caller the outcome, and wakes those who follow the runs."""
-        for request in requests:
-            request.settle()
-        appends = (each for each in requests if isinstance(each, Append) and each.error is None)
+        settle(requests)
         if self._followers.any:
+            appends = (each for each in requests if isinstance(each, Append) and each.error is None)
             self._wake({each.run: each.events[-1].number for each in appends if each.events})
 
     async def delete_run(self, run: str) -> bool:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from plansmith.plan.data import Json, Path, same
-from plansmith.plan.refs import FIRST, FROM, LITERAL, PLAIN, Ref, pieces, ref_of
+from plansmith.plan.refs import FIRST, FROM, LITERAL, PLAIN, Ref, pieces, ref_of, whole_output
 
 # Never equal to each other or, by chance, to a value in a plan.
 _MARK: Final = "\ue000blank "
@@ -81,16 +81,32 @@ class Placeholders:
                 return {
                     key: each
                     if type(each) in PLAIN or (type(each) is str and "{{" not in each)
+                    else self._list(each, (*path, key))
+                    if type(each) is list
                     else self._filled(each, (*path, key))
                     for key, each in template.items()
                 }
             case list():
-                return [
-                    each if type(each) in PLAIN else self._filled(each, (*path, place))
-                    for place, each in enumerate(template)
-                ]
+                return self._list(template, path)
             case _:
                 return template
+
+    def _list(self, template: list[Json], path: Path) -> Json:
+        filled: list[Json] = []
+        for place, each in enumerate(template):
+            if type(each) in PLAIN:
+                filled += (each,)
+                continue
+            source = each[FROM] if type(each) is dict and FROM in each else None
+            ref = whole_output(source) if type(source) is str and each == {FROM: source} else None
+            if ref is None:
+                filled += (self._filled(each, (*path, place)),)
+            else:  # the result of a step, as most lists hold them
+                self.unknown |= {(*path, place)}
+                self.refs[(*path, place)] = ref
+                self._marks += 1
+                filled += (f"{_MARK}{self._marks}",)
+        return filled
 
     def _text(self, text: str, path: Path) -> Json:
         if "{{" not in text:
@@ -105,7 +121,7 @@ class Placeholders:
         return "".join(part for part in parts if isinstance(part, str))
 
     def _placeholder(self, ref: Ref | None, path: Path) -> Json:
-        self.unknown.add(path)
+        self.unknown |= {path}
         if ref is not None:
             self.refs[path] = ref
         self._marks += 1
