@@ -25,15 +25,18 @@ class StepTimers:
         self.times[name] = self._clock.now() + timedelta(seconds=seconds)
         batch.bodies.append(StepWaits(step=name, seconds=seconds))
 
+    def still_hold(self) -> bool:
+        """Forgets the times that are over; tells whether a step still has to wait.
+
+        A step whose time is over may have to wait for something else, which wakes the executor.
+        """
+        now = self._clock.now()
+        self.times = {name: until for name, until in self.times.items() if until > now}
+        return bool(self.times)
+
     def holds(self, name: str) -> bool:
         """Tells whether a step still has to wait."""
-        until = self.times.get(name)
-        if until is None:
-            return False
-        if until > self._clock.now():
-            return True
-        del self.times[name]
-        return False
+        return name in self.times
 
     @property
     def next(self) -> datetime | None:
