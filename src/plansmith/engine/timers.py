@@ -15,14 +15,17 @@ class StepTimers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.times: dict[str, datetime] = {}
+        # The steps whose wait is in the journal, whether or not it is over.
+        self.written: set[str] = set()
 
     def know(self, name: str, until: datetime) -> None:
         """Takes a time from the journal."""
         self.times[name] = until
+        self.written.add(name)
 
     def wait(self, name: str, seconds: float, batch: Batch) -> None:
         """Lets a step wait from now on, and writes that."""
-        self.times[name] = self._clock.now() + timedelta(seconds=seconds)
+        self.know(name, self._clock.now() + timedelta(seconds=seconds))
         batch.bodies.append(StepWaits(step=name, seconds=seconds))
 
     def still_hold(self) -> bool:
