@@ -29,13 +29,14 @@ def plan(*steps: dict[str, Any]) -> Plan:
     return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
-def world(*tools: FakeTool, count: int = 7) -> FakeTools:
+def world(*tools: FakeTool, count: int = 7, clock: FakeClock | None = None) -> FakeTools:
     return FakeTools(
         FakeTool("stock", [{"count": count}]),
         FakeTool("order", [lambda given: {"id": "o1", **given}], effect=Effect.WRITE),
         FakeTool("poll", [{"state": "open"}, {"state": "open"}, {"state": "shipped"}]),
         FakeTool("double", [_double]),
         *tools,
+        clock=clock,
     )
 
 
@@ -453,4 +454,35 @@ async def test_an_edit_of_a_waiting_round_forgets_its_time_and_an_edit_beside_it
     waiting = asyncio.create_task(app.run(run.id))
     for _ in range(5):
         await clock.advance(61)
+    assert (await waiting).status is RunStatus.DONE
+
+
+class RestlessClock(FakeClock):
+    """A clock that counts who asks to be woken at once."""
+
+    naps = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps += seconds <= 0
+        await super().sleep(seconds)
+
+
+async def test_a_round_whose_time_has_come_waits_for_room_without_keeping_the_executor_busy() -> (
+    None
+):
+    clock = RestlessClock()
+    slow = FakeTool("slow", [{"ok": True}], delay=600)
+    tools = world(slow, clock=clock)
+    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="show", width=1), clock=clock)
+    wanted = plan(
+        {"id": "poll", "tool": "poll", "repeat": _until(5, every=60)},
+        {"id": "slow", "tool": "slow", "timeout_s": 9000, "after": ["stock"]},
+        STOCK,
+    )
+    waiting = asyncio.create_task(app.run(await started(app, wanted)))
+    for _ in range(10):
+        await clock.advance(30)
+    assert clock.naps < 5
+    for _ in range(20):
+        await clock.advance(60)
     assert (await waiting).status is RunStatus.DONE

@@ -155,8 +155,7 @@ class Executor:
 
     def _next_wakeup(self) -> asyncio.Future[None]:
         """Returns what wakes the executor, also for the next step that waits for a time."""
-        at = self._state.timers.next if self._state.timers.times else None
-        if at is not None and at != self._armed:
+        if self._state.timers.times and (at := self._state.timers.next) != self._armed:
             self._armed = at
             sleep = partial(self._callees.clock.sleep, self._state.timers.seconds_left)
             self._wakeups.later(sleep, partial(setattr, self, "_armed", None), holds=False)
@@ -231,7 +230,8 @@ class Executor:
         started: list[Ready] = []
         state, schedule, width = self._state, self._state.schedule, self._limits.width
         may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        is_blocked = self._is_blocked if may_block or state.timers.times else None
+        waits = state.timers.times and state.timers.still_hold()
+        is_blocked = self._is_blocked if waits or may_block else None
         while schedule.ready and self._busy < width and not self._paused:
             name = schedule.take(is_blocked)
             if name is None:

@@ -183,7 +183,7 @@ class State:
     def _pause(self, group: RoundGroup, rounds: Iterable[str], batch: Batch) -> None:
         for name in rounds:
             seconds = group.pause_s(name)
-            if seconds and not self.attempts.get(name) and name not in self.timers.times:
+            if seconds and not self.attempts.get(name) and name not in self.timers.written:
                 self.timers.wait(name, seconds, batch)
 
     def _settle(self, group: Group, batch: Batch) -> None:

@@ -15,25 +15,31 @@ class StepTimers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.times: dict[str, datetime] = {}
+        # The steps whose wait is in the journal, whether or not it is over.
+        self.written: set[str] = set()
 
     def know(self, name: str, until: datetime) -> None:
         """Takes a time from the journal."""
         self.times[name] = until
+        self.written.add(name)
 
     def wait(self, name: str, seconds: float, batch: Batch) -> None:
         """Lets a step wait from now on, and writes that."""
-        self.times[name] = self._clock.now() + timedelta(seconds=seconds)
+        self.know(name, self._clock.now() + timedelta(seconds=seconds))
         batch.bodies.append(StepWaits(step=name, seconds=seconds))
+
+    def still_hold(self) -> bool:
+        """Forgets the times that are over; tells whether a step still has to wait.
+
+        A step whose time is over may have to wait for something else, which wakes the executor.
+        """
+        now = self._clock.now()
+        self.times = {name: until for name, until in self.times.items() if until > now}
+        return bool(self.times)
 
     def holds(self, name: str) -> bool:
         """Tells whether a step still has to wait."""
-        until = self.times.get(name)
-        if until is None:
-            return False
-        if until > self._clock.now():
-            return True
-        del self.times[name]
-        return False
+        return name in self.times
 
     @property
     def next(self) -> datetime | None:

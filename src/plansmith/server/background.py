@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,7 +21,7 @@ from plansmith.errors import (
     StaleWriter,
 )
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.server.drafts import Drafts
 from plansmith.server.ops.logs import Log
@@ -134,8 +135,10 @@ class BackgroundRuns:
     def _continue_at_expiry(self, run: Run) -> None:
         """Continues a run when one of its questions expires, or a step has waited long enough."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
-        if run.wakes_at is not None and not run.paused:
-            times.append(run.wakes_at)
+        if run.wakes_at is not None and run.status is RunStatus.RUNNING:
+            # It has just been run: what could not start then is not tried again at once.
+            soon = self._smith.runs.journals.clock.now() + timedelta(seconds=_LOOK_S)
+            times.append(max(run.wakes_at, soon))
         if run.status.over:
             self._known.discard(run.id)
         old = self._timers.pop(run.id, None)
