@@ -124,7 +124,10 @@ async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
     run_id = await house.approved(app, plan(POLL))
     await app.runs.run(run_id, parks=True)
     await app.pause(run_id, by="ada")
-    hasty = POLL | {"repeat": {"until": SHIPPED, "at_most": 9, "every": 60}}
+    hasty: dict[str, Json] = {
+        **POLL,
+        "repeat": {"until": SHIPPED, "at_most": 9, "every": 60},
+    }
     await app.edit(run_id, plan(hasty), by="ada")
     await app.resume(run_id, by="ada")
     run = await house.lived(app, run_id)
@@ -136,7 +139,7 @@ async def test_an_edited_condition_of_a_change_needs_a_new_approval() -> None:
     house = House(count=50)
     app = house.process()
     order: dict[str, Json] = {"id": "order", "tool": "order", "when": FEW}
-    run_id = await house.approved(app, plan(POLL, STOCK, order | {"after": ["poll"]}))
+    run_id = await house.approved(app, plan(POLL, STOCK, {**order, "after": ["poll"]}))
     await app.runs.run(run_id, parks=True)
     await app.pause(run_id, by="ada")
     wider = plan(POLL, STOCK, {"id": "order", "tool": "order", "after": ["poll"]})
@@ -172,8 +175,8 @@ async def test_a_new_plan_of_a_model_cannot_take_a_condition_off_a_change_unaske
     bad: dict[str, Json] = {"id": "bad", "kind": "tool", "tool": "fail", "inputs": {}}
     stock: dict[str, Json] = {"id": "stock", "kind": "tool", "tool": "stock", "inputs": {}}
     decision: Json = {"decision": "plan", "reason": "", "query": "order", "answer": ""}
-    first: Json = {"goal": "g", "steps": [stock, order | {"when": FEW}, bad]}
-    loose: Json = {"goal": "g", "steps": [stock, order | {"after": ["stock"]}]}
+    first: Json = {"goal": "g", "steps": [stock, {**order, "when": FEW}, bad]}
+    loose: Json = {"goal": "g", "steps": [stock, {**order, "after": ["stock"]}]}
     model = ScriptedModel(decision, first, loose, *[loose] * 3)
     app = house.process(model=model)
     run = await app.plan("Order bolts if there are few", by="bob")

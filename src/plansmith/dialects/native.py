@@ -210,8 +210,12 @@ _INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
 
 
 def _closed(required: Sequence[str], **properties: Json) -> dict[str, Json]:
-    closed: dict[str, Json] = {"type": "object", "properties": properties}
-    return closed | {"required": [*required], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*required],
+        "additionalProperties": False,
+    }
 
 
 _COUNT: Final[Json] = {"type": "integer", "minimum": 1}

@@ -59,8 +59,8 @@ def test_an_otherwise_that_nothing_can_call_for_is_told() -> None:
     ((_, path, _),) = needless(order(otherwise={"value": 1}))
     assert path == "otherwise"
     behind: dict[str, Json] = {"id": "b", "tool": "order", "otherwise": {"value": 1}}
-    assert needless(order(when=LOW), behind | {"after": ["order"]}) == []
-    assert [each[0] for each in needless(order(when=LOW), behind | {"after": ["stock"]})] == ["b"]
+    assert needless(order(when=LOW), {**behind, "after": ["order"]}) == []
+    assert [each[0] for each in needless(order(when=LOW), {**behind, "after": ["stock"]})] == ["b"]
 
 
 def test_a_repeat_of_one_round_is_told() -> None:
