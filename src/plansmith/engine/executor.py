@@ -331,7 +331,7 @@ class Executor:
         # The same key for the same call and inputs, so that a service can recognise a repeat.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
-        early = self._callees.prefetched(unit, inputs) if self._callees.early else ""
+        early = self._callees.prefetched(unit, inputs)
         # The callee gets the recorded inputs for itself alone, and may change them.
         ready = Ready(unit, own_inputs(inputs, content), key, attempt, early)
         batch.start(ready, content)

@@ -328,7 +328,7 @@ async def test_deleting_and_moving_wait_for_a_person_and_reading_documents_does_
     async def submitted(tool: str, **inputs: str) -> Any:
         steps = [{"id": "a", "tool": tool, "inputs": inputs}]
         plan = Plan.model_validate({"goal": "g", "steps": steps})
-        return plan, await smith.run((await smith.submit(plan)).id)
+        return plan, await smith.runs.run((await smith.submit(plan)).id)
 
     _, counted = await submitted("files.count", path="a.txt")
     assert counted.status is RunStatus.DONE
@@ -359,7 +359,7 @@ async def test_deleting_is_freed_from_consent_by_its_name_alone_and_never_by_a_p
         free = Limits(data_free=(pattern,))
         policy = ReviewPolicy(never_for=(pattern,))
         smith = Plansmith(tools=builtin_sources(folder), policy=policy, limits=free)
-        first, run = [await smith.run((await smith.submit(plan)).id) for plan in plans]
+        first, run = [await smith.runs.run((await smith.submit(plan)).id) for plan in plans]
         assert first.status is run.status is RunStatus.REVIEWING
         # The paths come from a tool: who approved the plan has not seen them.
         await smith.decide(run.id, approve=plans[1].hash, by="ada")
