@@ -191,7 +191,7 @@ def write(args: argparse.Namespace, rows: Sequence[Row]) -> None:
     words += ["--cli"] if args.cli else []
     where = f"{os.cpu_count()} cores, {platform.machine()}"
     made = f"{args.part}\n\n```text\n{' '.join(words)} --write\n```\n\n{where}\n\n{table(rows)}"
-    places = {part: place for place, part in enumerate(PARTS)}
+    places: dict[str, int] = {part: place for place, part in enumerate(PARTS)}
     ordered = sorted([*kept, made], key=lambda each: places.get(each.split("\n", 1)[0], -1))
     text = "\n## ".join(
         [first.rstrip("\n") + "\n", *(each.rstrip("\n") + "\n" for each in ordered)]

@@ -87,7 +87,10 @@ async def test_the_held_reply_is_written_when_the_person_wants_no_further_plan(
 
 async def test_a_reply_that_another_step_uses_is_not_held_back(scripted: Script) -> None:
     first = plan(
-        step("a"), reply("r", "Say {{a}}"), step("b", inputs={"x": "{{r}}"}), reply("s", "Say {{b}}")
+        step("a"),
+        reply("r", "Say {{a}}"),
+        step("b", inputs={"x": "{{r}}"}),
+        reply("s", "Say {{b}}"),
     )
     app = smith(
         model=scripted(first, *["none"] * 3), report_model=scripted("R", "S"), limits=TWO_ROUNDS
