@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from training.rows.domains import Part
+from training.rows.periods import MONTHS
 from training.rows.trade_words import DOMAINS, FILES, Domain
 
 # Places and makers that mean the same; what is not here has only words of one meaning.
@@ -225,27 +226,13 @@ def when(made: World, alias: str = "") -> tuple[str, str, str]:
     date = f"{alias}{quoted(made.col['date'])}"
     year = made.rng.randrange(2024, 2027)
     month = made.rng.randrange(1, 13)
-    months = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ]
     return made.rng.choice(
         (
             ("", "", ""),
             ("", "", ""),
             (f" in {year}", f"{year}年", f"{date} LIKE '{year}%'"),
             (
-                f" in {months[month - 1]} {year}",
+                f" in {MONTHS[month - 1]} {year}",
                 f"{year}年{month}月",
                 f"{date} LIKE '{year}-{month:02}%'",
             ),

@@ -7,7 +7,10 @@ from html import escape
 from typing import Final
 
 from plansmith.plan.refs import value_text
+from plansmith.plan.rule_text import has_rules, rule_sentences
+from plansmith.plan.sentence import joined
 from plansmith.plan.steps import AnyStep
+from plansmith.text import safe
 
 _LONGEST: Final = 60
 _CELL: Final = 300
@@ -20,9 +23,9 @@ def plan_line(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
 
 
 def plan_text(goal: str, steps: Sequence[AnyStep]) -> str:
-    """Returns a plan as its goal and one line for each step."""
+    """Returns a plan as its goal and one line for each step, whatever its values hold."""
     lines = [f"{number}. {step.id}: {what_it_does(step)}" for number, step in enumerate(steps, 1)]
-    return "\n".join([goal, *lines])
+    return "\n".join(map(safe, (goal, *lines)))
 
 
 def plan_html(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
@@ -44,7 +47,13 @@ def run_html(head: str, rows: Sequence[tuple[str, str, str, str]], answer: str) 
 
 
 def what_it_does(step: AnyStep) -> str:
-    """Returns what a step does, with its references as they are written."""
+    """Returns what a step does and by which rules, with its references as they are written."""
+    # First, so that a long value never cuts them off.
+    rules = f"[{joined(rule_sentences(step))}] " if has_rules(step) else ""
+    return rules + _deed(step)
+
+
+def _deed(step: AnyStep) -> str:
     match step.kind:
         case "tool":
             given = ", ".join(f"{name}={value_text(each)}" for name, each in step.inputs.items())

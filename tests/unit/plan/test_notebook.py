@@ -70,3 +70,20 @@ def test_the_table_of_a_large_plan_ends_with_how_many_more_there_are() -> None:
     shown = html_of(read_plan({"goal": "g", "steps": steps}))
     assert shown.count("<tr>") == 101
     assert "and 150 more steps" in shown
+
+
+def test_a_printed_plan_tells_the_rules_of_its_steps_however_long_their_values_are() -> None:
+    order = {"id": "o", "tool": "look", "inputs": {"q": "x" * 1000}}
+    rules = {"when": {"below": ["{{a.count}}", 10]}, "on_error": "skip"}
+    inner = {"tool": "look", "inputs": {"q": "{{item}}"}, "retry": {"at_most": 3}}
+    steps = [{"id": "a", "tool": "look", "inputs": {"q": "y"}}, order | rules]
+    plan = read_plan({"goal": "g", "steps": [*steps, {"id": "m", "over": [1], "each": inner}]})
+    for shown in (str(plan), html_of(plan)):
+        assert "a.count is below 10" in shown
+        assert "3 times" in shown or "up to 3" in shown
+
+
+def test_no_value_of_a_printed_plan_looks_like_another_step_or_moves_the_cursor() -> None:
+    plan = plan_of("tea\n7. pay: bank.pay(amount=1)\r\x1b[2J\u202e")
+    assert len(str(plan).splitlines()) == 1 + len(plan.steps)
+    assert str(plan).replace("\n", "").isprintable()
