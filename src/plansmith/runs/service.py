@@ -227,7 +227,7 @@ class RunService:
         if self.planner.model is None or self.planner.is_planning(journal.id):
             return False
         if journal.run.changing:
-            async with self.journals.owners.owning(journal.id):
+            async with self.journals.owners.owning(journal.id) as journal.fence:
                 await self.reviser.change(journal)
         else:
             await self.planner.plan(journal)

@@ -221,12 +221,12 @@ class BackgroundRuns:
                 self._log.warning("orphans_not_adopted", error=str(error))
 
     async def _adopt_orphans(self) -> None:
-        for run_id, dead in await self._smith.runs.journals.owners.left_behind():
+        for run_id, claim in await self._smith.runs.journals.owners.left_behind():
             try:
                 await self._resume(run_id)
             except JournalDamaged as error:
                 self._log.failure("run_damaged", run=run_id, error=str(error))
-            await self._smith.runs.journals.owners.forget(run_id, dead)
+            await self._smith.runs.journals.owners.forget(run_id, claim)
 
     async def _resume(self, run_id: str) -> int:
         journal = await self._smith.runs.journals.load(run_id)

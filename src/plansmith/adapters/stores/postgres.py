@@ -15,6 +15,7 @@ from plansmith.adapters.stores.batched_reads import (
     apart,
     thread_key,
 )
+from plansmith.adapters.stores.claims import CLAIM_OF, POSTGRES_CLAIMS
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
 from plansmith.adapters.stores.packing import ref_of
 from plansmith.adapters.stores.pg_connection import Connection
@@ -25,6 +26,7 @@ from plansmith.adapters.stores.rows import (
     read_journal,
     sound_part,
     stale,
+    taken_over,
     values_of,
 )
 from plansmith.adapters.stores.statements import (
@@ -71,10 +73,12 @@ class PostgresStore(DatabaseStore):
         self._journals = BatchedReads(self._read_journals)
         database = Database(
             dialect=POSTGRES,
+            claims=POSTGRES_CLAIMS,
             query=self._query,
             execute=self._execute,
             transact=self._transact,
             submit=self._writer.submit,
+            change_claim=self._change_claim,
             now=now,
         )
         super().__init__(
@@ -123,21 +127,23 @@ class PostgresStore(DatabaseStore):
             units, puts, rest = units_of(rest)
             won = await self._write(units, puts)
             for run, requests in units.items():
-                for request in requests:
-                    if run not in won:
-                        request.error = stale(run, request.events[0].number)
+                for request in requests if not won.get(run) else ():
+                    first = request.events[0].number
+                    request.error = taken_over(run) if run in won else stale(run, first)
 
     async def _write(
         self, units: Mapping[str, Sequence[Append]], puts: Sequence[Append]
-    ) -> set[str]:
+    ) -> dict[str, bool]:
+        """Returns the runs that were written, and as false those that were taken over."""
         asked = columns_of(units, puts, day=day_of(self._now()))
 
-        async def write(connection: Any, again: bool) -> set[str]:  # noqa: FBT001 - as `use` calls it
+        async def write(connection: Any, again: bool) -> dict[str, bool]:  # noqa: FBT001 - as `use` calls it
             cursor = await connection.execute(APPEND, asked, prepare=True)
-            won = {str(row[0]) for row in await cursor.fetchall()}
+            won = {str(row[0]): bool(row[1]) for row in await cursor.fetchall()}
             if again:
                 # The lost connection may have taken the answer with it, not the write.
-                won |= await self._stored(connection, set(units) - won, units)
+                lost = {run for run in units if not won.get(run)}
+                won |= dict.fromkeys(await self._stored(connection, lost, units), True)
             return won
 
         return await self._writing.use(write)
@@ -177,6 +183,17 @@ class PostgresStore(DatabaseStore):
             return int((await connection.execute(for_postgres(statement), given)).rowcount)
 
         return await self._use(execute)
+
+    async def _change_claim(self, _: str, steps: Sequence[str], given: Parameters) -> Any:
+        async def change(connection: Any) -> Any:
+            for step in steps:
+                cursor = await connection.execute(for_postgres(step), given)
+                if cursor.description is not None and (row := await cursor.fetchone()):
+                    return row
+            found = await connection.execute(for_postgres(CLAIM_OF), given)
+            return await found.fetchone()
+
+        return await self._use(change)
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
         async def transact(connection: Any, again: bool) -> list[list[int] | None]:  # noqa: FBT001 - as `use` calls it
