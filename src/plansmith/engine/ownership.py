@@ -28,11 +28,11 @@ _NOBODY: Final = Claim("", 0)
 class _Owning:
     """A block in which a run is owned; far cheaper than a generator, for every run enters one."""
 
-    def __init__(self, owners: Owners, run: str) -> None:
-        self._owners, self._run = owners, run
+    def __init__(self, owners: Owners, run: str, force: bool) -> None:  # noqa: FBT001 - as below
+        self._owners, self._run, self._force = owners, run, force
 
     async def __aenter__(self) -> Fence:
-        self._fence = await self._owners.take(self._run)
+        self._fence = await self._owners.take(self._run, force=self._force)
         return self._fence
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -59,9 +59,9 @@ class Owners:
         self._to_release: dict[str, tuple[int, bool]] = {}
         self.tell_lost: Callable[[str], None] = lambda _: None
 
-    def owning(self, run: str) -> _Owning:
+    def owning(self, run: str, *, force: bool = False) -> _Owning:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        return _Owning(self, run)
+        return _Owning(self, run, force)
 
     async def take(self, run: str, *, force: bool = False) -> Fence:
         """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.
@@ -240,10 +240,14 @@ class Owners:
         elif lives_here(found.owner):
             raise _busy(run, found.owner)
 
-    async def taken_from(self, run: str) -> str:
-        """Describes the process that owns a run now; empty if none does."""
+    async def other_owner(self, run: str) -> str:
+        """Describes the other process that owns a run and is not known to be dead, if any."""
         found = await self._store.claim_of(run) if self._store is not None else None
-        return described(found.owner) if found is not None and found.owner else ""
+        if found is None or found.owner == this_process():
+            return ""
+        if self._others is not None and is_elsewhere(found.owner):
+            await self._others.look()
+        return "" if self._is_dead(found.owner) else described(found.owner)
 
     def close(self) -> None:
         """Renews the lease no more."""
