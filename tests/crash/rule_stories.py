@@ -1,4 +1,4 @@
-"""Ten stories with conditions, repeats, collected errors and undoing, and the world they act in."""
+"""Stories with conditions, repeats, collected errors and undoing, and the world they act in."""
 
 from __future__ import annotations
 
@@ -185,6 +185,21 @@ STORIES: dict[str, Story] = {
                     "when": {"not_equals": ["{{item}}", 4]},
                 },
             }
+        ]
+    ),
+    "rounds of a list and of each of its items": Story(
+        [
+            {
+                "id": "all",
+                "over": ["x", "y"],
+                "width": 1,
+                "each": {**press("press", 4), "inputs": {"of": "{{item}}"}},
+                "repeat": {
+                    "until": {"equals": ["{{all[1].n}}", 3]},
+                    "at_most": 2,
+                    "every": LONG_PAUSE_S,
+                },
+            },
         ]
     ),
     "a template with rules that is repeated": Story(

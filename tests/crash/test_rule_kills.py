@@ -1,4 +1,4 @@
-"""Ten stories with rules, their processes killed with -9 at every append, edited and replanned."""
+"""Stories with rules, their processes killed with -9 at every append, edited and replanned."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from plansmith.engine.budget import settle_limit
 from plansmith.engine.failing import instead_of_result, on_error
 from plansmith.engine.provenance import settle_data
 from plansmith.engine.recover import UNKNOWN_OPTIONS
-from plansmith.engine.units import named_unit
+from plansmith.engine.units import named_unit, round_step
 from plansmith.errors import Refused
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json, content_hash
@@ -156,8 +156,12 @@ def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
             return
         yield _Level(plan, part, scope)
         scope, inner = f"{scope}{part}/", plan.by_id[part]
-        while isinstance(inner, MapStep) and parts:
-            scope, inner = f"{scope}{parts.pop(0)}/", inner.each
+        while parts and (inner.repeat is not None or isinstance(inner, MapStep)):
+            scope = f"{scope}{parts.pop(0)}/"
+            if inner.repeat is not None:
+                inner = round_step(inner)
+            elif isinstance(inner, MapStep):
+                inner = inner.each
         template = inner.template if isinstance(inner, PlanStep) else ""
         plan = known["templates"].get(template, Plan())
 
