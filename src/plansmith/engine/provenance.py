@@ -146,10 +146,12 @@ class Consent:
         callees = [*dict.fromkeys(self._acting(step))]
         if not callees:
             return None
+        rounds = step.repeat.at_most if step.repeat is not None else 1
         return QuestionAsked(
             question=f"data:{unit.name}?{attempt}",
             text=Sentence(
-                "question.items",
+                "question.items" if rounds == 1 else "question.items_rounds",
+                rounds=rounds,
                 callees=callees,
                 count=len(items),
                 list=value_line(step.over),
@@ -161,7 +163,7 @@ class Consent:
             kind="consent",
             callee=", ".join(callees),
             sources=tuple(sources),
-            times=len(items),
+            times=len(items) * rounds,
         )
 
     def _acting(self, step: MapStep) -> Iterator[str]:

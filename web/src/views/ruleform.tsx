@@ -14,7 +14,7 @@ type Rule = "when" | "otherwise" | "repeat" | "on_error" | "retry";
 interface Props { step: Step; prefix: string; put: (step: Step, field: string) => void }
 
 const RULES: Rule[] = ["when", "otherwise", "repeat", "on_error", "retry"];
-const REPEATED = new Set(["tool", "agent", "plan"]);
+const REPEATED = new Set(["tool", "agent", "plan", "map"]);
 const RETRIED = new Set(["tool", "agent", "reply"]);
 const ERRORS = ["fail", "skip", "collect", "value"] as const;
 const FIRST: JsonObject = { equals: ["", ""] };
