@@ -60,7 +60,7 @@ SQLITE: Final = Dialect(
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
-    notify="SELECT pg_notify('plansmith', :note)",
+    notify="SELECT pg_notify(current_schema(), :note)",
 )
 
 
@@ -284,7 +284,7 @@ APPEND: Final = f"""
         WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
         {PUT_AGAIN}
     )
-    SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) FROM won
+    SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) FROM won
 """  # noqa: S608 - constants
 EVENTS: Final = f"""
     SELECT name, start, last, {COLUMNS}
