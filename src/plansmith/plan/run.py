@@ -186,7 +186,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     that the plan no longer has, kept for the calls they made. `earlier` are the content hashes of
     the results of earlier runs that any of its plans has used, by reference. `changing`: a person
     asked for another plan, which is not made yet. `acts` are the steps of the plan that change
-    something. `interrupted` and `report_text` are filled in by
+    something. `asked_by`, `edited_by` and `approved_by` are the users who made the request, changed
+    the plan last, and approved it. `interrupted` and `report_text` are filled in by
     whoever reads the store; `interrupted`: the process that executed the run has ended.
     """
 
@@ -232,6 +233,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     report_hash: str = ""
     report_text: ReportText = _NO_REPORT
     acts: tuple[str, ...] = ()
+    asked_by: str = ""
+    edited_by: str = ""
+    approved_by: str = ""
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None

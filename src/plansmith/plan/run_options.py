@@ -12,6 +12,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.field_types import Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
+from plansmith.plan.second_person import SecondPerson
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]
@@ -94,6 +95,7 @@ class RunOptions(Record):
     """Everything given with a request; planning again uses the same options.
 
     `thread` and `message` are the conversation of the request and its number there.
+    `second_person` is the rule of the settings when the run was created.
     """
 
     locale: Text = ""
@@ -109,6 +111,7 @@ class RunOptions(Record):
     team: Team | None = None
     thread: Text = ""
     message: Whole | None = None
+    second_person: SecondPerson = "never"
 
 
 NO_OPTIONS: Final = RunOptions()

@@ -230,10 +230,11 @@ class RequestGate:
         ):
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not self.auth.take_link(given):
+        member = self.auth.take_link(given)
+        if member is None:
             return None
         response = RedirectResponse("/", 303)
-        self._set_cookie(response, self.auth.log_in())
+        self._set_cookie(response, self.auth.log_in(member))
         return response
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:

@@ -60,7 +60,7 @@ SQLITE: Final = Dialect(
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
-    notify="SELECT pg_notify('plansmith', :note)",
+    notify="SELECT pg_notify(current_schema(), :note)",
 )
 
 
@@ -282,7 +282,7 @@ APPEND: Final = f"""
         WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
         {PUT_AGAIN}
     )
-    SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) IS NOT NULL FROM won
+    SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) IS NOT NULL FROM won
     UNION ALL
     SELECT name, false FROM unit WHERE term > 0 AND name NOT IN (SELECT name FROM held)
 """  # noqa: S608 - constants

@@ -1,0 +1,55 @@
+"""The rule of the second person: who asked for a plan, or changed it last, cannot approve it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from plansmith.plan.sentence import Sentence
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.run import Run
+    from plansmith.plan.run_events import Actor, QuestionAsked
+
+# For which plans another person has to approve: none, those that change something, all.
+SecondPerson = Literal["never", "changes", "always"]
+_ORDER: Final[tuple[SecondPerson, ...]] = ("never", "changes", "always")
+# The answers that let something happen. To refuse, nobody else is needed.
+_GRANTS: Final = {"consent": ("allow",), "limit": ("go_on",), "unknown": ("retry", "done")}
+
+
+def stricter(one: SecondPerson, other: SecondPerson) -> SecondPerson:
+    """Returns the stricter of two rules."""
+    return max(one, other, key=_ORDER.index)
+
+
+def applies(rule: SecondPerson, *, acts: bool) -> bool:
+    """Tells whether a plan needs a second person; `acts` tells whether it changes something."""
+    return rule == "always" or (rule == "changes" and acts)
+
+
+def grants(asked: QuestionAsked, answer: Json) -> bool:
+    """Tells whether an answer lets something happen that the rule is about."""
+    return answer in _GRANTS.get(asked.asks, ())
+
+
+def same_user(one: str, other: str) -> bool:
+    """Tells whether two names are of one user; an unknown user could be anybody."""
+    return not one or not other or one.casefold() == other.casefold()
+
+
+def why_not(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | None:
+    """Returns why this person cannot approve the plan of a run, or None.
+
+    Counted is the rule with which the run was created, or `rule` if that is stricter.
+    """
+    wanted = stricter(run.options.second_person, rule)
+    if not applies(wanted, acts=bool(run.acts)):
+        return None
+    if not who.identity:
+        return Sentence("second.unknown")
+    if same_user(run.asked_by, who.identity):
+        return Sentence("second.asked", user=who.identity)
+    if run.edited_by and same_user(run.edited_by, who.identity):
+        return Sentence("second.edited", user=who.identity)
+    return None
