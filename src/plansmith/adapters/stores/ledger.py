@@ -8,7 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from plansmith.adapters.stores.commit import Append, Request, WithCommit
 from plansmith.adapters.stores.database import (
@@ -33,12 +35,13 @@ _LOOK_UP: Final = 500
 _Rows = Sequence[tuple[object, ...]]
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The last event of a run, which the next one must follow; its hash or the stored part."""
 
     id: int
     number: int
     hash: str
+    status: str
 
     def is_before(self, event: Event) -> bool:
         """Tells whether an event follows this one."""
@@ -124,9 +127,9 @@ class Ledger:
             self._load_heads(connection, appends)
             known = self._last_run
             heads, events, values = self._rows(appends)
-            told = {each.run: each.status for each in appends if each.error is None}
-            runs = [(head.id, run, head.number, told[run]) for run, head in heads.items()]
-            _insert(connection, _INTO_RUNS, runs, _UPDATE_LAST)
+            going_on, others = self._rows_of_runs(heads)
+            _insert(connection, _INTO_RUNS, going_on, _UPDATE_LAST)
+            _insert(connection, _INTO_RUNS, others, _UPDATE_STATUS)
             _insert(connection, _INTO_SUMMARIES, _summaries(appends, heads), SUM_UP_AGAIN)
             _insert(connection, _INTO_EVENTS, events)
             _insert(connection, _INTO_CONTENTS, values, PUT_AGAIN)
@@ -157,6 +160,16 @@ class Ledger:
                 values[digest] = (digest, day, text.decode())
         return heads, events, list(values.values())
 
+    def _rows_of_runs(self, heads: Mapping[str, Head]) -> tuple[_Rows, _Rows]:
+        """Returns the runs whose status stays, which leaves the index of statuses alone; others."""
+        going_on: list[tuple[object, ...]] = []
+        others: list[tuple[object, ...]] = []
+        for run, head in heads.items():
+            stays = run in self._heads and self._heads[run].status == head.status
+            rows = going_on if stays else others
+            rows += ((head.id, run, head.number, head.status),)
+        return going_on, others
+
     def _place(self, request: Append, heads: dict[str, Head]) -> int:
         if not request.events:
             return 0
@@ -168,7 +181,7 @@ class Ledger:
         if head is None:
             self._last_run += 1
         run = head.id if head else self._last_run
-        heads[request.run] = Head(run, last.number, last.hash)
+        heads[request.run] = Head(run, last.number, last.hash, request.status)
         return run
 
     def _load_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
@@ -182,9 +195,9 @@ class Ledger:
             some = unknown[start : start + _LOOK_UP]
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
-            for run, key, number, digest in found:
+            for run, key, number, digest, status in found:
                 mark = digest.hex() if isinstance(digest, bytes) else ""
-                self._heads[run] = Head(key, number, mark)
+                self._heads[run] = Head(key, number, mark, status)
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -224,13 +237,12 @@ def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
 
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
-    SELECT name, runs.id, last, hash FROM runs
+    SELECT name, runs.id, last, hash, status FROM runs
     JOIN events ON events.run = runs.id AND number = last
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
-_UPDATE_LAST: Final = (
-    "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
-)
+_UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_UPDATE_STATUS: Final = f"{_UPDATE_LAST}, status = excluded.status"
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {PACKED_COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
