@@ -79,7 +79,7 @@ class Owners:
             except BaseException:
                 self._end_use(fence)
                 raise
-            fence.term = fence.term or term
+            fence.term = term
         return fence
 
     def hold(self, fence: Fence) -> None:
