@@ -205,14 +205,11 @@ class JournalStore(Protocol):
         *,
         status: str = "",
         summary: RunSummary | None = None,
-        term: int = 0,
     ) -> None:
         """Stores events that follow the last one of their run, and values, all or none.
 
         Raises `StaleWriter` for events that do not follow. `status` is the status of the run after
-        them, or empty if the writer does not know it; `summary` sums it up. A `term` is given by
-        whoever executes the run, if the store is an `OwnerStore`: if the run is no longer claimed
-        under it, nothing is stored and `RunTakenOver` is raised.
+        them, or empty if the writer does not know it; `summary` sums it up.
         """
         ...
 
@@ -339,6 +336,21 @@ class Claim(NamedTuple):
 @runtime_checkable
 class OwnerStore(Protocol):
     """A store that knows which process executes a run; this is not in the journal."""
+
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+        term: int = 0,
+    ) -> None:
+        """Stores events and values as every store does; whoever executes the run gives its `term`.
+
+        If the run is no longer claimed under it, stores nothing and raises `RunTakenOver`.
+        """
+        ...
 
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Claims a run that nobody owns, or that is claimed under the term `instead_of`.

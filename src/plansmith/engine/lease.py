@@ -160,6 +160,10 @@ class OtherMachines:
             return 0.0
         return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
 
+    def names(self, *, kind: str) -> list[str]:
+        """Returns the processes of a kind, on this machine too."""
+        return [each.process for each in self._beats.values() if each.kind == kind]
+
     def beats_of(self, owner: str) -> int:
         """Returns how often a process has renewed its lease; 0 if the store does not know it."""
         return self._beats[owner].beats if owner in self._beats else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, cast
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # What no run's name starts with.
 _ROLE: Final = "\n"
+_LOOK_S: Final = 2.0
 _NOBODY: Final = Claim("", 0)
 
 
@@ -58,6 +60,8 @@ class Owners:
         # Released while the store was away: written as soon as it answers.
         self._to_release: dict[str, tuple[int, bool]] = {}
         self.tell_lost: Callable[[str], None] = lambda _: None
+        self._roles: dict[str, asyncio.Event] = {}
+        self._servers: set[str] = set()
 
     def owning(self, run: str, *, force: bool = False) -> _Owning:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
@@ -79,7 +83,7 @@ class Owners:
             except BaseException:
                 self._end_use(fence)
                 raise
-            fence.term = fence.term or term
+            fence.term = term
         return fence
 
     def hold(self, fence: Fence) -> None:
@@ -87,6 +91,8 @@ class Owners:
         fence.uses += 1
 
     def _tell_lost(self, run: str) -> None:
+        if run in self._roles:
+            self._roles[run].set()
         self.tell_lost(run)
 
     async def look(self) -> None:
@@ -172,19 +178,41 @@ class Owners:
         return term
 
     @asynccontextmanager
-    async def role(self, name: str) -> AsyncGenerator[Fence]:
-        """Waits until this process has a role that only one process of all may have."""
-        wait = (self.lease.seconds if self.lease is not None else LEASE_S) / 10
-        fence = None
+    async def role(self, name: str) -> AsyncGenerator[asyncio.Event]:
+        """Waits until this process has a role that only one of all processes has at a time.
+
+        The event is set if the role is lost to another one.
+        """
+        role, fence = f"{_ROLE}{name}", None
         while fence is None:
             try:
-                fence = await self.take(f"{_ROLE}{name}")
+                fence = await self.take(role)
             except (RunBusy, StoreAway):
-                await self._clock.sleep(wait)
+                await self._clock.sleep(_LOOK_S)
+        lost = self._roles[role] = asyncio.Event()
         try:
-            yield fence
+            yield lost
         finally:
+            del self._roles[role]
             await self.let_go(fence)
+
+    async def serve(self) -> None:
+        """Keeps the lease renewed from now on, so that others see that this server lives."""
+        if self.lease is not None:
+            self.lease.kind, self.lease.always = "server", True
+            await self.lease.begin()
+
+    async def has_server_died(self) -> bool:
+        """Tells whether another server on this store has ended since this was asked last."""
+        if self._others is None:
+            return False
+        await self._others.look()
+        names, me = self._others.names(kind="server"), this_process()
+        before, self._servers = (
+            self._servers,
+            {each for each in names if each != me and not self._seems_dead(each)},
+        )
+        return bool(before - self._servers)
 
     async def left_behind(self) -> Sequence[tuple[str, Claim]]:
         """Returns the runs, with their claims, that were left in the middle by dead processes."""

@@ -173,19 +173,29 @@ class RunExecution:
                     case _:
                         break
         except (StaleWriter, RunTakenOver):
-            await journal.catch_up()
-            return await self._journals.whole(journal)
+            return await self._as_it_is(journal)
         except asyncio.CancelledError:
             if journal.id not in self._interrupted:
                 unfinished = True  # a server that runs may go on with it
                 raise
-            await journal.catch_up()
-            return await self._journals.whole(journal)
+            return await self._as_it_is(journal)
         finally:
             await self._journals.owners.let_go(fence, unfinished=unfinished)
         last = self._active[journal.id][0]  # another one may have written the last replies
         whole = partial(self._journals.whole, journal, last.results)
         return await self._journals.patience.until_done(whole)
+
+    async def _as_it_is(self, journal: Journal) -> Run:
+        """Returns a run that is no longer executed here."""
+        try:
+            await journal.catch_up()
+            return await self._journals.whole(journal)
+        except asyncio.CancelledError:
+            if journal.id not in self._interrupted:
+                raise
+            # Both ways told at once that it was taken over.
+            self._interrupted.discard(journal.id)
+            return await self._as_it_is(journal)
 
     async def wait_for_time(self, run: Run) -> bool:
         """Waits for the time for which a run waits, or until somebody writes to it.
@@ -258,7 +268,8 @@ class RunExecution:
 
     def _stop_lost(self, run_id: str) -> None:
         """Stops the execution of a run that another process has taken over."""
-        if (future := self.of(run_id)) is not None:
+        future = self.of(run_id)
+        if future is not None and future is not asyncio.current_task():
             self._interrupted.add(run_id)
             future.add_done_callback(lambda _: self._interrupted.discard(run_id))
             future.cancel()

@@ -33,7 +33,8 @@ _BEAT: Final = """
     INSERT INTO processes (name, machine, pid, kind, version, lease_s, beats, seen)
     VALUES (:name, :machine, :pid, :kind, :version, :lease_s, 1, {now})
     ON CONFLICT (name) DO UPDATE SET beats = processes.beats + 1, seen = excluded.seen,
-        kind = excluded.kind, version = excluded.version, lease_s = excluded.lease_s
+        version = excluded.version, lease_s = excluded.lease_s,
+        kind = CASE excluded.kind WHEN 'program' THEN processes.kind ELSE excluded.kind END
 """
 _BEATS: Final = """
     SELECT name, kind, version, lease_s, beats, {now} - seen FROM processes ORDER BY name

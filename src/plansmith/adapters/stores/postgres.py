@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.adapters.stores.batched_reads import (
@@ -18,7 +19,7 @@ from plansmith.adapters.stores.batched_reads import (
 from plansmith.adapters.stores.claims import CLAIM_OF, POSTGRES_CLAIMS
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
 from plansmith.adapters.stores.packing import ref_of
-from plansmith.adapters.stores.pg_connection import Connection
+from plansmith.adapters.stores.pg_connection import Connection, ConnectionPool
 from plansmith.adapters.stores.records import Database, DatabaseStore
 from plansmith.adapters.stores.rows import (
     DOCTOR,
@@ -51,8 +52,8 @@ _FEW: Final = 256
 class PostgresStore(DatabaseStore):
     """Journals and results in a PostgreSQL database.
 
-    Reconnects for up to `patience_s`; an interrupted write is then looked up, so that it is neither
-    lost nor done twice. Nothing is opened before the first call.
+    Reads over up to `connections`. Reconnects for up to `patience_s`; an interrupted write is then
+    looked up, so that it is neither lost nor done twice. Nothing is opened before the first call.
     """
 
     def __init__(
@@ -60,13 +61,15 @@ class PostgresStore(DatabaseStore):
         dsn: str,
         *,
         patience_s: float = 10.0,
+        connections: int = 4,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._now = now
         self._writing = Connection(dsn, patience_s=patience_s)
-        self._reading = Connection(dsn, patience_s=patience_s)
+        make = partial(Connection, dsn, patience_s=patience_s)
+        self._reading = ConnectionPool(make, most=connections)
         self._listening = Connection(dsn, patience_s=patience_s)
-        # Many read at the same time; a transaction has its connection for itself.
+        # A transaction has its connection for itself.
         self._changing = Connection(dsn, patience_s=patience_s)
         self._transacting = asyncio.Lock()
         self._writer = WriterTask(self._commit, settle=self._settle)
