@@ -79,15 +79,15 @@ def conditions(sources: list[str]) -> st.SearchStrategy[Json]:
     simple = st.sampled_from(["equals", "not_equals", "below", "at_least", "in", "contains"])
     leaves: st.SearchStrategy[Json] = st.builds(lambda name, given: {name: given}, simple, pair)
     leaves |= one.map(lambda given: {"empty": given})
-    return st.recursive(
-        leaves,
-        lambda inner: (
-            inner.map(lambda given: {"not": given})
-            | st.lists(inner, min_size=1, max_size=3).map(lambda given: {"all": given})
-            | st.lists(inner, min_size=1, max_size=3).map(lambda given: {"any": given})
-        ),
-        max_leaves=4,
-    )
+    return st.recursive(leaves, _joined_conditions, max_leaves=4)
+
+
+def _joined_conditions(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    several = st.lists(inner, min_size=1, max_size=3)
+    joined: st.SearchStrategy[Json] = inner.map(lambda given: {"not": given})
+    joined |= several.map(lambda given: {"all": [*given]})
+    joined |= several.map(lambda given: {"any": [*given]})
+    return joined
 
 
 @st.composite
