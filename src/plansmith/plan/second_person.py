@@ -48,8 +48,9 @@ def why_not(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | No
         return None
     if not who.identity:
         return Sentence("second.unknown")
-    if same_user(run.asked_by, who.identity):
-        return Sentence("second.asked", user=who.identity)
-    if run.edited_by and same_user(run.edited_by, who.identity):
-        return Sentence("second.edited", user=who.identity)
+    for author, code in ((run.asked_by, "second.asked"), (run.edited_by, "second.edited")):
+        if author is not None and not author.identity and author.speaks:
+            return Sentence("second.unowned", name=author.label or "?")
+        if author is not None and same_user(author.identity, who.identity):
+            return Sentence(code, user=who.identity)
     return None

@@ -39,7 +39,8 @@ class AuditQuery:
         """Whether an event is exported."""
         if not self.everything and not event.by.speaks:
             return False
-        if self.user and event.by.identity.casefold() != self.user.casefold():
+        names = (event.by.identity.casefold(), event.by.name.casefold())
+        if self.user and self.user.casefold() not in names:
             return False
         late = self.until is not None and event.at >= self.until
         return not late and (self.since is None or event.at >= self.since)

@@ -54,7 +54,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     asked = run.questions.get(given.question)
     if asked is None:
         raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
-    if asked.asks not in FOR_PROGRAMS:
+    if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     value = _planner_decides(run, asked) if given.you_decide else given.answer
     # Not `smith.answer`, which would wait for the plan.
