@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # For which plans another person has to approve: none, those that change something, all.
 SecondPerson = Literal["never", "changes", "always"]
 _ORDER: Final[tuple[SecondPerson, ...]] = ("never", "changes", "always")
-# The answers that let something happen. To refuse, nobody else is needed.
-_GRANTS: Final = {"consent": ("allow",), "limit": ("go_on",), "unknown": ("retry", "done")}
+# The answers by which nothing happens: to refuse, nobody else is needed.
+_REFUSALS: Final = {"consent": "refuse", "limit": "stop", "unknown": "not_done"}
 
 
 def stricter(one: SecondPerson, other: SecondPerson) -> SecondPerson:
@@ -30,7 +30,7 @@ def applies(rule: SecondPerson, *, acts: bool) -> bool:
 
 def grants(asked: QuestionAsked, answer: Json) -> bool:
     """Tells whether an answer lets something happen that the rule is about."""
-    return answer in _GRANTS.get(asked.asks, ())
+    return asked.asks in _REFUSALS and answer != _REFUSALS[asked.asks]
 
 
 def same_user(one: str, other: str) -> bool:
