@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from plansmith.plan.sentence import Sentence
 
@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.run_events import Actor, QuestionAsked
+    from plansmith.plan.run_options import SecondPerson
 
-# For which plans another person has to approve: none, those that change something, all.
-SecondPerson = Literal["never", "changes", "always"]
 _ORDER: Final[tuple[SecondPerson, ...]] = ("never", "changes", "always")
 # The answers by which nothing happens: to refuse, nobody else is needed.
 _REFUSALS: Final = {"consent": "refuse", "limit": "stop", "unknown": "not_done"}
