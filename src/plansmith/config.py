@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import Field, ValidationError, field_validator
 
 from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.adapters.oidc.settings import OidcSettings
 from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
@@ -102,6 +103,7 @@ class Settings(Record):
     profile: Path | None = None
     cache: Path | None = None
     store: str = ""
+    oidc: OidcSettings | None = None
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:
         """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""
@@ -271,5 +273,5 @@ def _known_names() -> list[str]:
 _PARTS: Final[tuple[type[Record], ...]] = (
     *(Settings, Models, ModelSettings, PlannerSettings),
     *(ReviewPolicy, BudgetLimits, Limits, BuiltinSettings),
-    *(McpSettings, AgentSettings, SecretSource),
+    *(McpSettings, AgentSettings, SecretSource, OidcSettings),
 )

@@ -44,7 +44,7 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/templates": {"name": "own", "plan": SOME_PLAN},
     "POST /v1/schedules": {"request": "look", "timing": {"daily_at": "08:00"}},
     "POST /v1/schedules/preview": {"daily_at": "08:00"},
-    "PATCH /v1/schedules/{id}": {"name": "other"},
+    "PATCH /v1/schedules/{id}": {"max_failures": 3},
     "POST /v1/schedules/{id}/backfill": WHEN,
     "POST /v1/tools/approve": {"server": "mark-of-acme", "hash": "0" * 64},
     "POST /v1/agents/approve": {"name": "mark-of-acme", "hash": "0" * 64},
@@ -57,8 +57,7 @@ async def fill(client: Client) -> dict[str, str]:
     run = await client.begin(note("mark-of-acme"))
     ask = {"id": "which", "kind": "ask", "question": "mark-of-acme?", "options": ["Oslo", "Rome"]}
     asking = await client.begin(ask)
-    done = await client.begin(look("a"))
-    await client.approve(done, status=409 if done["status"] != "reviewing" else 200)
+    done = await client.begin(look("a"), mode="read_only")
     await client.until(done["id"], "done")
     said = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
     await client.call("POST", "/v1/runs", said, 202)
@@ -180,7 +179,7 @@ async def test_each_tenant_has_its_own_tools_folder_and_effects(tmp_path: Path) 
         await ann.approve(run)
         await ann.until(run["id"], "done")
         assert (notes(acme), notes(zeta)) == (["for acme"], [])
-        seen = await zoe.begin(look("a"))
+        seen = await zoe.begin(look("a"), mode="read_only")
         done = await zoe.until(seen["id"], "done")
         assert done["steps"]["a"]["result"] == "mark-of-zeta saw x"
         assert (await zoe.call("GET", f"/v1/runs/{seen['id']}"))["folder"] != run["folder"]
@@ -323,3 +322,28 @@ async def check_a2a(house: House, headers: dict[str, str], run: str) -> None:
         client = ClientFactory(ClientConfig(httpx_client=web)).create(card)
         with pytest.raises(A2AError):
             await client.get_task(GetTaskRequest(id=run))
+
+
+async def test_a_second_person_is_wanted_over_http_and_the_view_says_why(tmp_path: Path) -> None:
+    acme = tenant(tmp_path, "acme", '[review]\nsecond_person = "changes"\n')
+    async with (
+        serving(tmp_path, store="file", settings=DEMO) as house,
+        browser(house, acme, "ann", "approver") as ann,
+        user(house, acme, "ann", "admin", token="laptop") as same,
+        user(house, acme, "bob", "approver") as bob,
+        browser(house, acme, "vic", "viewer") as viewer,
+    ):
+        run = await ann.begin(note("a"))
+        for client in (ann, same):
+            told = await client.approve(run, status=409)
+            assert "another user has to approve" in told["detail"]
+            view = await client.call("GET", f"/v1/runs/{run['id']}")
+            assert "another user has to approve" in view["cannot_approve"]
+        assert (await viewer.call("GET", f"/v1/runs/{run['id']}"))["cannot_approve"]
+        assert "cannot_approve" not in await bob.call("GET", f"/v1/runs/{run['id']}")
+        await bob.approve(run)
+        await ann.until(run["id"], "done")
+        assert notes(acme) == ["hello"]
+        lines = (await same.web.get("/v1/audit", params={"user": "bob"})).text.splitlines()
+        assert [json.loads(each)["action"] for each in lines] == ["plan_approved"]
+        await bob.call("GET", "/v1/audit", status=403)

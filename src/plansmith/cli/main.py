@@ -182,6 +182,7 @@ COMMANDS: Final = {
     "prompts": Entry("prompts:COMMAND", "list, show or export the prompts"),
     "repair": Entry("decide:REPAIR", "repair a damaged run"),
     "verify": Entry("health:VERIFY", "check that a run's journal is unaltered"),
+    "audit": Entry("audit:COMMAND", "export who did what and when, as JSON lines or CSV"),
     "doctor": Entry("health:DOCTOR", "check the store, the model and the sandbox"),
     "explain": Entry("plans:EXPLAIN", "explain a problem code"),
 }

@@ -201,7 +201,7 @@ class RunFold(StepsFold):
             origin=body.origin,
             folder=body.folder,
             created_at=event.at,
-            asked_by=event.by.user or event.by.name,
+            asked_by=event.by,
         )
 
     def triaged(self, _: e.Event, body: e.Triaged) -> None:
@@ -244,9 +244,7 @@ class RunFold(StepsFold):
             changing=False,
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
-            edited_by=event.by.user or event.by.name
-            if event.by.kind in _SPEAKERS
-            else self.run.edited_by,
+            edited_by=event.by if event.by.kind in _SPEAKERS else self.run.edited_by,
         )
         self._spend(body.tokens, body.cost)
 
@@ -263,7 +261,7 @@ class RunFold(StepsFold):
         if self.run.options.second_person != "never":
             self._need_second_person(event)
         self._set(
-            approved_by=event.by.user or event.by.name,
+            approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
             covered=self._current(),
@@ -285,7 +283,7 @@ class RunFold(StepsFold):
     def changes_asked(self, event: e.Event, body: e.ChangesAsked) -> None:
         self._set(
             approved="",
-            edited_by=event.by.user or event.by.name,
+            edited_by=event.by,
             phase=RunStatus.PLANNING,
             reason=body.text,
             rejections=self.run.rejections + 1,

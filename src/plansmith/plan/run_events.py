@@ -31,8 +31,11 @@ class Actor(
 
     @property
     def identity(self) -> str:
-        """The user behind the actor: the same for all tokens of one user."""
-        return self.user or self.name
+        """The user behind the actor, the same for all their tokens; empty if nobody knows."""
+        if self.user or self.kind != "person":
+            return self.user
+        # A token of no named user is called "ann (token laptop)".
+        return self.name.partition(" (token ")[0] if self.name.endswith(")") else self.name
 
     @property
     def speaks(self) -> bool:

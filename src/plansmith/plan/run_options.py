@@ -12,12 +12,13 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.field_types import Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
-from plansmith.plan.second_person import SecondPerson
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]
 # When the run gets a new plan; empty is what the settings say.
 Replan = Literal["", "never", "on_failure", "after_each"]
+# For which plans another person has to approve: none, those that change something, all.
+SecondPerson = Literal["never", "changes", "always"]
 
 
 class EarlierMessage(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from plansmith.plan.sentence import Sentence
 
@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.plan.run_events import Actor, QuestionAsked
+    from plansmith.plan.run_options import SecondPerson
 
-# For which plans another person has to approve: none, those that change something, all.
-SecondPerson = Literal["never", "changes", "always"]
 _ORDER: Final[tuple[SecondPerson, ...]] = ("never", "changes", "always")
-# The answers that let something happen. To refuse, nobody else is needed.
-_GRANTS: Final = {"consent": ("allow",), "limit": ("go_on",), "unknown": ("retry", "done")}
+# The answers by which nothing happens: to refuse, nobody else is needed.
+_REFUSALS: Final = {"consent": "refuse", "limit": "stop", "unknown": "not_done"}
 
 
 def stricter(one: SecondPerson, other: SecondPerson) -> SecondPerson:
@@ -30,7 +29,7 @@ def applies(rule: SecondPerson, *, acts: bool) -> bool:
 
 def grants(asked: QuestionAsked, answer: Json) -> bool:
     """Tells whether an answer lets something happen that the rule is about."""
-    return answer in _GRANTS.get(asked.asks, ())
+    return asked.asks in _REFUSALS and answer != _REFUSALS[asked.asks]
 
 
 def same_user(one: str, other: str) -> bool:
@@ -48,8 +47,9 @@ def why_not(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | No
         return None
     if not who.identity:
         return Sentence("second.unknown")
-    if same_user(run.asked_by, who.identity):
-        return Sentence("second.asked", user=who.identity)
-    if run.edited_by and same_user(run.edited_by, who.identity):
-        return Sentence("second.edited", user=who.identity)
+    for author, code in ((run.asked_by, "second.asked"), (run.edited_by, "second.edited")):
+        if author is not None and not author.identity and author.speaks:
+            return Sentence("second.unowned", name=author.label or "?")
+        if author is not None and same_user(author.identity, who.identity):
+            return Sentence(code, user=who.identity)
     return None

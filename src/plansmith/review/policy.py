@@ -13,7 +13,7 @@ from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find, is_earlier
 from plansmith.plan.rule_text import when_sentence
-from plansmith.plan.second_person import SecondPerson
+from plansmith.plan.run_options import SecondPerson
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,

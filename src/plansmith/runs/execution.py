@@ -123,7 +123,7 @@ class RunExecution:
         else:
             now = await self._intake.definitions(run.plan, run.templates)
             why = redefined(run.approved_tools, now)
-            by = e.Actor(kind="person", name=run.approved_by)
+            by = run.approved_by or e.Actor(kind="person")
             if alone := why_alone(run, by, self._intake.policy.second_person):
                 why = (*why, alone)
             again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)

@@ -83,3 +83,9 @@ async def need_second_scheduler(
         need_second_person(source, who, intake.policy)
     elif applies(intake.policy.second_person, acts=bool(await intake.acting(plan))):
         raise Refused(Sentence("second.schedule"), hint=Sentence("second.hint"))
+
+
+def requester(source: Run | None) -> str:
+    """Returns the user who asked for a run, or an empty text."""
+    asked_by = source.asked_by if source is not None else None
+    return asked_by.identity if asked_by is not None else ""

@@ -31,7 +31,7 @@ from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
 from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import StandingApproval, need_second_scheduler
+from plansmith.schedules.approval import StandingApproval, need_second_scheduler, requester
 from plansmith.schedules.firing import Firing
 from plansmith.schedules.names import free_name
 from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside
@@ -122,7 +122,7 @@ class Schedules:
             "plan": plan,
             "template": template,
             "inputs": dict(inputs or {}),
-            "by": (source.asked_by if source else "") or e.actor(by).identity,
+            "by": requester(source) or e.actor(by).identity,
             **settings,
         }
         made = await self._approved(self._new(fields), approve, by, source)

@@ -23,6 +23,7 @@ from plansmith.ports import News
 from plansmith.server.auth import Auth, need_scope
 from plansmith.server.errors import HttpProblem, of_error, wanted_language
 from plansmith.server.middleware import GateRules, RequestGate
+from plansmith.server.oidc_login import OidcLogin
 from plansmith.server.openapi import Ask, Route
 from plansmith.server.ops.idempotency import Idempotency
 from plansmith.server.ops.metrics import Spans
@@ -99,9 +100,16 @@ class App(NamedTuple):
     lifespan: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def gated(app: App, *, auth: Auth, rules: GateRules, monotonic: Callable[[], float]) -> RequestGate:
+def gated(
+    app: App,
+    *,
+    auth: Auth,
+    rules: GateRules,
+    monotonic: Callable[[], float],
+    login: OidcLogin | None = None,
+) -> RequestGate:
     """Puts the gate before an application."""
-    return RequestGate(app.app, auth, rules, monotonic, app.refused)
+    return RequestGate(app.app, auth, rules, monotonic, app.refused, login)
 
 
 def make_app(

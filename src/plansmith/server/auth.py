@@ -93,9 +93,18 @@ class Auth:
         self._link = ""
         return NOBODY
 
-    def log_in(self, member: Member = NOBODY) -> str:
-        """Creates a log-in for a person; returns the value of its cookie."""
-        return self._tokens.log_in(by=self._by, now=self._now(), lasts=self.login, member=member)
+    def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
+        """Creates a log-in for a person; returns the value of its cookie.
+
+        One that `lasts` some time ends then, however often it is used.
+        """
+        return self._tokens.log_in(
+            by=self._by,
+            now=self._now(),
+            lasts=lasts or self.login,
+            member=member,
+            prolonged=lasts is None,
+        )
 
     def log_out(self, login: Token) -> None:
         """Ends a log-in; its cookie stops working."""

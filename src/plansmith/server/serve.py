@@ -15,7 +15,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import uvicorn
 from starlette.requests import Request
@@ -37,6 +37,7 @@ from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules, host_names, is_loopback
+from plansmith.server.oidc_login import OidcLogin
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics, Spans, tracer
@@ -46,6 +47,9 @@ from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
 from plansmith.server.tokens import TokenFile
 from plansmith.tenants import Tenant, TenantBook, tenant_settings
 from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
+
+if TYPE_CHECKING:
+    from plansmith.adapters.oidc.client import OidcClient
 
 BACKLOG: Final = 128
 _PROTOCOLS: Final = {
@@ -207,7 +211,8 @@ def make_server(
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
     monotonic = server_state.smith.runs.journals.clock.monotonic
     inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
-    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic)
+    login = _oidc_login(server_state, serve, auth, base)
+    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic, login=login)
 
     def end_streams() -> None:
         server_state.closing.set()
@@ -243,6 +248,26 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
         return TenantApp(app.app, app.lifespan, state.closing)
 
     return Tenants(TenantBook(serve.tenants), make, log=own.log)
+
+
+def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLogin | None:
+    """Returns how people log in by a provider; None if the settings name none."""
+    if own.settings.oidc is None:
+        return None
+    try:
+        make_client: type[OidcClient] = resolve_name("plansmith.adapters.oidc.client:OidcClient")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[oidc]'"
+        raise Misconfigured(f"OpenID Connect needs the package {error.name}", hint=hint) from None
+    monotonic = own.smith.runs.journals.clock.monotonic
+    return OidcLogin(
+        client=make_client(own.settings.oidc, monotonic=monotonic),
+        auth=auth,
+        book=TenantBook(serve.tenants) if serve.tenants else None,
+        base=base,
+        log=own.log,
+        monotonic=monotonic,
+    )
 
 
 def base_url(sock: socket.socket) -> str:

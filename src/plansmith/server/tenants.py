@@ -74,7 +74,7 @@ class Tenants:
         if key not in self._serving:
             self._look()
         serving = self._serving.get(key)
-        if serving is None:
+        if serving is None or not self._is_known(serving.tenant):
             raise HttpProblem(401, "no_token", "the tenant of this token was removed")
         try:
             return (await asyncio.shield(serving.started)).app
@@ -82,6 +82,13 @@ class Tenants:
             raise HttpProblem(
                 503, "not_ready", "this tenant cannot be served now", hint=_HINT
             ) from None
+
+    def _is_known(self, tenant: Tenant) -> bool:
+        """Whether the tenant is still there; another one of its name has another key."""
+        try:
+            return self._book.get(tenant.name).key == tenant.key
+        except NotFound:
+            return False
 
     async def _watch(self) -> None:
         while True:

@@ -97,8 +97,8 @@ class Token(Record):
             return Actor(kind="person", name=self.person)
         if "approve" in self.rights:
             name = f"{self.person} (token {self.name})"
-            return Actor(kind="person", name=name, user=self.person)
-        return Actor(kind="program", name=self.name, user=self.person)
+            return Actor(kind="person", name=name, user=self.user)
+        return Actor(kind="program", name=self.name, user=self.user)
 
     def is_good(self, now: datetime) -> bool:
         """Whether it has not expired."""
@@ -170,11 +170,21 @@ class TokenFile:
             self._write((*known, token))
         return token, secret
 
-    def log_in(self, *, by: str, now: datetime, lasts: timedelta, member: Member = NOBODY) -> str:
-        """Creates a log-in; returns its secret for a browser's cookie."""
+    def log_in(
+        self,
+        *,
+        by: str,
+        now: datetime,
+        lasts: timedelta,
+        member: Member = NOBODY,
+        prolonged: bool = True,
+    ) -> str:
+        """Creates a log-in, which use may prolong; returns its secret for a browser's cookie."""
         scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
         wanted = ROLES[member.role] if member.role else scopes
-        return self._add("login", wanted, by=by, now=now, lasts=lasts, member=member)
+        seconds = lasts.total_seconds() if prolonged else 0.0
+        made = {"by": by, "now": now, "lasts": lasts, "member": member}
+        return self._add("login", wanted, seconds=seconds, **made)
 
     def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
         """Creates a one-time log-in link; returns its secret."""
@@ -198,6 +208,7 @@ class TokenFile:
         now: datetime,
         lasts: timedelta,
         member: Member,
+        seconds: float = 0.0,
     ) -> str:
         secret = _MARKS[kind] + secrets.token_urlsafe(32)
         made = Token(
@@ -208,7 +219,7 @@ class TokenFile:
             by=by,
             created=now,
             expires=now + lasts,
-            seconds=lasts.total_seconds(),
+            seconds=seconds,
             **dict(member),
         )
         with self._locked():
