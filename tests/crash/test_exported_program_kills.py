@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -25,15 +26,14 @@ PLAN = plan_of(
 
 
 @pytest.mark.parametrize("target", ["langgraph", "dbos"])
-async def test_a_killed_program_goes_on_and_repeats_no_effect(
-    target: Target, tmp_path: Path
-) -> None:
+def test_a_killed_program_goes_on_and_repeats_no_effect(target: Target, tmp_path: Path) -> None:
     environment = with_engine(target)
     words = command(written(PLAN, target, tmp_path), target, tmp_path)
     effects = tmp_path / "effects.txt"
     first = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     try:
-        await until(lambda: effects.exists() and "begin b" in effects.read_text(encoding="utf-8"))
+        begun = until(lambda: effects.exists() and "begin b" in effects.read_text(encoding="utf-8"))
+        asyncio.run(begun)
     finally:
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
@@ -47,5 +47,5 @@ async def test_a_killed_program_goes_on_and_repeats_no_effect(
         assert told["results"]["c"] == 'a ["item 1", "item 2", "item 3"]'
         # Nobody knows whether it took effect, so it is not made again.
         assert "may have taken effect" in told["failed"]["b"]
-    begun = [line for line in effects.read_text(encoding="utf-8").splitlines() if "begin" in line]
-    assert sorted(begun) == ["begin a", "begin b", *(f"begin item {n}" for n in (1, 2, 3))]
+    lines = [line for line in effects.read_text(encoding="utf-8").splitlines() if "begin" in line]
+    assert sorted(lines) == ["begin a", "begin b", *(f"begin item {n}" for n in (1, 2, 3))]
