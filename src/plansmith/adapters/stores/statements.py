@@ -89,6 +89,10 @@ OVER_BEFORE: Final = f"""
     WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED}
         AND {time_of("events")} < :before
 """  # noqa: S608 - constants
+RUN_SIZE: Final = """
+    SELECT sum(length(body) + coalesce(length(value), 0) + 64) FROM events
+    WHERE run = (SELECT id FROM runs WHERE name = :run)
+"""
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
     WHERE position > :after ORDER BY position LIMIT :most

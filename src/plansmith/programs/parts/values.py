@@ -168,6 +168,11 @@ def equals(left: Json, right: Json, said: str) -> bool:
     return outcome
 
 
+def not_equals(left: Json, right: Json, said: str) -> bool:
+    """Tells whether two values are not equal."""
+    return not equals(left, right, said)
+
+
 def order_of(left: Json, right: Json, said: str) -> int:
     """Returns how two numbers or two texts are ordered: -1, 0 or 1."""
     if kind_of(left) == kind_of(right) and kind_of(left) in ("a number", "a text"):
