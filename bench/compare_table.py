@@ -70,6 +70,10 @@ def cell(found: Outcome) -> str:
     return ", ".join(words) or "ok"
 
 
+def _found(found: Outcome | None) -> str:
+    return "not measured" if found is None else cell(found)
+
+
 def _lines_table(shown: Iterable[str], jobs: Iterable[str]) -> Iterator[str]:
     yield "## Lines of code\n"
     yield "Lines that hold code, in one format; no blank lines, comments or docstrings.\n"
@@ -89,7 +93,7 @@ def _crash_table(
     yield from _table(
         ["killed", *(TITLES[name] for name in shown)],
         (
-            [case.title, *(cell(measured[name, number]) for name in shown)]
+            [case.title, *(_found(measured.get((name, number))) for name in shown)]
             for number, case in enumerate(CASES)
             if case.job == job
         ),
