@@ -11,9 +11,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from bench.compare_cases import CASES, FRAMEWORKS, JOBS, Case, Outcome
+from bench.compare_docs import DOCS, programs, with_part
 from bench.compare_prefect import PrefectProgram, PrefectServer
 from bench.compare_run import PlainProgram, Program, drive, environment
-from bench.compare_table import RESULTS, cell, page
+from bench.compare_table import INTRO, RESULTS, cell, page
 
 # By framework and number of the case.
 Measured = dict[tuple[str, int], Outcome]
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--rows", type=Path, help="a file of rows, to go on where it stopped")
     parser.add_argument("--keep", type=Path, help="an empty folder for logs and stores")
-    parser.add_argument("--write", action="store_true", help="write bench/results/compare.md")
+    parser.add_argument("--write", action="store_true", help="write the results and docs")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         rows = given.rows or Path(name) / "rows.jsonl"
@@ -79,6 +80,9 @@ def main() -> None:
     print(text)
     if given.write:
         RESULTS.write_text(text, encoding="utf-8")
+        shown = with_part(DOCS.read_text(encoding="utf-8"), "programs", programs())
+        shown = with_part(shown, "measured", text.partition(INTRO)[2])
+        DOCS.write_text(shown, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.compare_cases import CASES, FRAMEWORKS, JOBS, PROGRAMS, TITLES, Case, outcome
+from bench.compare_cases import CASES, Case, outcome
+from bench.compare_docs import DOCS, programs, with_part
 from bench.compare_lines import code_lines
 from bench.compare_run import PlainProgram, drive, environment
-from bench.compare_table import cell, page
+from bench.compare_table import INTRO, RESULTS, cell, page
 
-ROOT = Path(__file__).parent.parent.parent
-DOCS = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
 REPORT = next(case for case in CASES if case.kill == "write after")
 
 
@@ -46,12 +45,14 @@ def test_only_lines_that_hold_code_are_counted(tmp_path: Path) -> None:
     assert code_lines(program) == 7
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("job", JOBS)
-def test_the_page_shows_every_program_as_it_is_run(framework: str, job: str) -> None:
-    program = (PROGRAMS / f"{framework}_{job}.py").read_text(encoding="utf-8")
-    assert f"**{TITLES[framework]}**" in DOCS
-    assert f"```py\n{program}```" in DOCS
+def test_the_page_shows_every_program_as_it_is_run_with_the_number_of_its_lines() -> None:
+    page_now = DOCS.read_text(encoding="utf-8")
+    assert with_part(page_now, "programs", programs()) == page_now
+
+
+def test_the_page_and_the_results_tell_the_same() -> None:
+    page_now, results = (each.read_text(encoding="utf-8") for each in (DOCS, RESULTS))
+    assert with_part(page_now, "measured", results.partition(INTRO)[2]) == page_now
 
 
 def test_a_case_nobody_measured_is_said_to_be_so() -> None:
