@@ -29,9 +29,9 @@ CRASHES: Final = """\
 
 A program is killed with SIGKILL at the point that a row names, restarted the way its framework's
 documentation says, and runs to its end. A cell has what a log of the outside world shows: `ok`
-(each call was made as often as without a crash), or what was not so. *Again* counts calls that took
-effect once more than they should, *lost* those that were never made, *asked* the questions whether
-a call took effect, and *approval* how often a person had to say yes again.
+(each call took effect as often as without a crash), or what was not so. *Again* counts calls that
+took effect more often than that, *lost* those that never did, *asked* the questions whether a call
+took effect, and *approval* how often a person had to say yes again.
 """
 
 
