@@ -10,13 +10,14 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any, Final
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from bench.compare_cases import PROGRAMS
 from bench.runner_process import RIVALS
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 600.0
+BUSY: Final = 503
 STATES: Final = {"COMPLETED": "ended", "CRASHED": "crashed", "FAILED": "failed"}
 
 
@@ -48,11 +49,18 @@ class PrefectServer:
         self._wait()
 
     def ask(self, path: str, body: object = None) -> Any:
-        """Asks the server's API."""
+        """Asks the server's API, and again while it says that it is busy."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.url + path, data, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                with urlopen(request, timeout=PATIENCE_S) as answer:
+                    return json.load(answer)
+            except HTTPError as error:
+                if error.code != BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
 
     def close(self) -> None:
         _end(self._process)
@@ -80,17 +88,31 @@ class PrefectProgram:
         self._serving = self._serve()
 
     def start(self) -> None:
-        self._prefect("deployment", "run", f"{self._job}/{self._job}")
+        """Does what `prefect deployment run` does."""
+        found = self._server.ask(f"/deployments/name/{self._job}/{self._job}")
+        self._server.ask(f"/deployments/{found['id']}/create_flow_run", {})
 
     def resume(self) -> None:
-        """Retries a run that crashed; one that is suspended only needs its server again."""
+        """Serves again, and does what `prefect flow-run retry` does with a run that crashed."""
         if self._serving.poll() is not None:
             self._serving = self._serve()
-        elif self.state() == "crashed":
-            self._prefect("flow-run", "retry", self._run()["id"])
+        if self.state() == "crashed":
+            state = {"type": "SCHEDULED", "message": "Retried"}
+            body = {"state": state, "force": True}
+            self._server.ask(f"/flow_runs/{self._run()['id']}/set_state", body)
 
     def answer(self, word: str) -> None:
-        self._do([str(RIVALS), str(PROGRAMS / f"prefect_{self._job}.py"), "answer", word])
+        """Answers in a process of its own."""
+        with (self._folder / "output.txt").open("ab") as output:
+            subprocess.run(
+                [str(RIVALS), str(PROGRAMS / f"prefect_{self._job}.py"), "answer", word],
+                cwd=self._folder,
+                env=self._env,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=True,
+                timeout=PATIENCE_S,
+            )
 
     def state(self) -> str:
         return STATES.get(self._run()["state_type"], "running")
@@ -129,21 +151,6 @@ class PrefectProgram:
             else:
                 break
         return process
-
-    def _prefect(self, *words: str) -> None:
-        self._do([str(RIVALS.parent / "prefect"), *words])
-
-    def _do(self, command: list[str]) -> None:
-        with (self._folder / "output.txt").open("ab") as output:
-            subprocess.run(
-                command,
-                cwd=self._folder,
-                env=self._env,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=True,
-                timeout=PATIENCE_S,
-            )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from bench.compare_cases import PROGRAMS, WAITING, Case, Outcome, outcome
 from bench.runner_process import RIVALS
 
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 600.0
 # A program that stays while it waits gets this time to store that it waits.
 SETTLE_S: Final = 8.0
 

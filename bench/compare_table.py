@@ -29,9 +29,9 @@ CRASHES: Final = """\
 
 A program is killed with SIGKILL at the point that a row names, restarted the way its framework's
 documentation says, and runs to its end. A cell has what a log of the outside world shows: `ok`
-(each call was made as often as without a crash), or what was not so. *Again* counts calls that took
-effect once more than they should, *lost* those that were never made, *asked* the questions whether
-a call took effect, and *approval* how often a person had to say yes again.
+(each call took effect as often as without a crash), or what was not so. *Again* counts calls that
+took effect more often than that, *lost* those that never did, *asked* the questions whether a call
+took effect, and *approval* how often a person had to say yes again.
 """
 
 
@@ -70,6 +70,10 @@ def cell(found: Outcome) -> str:
     return ", ".join(words) or "ok"
 
 
+def _found(found: Outcome | None) -> str:
+    return "not measured" if found is None else cell(found)
+
+
 def _lines_table(shown: Iterable[str], jobs: Iterable[str]) -> Iterator[str]:
     yield "## Lines of code\n"
     yield "Lines that hold code, in one format; no blank lines, comments or docstrings.\n"
@@ -89,7 +93,7 @@ def _crash_table(
     yield from _table(
         ["killed", *(TITLES[name] for name in shown)],
         (
-            [case.title, *(cell(measured[name, number]) for name in shown)]
+            [case.title, *(_found(measured.get((name, number))) for name in shown)]
             for number, case in enumerate(CASES)
             if case.job == job
         ),

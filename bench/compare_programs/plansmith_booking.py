@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import world
 
-from plansmith import Plansmith, Run, read_plan, tool
+from plansmith import Limits, Plansmith, Run, read_plan, tool
 from plansmith.errors import ToolFailed
-from plansmith.plan.limits import Limits
 
 
 @tool(effect="write")
