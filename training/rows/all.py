@@ -43,6 +43,7 @@ _JOINS: Final = Order("joins", 3_500, 120)
 _TRADE: Final = Order("trade", 8_000, 240)
 _WORKFLOWS: Final = Order("workflows", 17_000, 400)
 _ANSWERS: Final = Order("answers", 13_000, 300)
+_MADE: Final = 2_500
 Job = tuple[str, Part]
 
 
@@ -66,9 +67,14 @@ class RowFiles:
             "joins": lambda part: generate(seed + 1, part, _JOINS.count(part, share), ("joins",)),
             "trade": lambda part: trade.rows(seed, _TRADE.count(part, share), part),
             "workflows": lambda part: workflow_rows(seed, part, _WORKFLOWS.count(part, share)),
-            "tools": lambda part: _some(public_rows(self._sets, seed, part), share),
+            "tools": lambda part: _some(public_rows(self._sets, seed, part, self._made), share),
             "answers": lambda part: answers.rows(seed, _ANSWERS.count(part, share), part=part),
         }
+
+    @property
+    def _made(self) -> int | None:
+        """How many rows of made-up tools come with the public ones; None for all of them."""
+        return None if self._share >= 1 else max(1, round(_MADE * self._share))
 
     @property
     def names(self) -> list[str]:

@@ -19,12 +19,38 @@ _HELD: Final = 4
 _STYLES: Final = ("dot", "dot", "dot", "snake", "camel", "kebab", "deed")
 # Tools of the other list that do nothing that one of this list does.
 _MORE: Final = frozenset(
-    "calendar.list_events payments.refund payments.status home.lock_door music.add_to_playlist "
-    "maps.nearby git.create_branch git.merge git.commits legal.find_clause access.grant "
-    "car.find_charger inventory.check inventory.order orders.cancel database.backup health.log "
-    "tasks.add tasks.complete cloud.scale school.grade".split()
+    [
+        "calendar.list_events",
+        "payments.refund",
+        "payments.status",
+        "home.lock_door",
+        "music.add_to_playlist",
+        "maps.nearby",
+        "git.create_branch",
+        "git.merge",
+        "git.commits",
+        "legal.find_clause",
+        "access.grant",
+        "car.find_charger",
+        "inventory.check",
+        "inventory.order",
+        "orders.cancel",
+        "database.backup",
+        "health.log",
+        "tasks.add",
+        "tasks.complete",
+        "cloud.scale",
+        "school.grade",
+    ]
 )
 _KINDS: Final = {"text": "message", "place": "city"}
+_TYPES: Final = {"int": "integer", "minutes": "integer", "money": "number", "bool": "boolean"}
+_NOTES: Final = {"minutes": "in minutes", "currency": "currency code, such as USD"}
+_MOMENTS: Final = {
+    "datetime": ("date and time", "when, as YYYY-MM-DD HH:MM", "day and time"),
+    "date": ("YYYY-MM-DD", "day as YYYY-MM-DD", "date"),
+    "time": ("HH:MM", "time as HH:MM", "clock time"),
+}
 _LANGUAGES: Final = ("de", "fr", "es", "it", "pt", "en", "zh", "ja", "ko", "ru", "ar", "nl")
 _LANGUAGE_NAMES: Final = (
     *("German", "French", "Spanish", "Italian", "Portuguese", "English", "Chinese", "Japanese"),
@@ -205,44 +231,33 @@ class Wardrobe:
     def _schema(self, argument: Input) -> tuple[dict[str, Any], str]:
         """Returns the schema of an argument, and the form of values that it asks for."""
         kind, _, detail = argument.kind.partition("(")
-        noted = self._notes and self._rng.random() < 0.7
         match kind:
-            case "int" | "minutes":
-                about = {"description": "in minutes"} if kind == "minutes" and noted else {}
-                return {"type": "integer", **about}, ""
-            case "money":
-                return {"type": "number"}, ""
-            case "bool":
-                return {"type": "boolean"}, ""
+            case "date" | "time" | "datetime":
+                return self._moment(kind)
+            case "lang":
+                return self._language_schema()
             case "list":
                 items = {"type": "number" if detail.startswith("money") else "string"}
                 return {"type": "array", "items": items}, ""
             case "pick":
                 values = [each.partition("=")[0].strip() for each in detail.rstrip(")").split(",")]
                 return {"type": "string", "enum": values}, ""
-            case "date" | "time" | "datetime":
-                return self._moment(kind, noted)
-            case "currency":
-                about = {"description": "currency code, such as USD"} if noted else {}
-                return {"type": "string", **about}, ""
-            case "lang":
-                return self._language_schema()
             case _:
-                return {"type": "string"}, ""
+                note = self._noted(_NOTES[kind]) if kind in _NOTES else {}
+                return {"type": _TYPES.get(kind, "string"), **note}, ""
 
-    def _moment(self, kind: str, noted: bool) -> tuple[dict[str, Any], str]:
-        if kind == "datetime":
-            if self._rng.random() < 0.3:
-                return {"type": "string", "format": "date-time"}, "T"
-            notes = ("date and time", "when, as YYYY-MM-DD HH:MM", "day and time")
-        elif kind == "date":
-            if self._rng.random() < 0.4:
-                return {"type": "string", "format": "date"}, ""
-            notes = ("YYYY-MM-DD", "day as YYYY-MM-DD", "date")
-        else:
-            notes = ("HH:MM", "time as HH:MM", "clock time")
-        about = {"description": self._rng.choice(notes)} if noted else {}
-        return {"type": "string", **about}, ""
+    def _noted(self, *notes: str) -> dict[str, str]:
+        """Returns a note on an argument, or none."""
+        noted = self._notes and self._rng.random() < 0.7
+        return {"description": self._rng.choice(notes)} if noted else {}
+
+    def _moment(self, kind: str) -> tuple[dict[str, Any], str]:
+        roll = self._rng.random()
+        if kind == "datetime" and roll < 0.3:
+            return {"type": "string", "format": "date-time"}, "T"
+        if kind == "date" and roll < 0.4:
+            return {"type": "string", "format": "date"}, ""
+        return {"type": "string", **self._noted(*_MOMENTS[kind])}, ""
 
     def _language_schema(self) -> tuple[dict[str, Any], str]:
         roll = self._rng.random()

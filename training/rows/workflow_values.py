@@ -57,8 +57,8 @@ _ENDINGS: Final = {
     "archive": ("zip", "tar.gz"),
 }
 _LISTS: Final = {
-    "todo": "doing", "message": "saying", "text": "saying", "question": "asking", "product": "product",
-    "song": "song", "book": "book", "scene": "scene", "food": "food",
+    "todo": "doing", "message": "saying", "text": "saying", "question": "asking",
+    "product": "product", "song": "song", "book": "book", "scene": "scene", "food": "food",
 }  # fmt: skip
 
 
@@ -92,22 +92,29 @@ class Values:
                 return str(number), number
             case "money":
                 return self._number()
-            case "minutes":
-                return said_minutes(self._voice)
+            case "currency":
+                return self._currency()
+            case "lang":
+                return self._language(form)
+            case "pick" | "word" | "bool":
+                return self._chosen(name, detail)
+            case "date" | "time" | "datetime" | "minutes":
+                return self._moment(name, form)
+            case _:
+                text = self._text(name, detail)
+                return text, text
+
+    def _moment(self, name: str, form: str) -> tuple[str, Any]:
+        match name:
             case "date":
                 said, day = said_day(self._voice, self._now)
                 return said, day.isoformat()
             case "time":
                 return said_time(self._voice)
-            case "datetime":
-                return said_moment(self._voice, self._now, form)
-            case "currency" | "lang":
-                return self._currency() if name == "currency" else self._language(form)
-            case "pick" | "word" | "bool":
-                return self._chosen(name, detail)
+            case "minutes":
+                return said_minutes(self._voice)
             case _:
-                text = self._text(name, detail)
-                return text, text
+                return said_moment(self._voice, self._now, form)
 
     def _number(self) -> tuple[str, Any]:
         rng = self._rng
@@ -151,8 +158,6 @@ class Values:
         rng, lang = self._rng, self._voice.lang
         if name in _LISTS:
             return self._filled(rng.choice(texts(_BOOK)[_LISTS[name], lang]))
-        if name in _ENDINGS:
-            return self._file(name)
         match name:
             case "person":
                 return self._person()
@@ -160,21 +165,17 @@ class Values:
                 return cities(rng, lang, 1)[0]
             case "channel":
                 return rng.choice(("", "#")) + rng.choice(texts(_BOOK)["channel", lang])
-            case "email":
-                first = rng.choice(texts("names")["first", "en"]).lower()
-                more = rng.choice(("", ".k", f"_{rng.randrange(99)}", ".office"))
-                host = rng.choice(texts("names")["words", "en"])
-                return f"{first}{more}@{host}.{rng.choice(('com', 'org', 'net', 'cn', 'io'))}"
             case "id":
                 mark = rng.choice(("-", "", "_"))
                 return f"{detail}{mark}{rng.randrange(10, 10 ** rng.choice((3, 4, 6)))}"
+            case "branch":
+                version = f"release/{rng.randrange(1, 9)}.{rng.randrange(9)}"
+                return rng.choice(("main", "develop", version))
             case "title":
-                own = rng.choice(texts(_BOOK)["event", lang])
-                return rng.choice(
-                    (own.capitalize(), rng.choice(texts("toolbox_texts")["titles", lang]))
-                )
+                own = rng.choice(texts(_BOOK)["event", lang]).capitalize()
+                return rng.choice((own, rng.choice(texts("toolbox_texts")["titles", lang])))
             case _:
-                return self._address(name)
+                return self._file(name) if name in _ENDINGS else self._address(name)
 
     def _address(self, name: str) -> str:
         rng, zh = self._rng, self._voice.is_zh
@@ -185,26 +186,30 @@ class Values:
                 ends = ("", f"/{page}", f"/{page}.html", f"/news/{rng.randrange(1, 900)}")
                 host = f"{rng.choice(words)}.{rng.choice(('org', 'com', 'net', 'cn'))}"
                 return f"https://{rng.choice(('', 'www.'))}{host}{rng.choice(ends)}"
+            case "email":
+                first = rng.choice(texts("names")["first", "en"]).lower()
+                more = rng.choice(("", ".k", f"_{rng.randrange(99)}", ".office"))
+                host = f"{rng.choice(words)}.{rng.choice(('com', 'org', 'net', 'cn', 'io'))}"
+                return f"{first}{more}@{host}"
             case "phone":
-                if zh:
-                    return f"1{rng.choice('3578')}{rng.randrange(10**8, 10**9)}"
-                return rng.choice(
-                    (f"555-{rng.randrange(1000, 9999)}", f"+44 20 {rng.randrange(10**6, 10**7)}")
-                )
+                return self._phone()
             case "address":
                 number = rng.randrange(1, 140)
                 street = rng.choice(texts(_BOOK)["street", self._voice.lang])
                 return f"{street}{number}号" if zh else f"{number} {street}"
             case "repo":
                 return f"{rng.choice(words)}/{rng.choice(words)}"
-            case "branch":
-                return rng.choice(
-                    ("main", "develop", f"release/{rng.randrange(1, 9)}.{rng.randrange(9)}")
-                )
             case "folder":
                 return rng.choice((rng.choice(words), f"{rng.choice(words)}/{rng.choice(words)}"))
             case _:
                 raise ValueError(f"no values of the kind {name}")
+
+    def _phone(self) -> str:
+        rng = self._rng
+        if self._voice.is_zh:
+            return f"1{rng.choice('3578')}{rng.randrange(10**8, 10**9)}"
+        number = f"+44 20 {rng.randrange(10**6, 10**7)}"
+        return rng.choice((f"555-{rng.randrange(1000, 9999)}", number))
 
     def _person(self) -> str:
         rng, lang = self._rng, self._voice.lang

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.rows.all import RowFiles, write_all
-
 from tests.unit.training.public_sets import write_public_sets
+from training.rows.all import RowFiles, write_all
 
 SHARE = 0.002
 

@@ -4,11 +4,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.unit.training.public_sets import write_public_sets
 from training.rows.public import PublicRows
 from training.rows.public_sets import PublicSets
 from training.rows.row import Row
-
-from tests.unit.training.public_sets import write_public_sets
 
 
 @pytest.fixture
