@@ -380,6 +380,8 @@ def is_instruction(event: e.Event) -> bool:
     match event.body:
         case e.PlanProposed() | e.ChangesAsked():
             return False
+        case e.RunResumed(reason=reason) if reason:
+            return False  # taken over by another process
         case e.QuestionAnswered() | e.StepFailed(kind="person"):
             return True  # also written when a question expires
         case _:

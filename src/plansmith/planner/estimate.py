@@ -110,7 +110,7 @@ class Workload:
 
     def _basis(self, known: Mapping[str, Measured], price: Decimal | None) -> tuple[str, ...]:
         measured = sum([each.name in known for each in self._calls.values()])
-        lines = [Sentence("estimate.measured", count=measured, total=self._total)]
+        lines = [_said("estimate.measured", count=measured, total=self._total)]
         if self._guesses_items:
             lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
         if self._maybe:
@@ -118,10 +118,16 @@ class Workload:
         if self._repeats:
             lines.append(Sentence("estimate.rounds"))
         if price is None:
-            lines.append(Sentence("estimate.no_price"))
+            lines.append(_said("estimate.no_price"))
         if self._asks:
             lines.append(Sentence("estimate.no_waiting"))
         return tuple(lines)
+
+
+@lru_cache(maxsize=256)
+def _said(code: str, **fields: int) -> Sentence:
+    """Makes a sentence that many estimates hold."""
+    return Sentence(code, **fields)
 
 
 class _Calls(NamedTuple):

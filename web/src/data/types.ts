@@ -163,6 +163,8 @@ export interface RunView {
   // Where the run acts, and nowhere else; why its journal cannot be read to its end.
   folder: string;
   damage: string;
+  // Why the person who looks cannot approve the plan; only where that is so.
+  cannot_approve?: string;
   plan: Plan | null;
   hash: string | null;
   approved: string;

@@ -565,7 +565,7 @@ export const en = {
   "event.step_unknown": "{step}: nobody knows whether it happened",
   "event.step_reset": "{step} will run again",
   "event.run_paused": "Paused {reason}",
-  "event.run_resumed": "Going on",
+  "event.run_resumed": "Going on {reason}",
   "event.run_repaired": "Journal repaired, what came behind was set aside",
   "event.cancel_asked": "Cancel asked",
   "event.replan_started": "Planning again: {cause}",

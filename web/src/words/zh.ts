@@ -567,7 +567,7 @@ export const zh: Words = {
   "event.step_unknown": "{step}：不确定是否已生效",
   "event.step_reset": "{step} 将再次运行",
   "event.run_paused": "已暂停 {reason}",
-  "event.run_resumed": "继续",
+  "event.run_resumed": "继续 {reason}",
   "event.run_repaired": "日志已修复，后面的记录已另存",
   "event.cancel_asked": "要求取消",
   "event.replan_started": "重新计划：{cause}",

@@ -43,6 +43,8 @@ CheckCall = Callable[[ToolStep], list[Problem]]
 
 def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
     """Returns the problems of the steps' rules; `check_call` checks the call of a tool."""
+    if plan.features.isdisjoint(("rules", "map")):
+        return []
     # Without a call for each step: most have none, and plans are checked at every submission.
     ruled = [
         step

@@ -140,6 +140,7 @@ class RunView(PlanView):
     damage: str
     interrupted: bool
     approved: str
+    cannot_approve: str = ""
     running_hash: str
     revisions: int
     review: ReviewView | None
