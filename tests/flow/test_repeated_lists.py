@@ -30,7 +30,7 @@ class Counts:
         return FakeTools(
             FakeTool("look", [self._look]),
             FakeTool("shaky", [self._shaky]),
-            FakeTool("act", [lambda given: {"did": given}], effect=Effect.WRITE),
+            FakeTool("act", [lambda given: {"did": dict(given)}], effect=Effect.WRITE),
         )
 
     def _look(self, given: Mapping[str, Json]) -> Json:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
+from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
@@ -31,12 +32,14 @@ class Shop:
     def __init__(self, count: int = 7) -> None:
         self.count = count
         self.calls: Counter[str] = Counter()
+        self.description = ""
 
     async def tools(self) -> Sequence[ToolSpec]:
         """Two reads and two changes, one of which fails."""
         kinds = {"stock": Effect.READ, "poll": Effect.READ}
         kinds |= {"order": Effect.WRITE, "fail": Effect.WRITE}
-        return [ToolSpec(name=name, effect=effect) for name, effect in kinds.items()]
+        told = self.description
+        return [ToolSpec(name=name, effect=kinds[name], description=told) for name in kinds]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Counts a call and answers it."""
@@ -185,3 +188,62 @@ async def test_a_new_plan_of_a_model_cannot_take_a_condition_off_a_change_unaske
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     await house.lived(app, run.id)
     assert house.shop.calls["order"] == 0
+
+
+async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_a_replan() -> None:
+    """A tool is defined anew between two rounds, in another process; later a step fails."""
+    house = House()
+    press: dict[str, Json] = {
+        "id": "press",
+        "tool": "order",
+        "repeat": {"until": {"empty": "{{press.given}}"}, "at_most": 3, "every": 600},
+        "inputs": {"n": 1},
+        "on_error": {"value": {}},
+    }
+    bad: dict[str, Json] = {"id": "bad", "tool": "fail", "after": ["press"]}
+    stock: dict[str, Json] = {"id": "stock", "tool": "stock", "after": ["press"]}
+    first = house.process()
+    run_id = await house.approved(first, plan(press, stock, {**bad, "after": ["stock"]}))
+    assert (await first.runs.run(run_id, parks=True)).wakes_at is not None
+    await first.close()
+    assert house.shop.calls == {"order": 1}
+
+    house.shop.description = "It does something else now."
+    steps: list[Json] = [{**press, "kind": "tool"}, {**stock, "kind": "tool", "inputs": {}}]
+    model = ScriptedModel({"goal": "g", "steps": steps})
+    settings = Settings.model_validate({"planner": {"triage": False}})
+    second = house.process(model=model, settings=settings)
+    run = await house.lived(second, run_id)
+    assert run.status is RunStatus.REVIEWING
+    assert house.shop.calls == {"order": 1}
+    for _ in range(3):
+        run = await house.lived(second, run_id, approves=True)
+    assert run.status.over
+    assert run.replans == 1
+    assert house.shop.calls == {"order": 3, "stock": 1, "fail": 1}
+    assert run.steps["press"].rule == "error"
+
+
+async def test_a_condition_on_an_answer_that_another_process_gave_is_decided_by_it() -> None:
+    """The first process goes on with its rounds while the second one answers."""
+    house = House()
+    ask: dict[str, Json] = {"id": "sure", "question": "Order?", "options": ["yes", "later"]}
+    yes: Json = {"equals": ["{{sure}}", "yes"]}
+    wanted = plan(
+        POLL,
+        ask,
+        {"id": "order", "tool": "order", "inputs": {"n": 1}, "when": yes},
+        {"id": "none", "tool": "stock", "when": {"not": yes}},
+    )
+    first, second = house.process(), house.process()
+    run_id = await house.approved(first, wanted)
+    running = asyncio.ensure_future(first.run(run_id))
+    await house.clock.advance(10)
+    assert (await second.get(run_id)).questions.keys() == {"sure"}
+    await second.answer(run_id, "sure", "yes", by="ada")
+    while not running.done():
+        await house.clock.advance(100)
+    run = await house.lived(first, run_id)
+    assert run.status is RunStatus.DONE
+    assert run.steps["none"].rule == "when"
+    assert house.shop.calls == {"poll": 3, "order": 1}

@@ -54,60 +54,74 @@ RULES = {
 }
 
 
-@st.composite
-def operands(draw: st.DrawFn, sources: list[str]) -> Json:
+# Made once: to make a strategy for each step would take far longer than to draw from it.
+OPERANDS = st.sampled_from(["literal", "ref", "text", "length", "first"])
+COMPARISONS = st.sampled_from(["equals", "not_equals", "below", "at_least", "in", "contains"])
+CONDITIONS = st.sampled_from(["compare", "empty", "not", "all", "any"])
+INSTEAD = st.sampled_from([None, 0, "none", {"a": [1]}])
+ON_ERROR = st.sampled_from(["fail", "skip", "collect", {"value": 0}])
+CHOSEN = {
+    kind: st.lists(
+        st.sampled_from([name for name, kinds in RULES.items() if kind in kinds]),
+        max_size=2,
+        unique=True,
+    )
+    for kind in RULES["when"]
+}
+
+
+def _operand(draw: st.DrawFn, sources: list[str]) -> Json:
     """A reference, its length, the first of several, or a literal."""
-    kind = draw(st.sampled_from(["literal", "ref", "text", "length", "first"]))
+    kind = draw(OPERANDS)
     if not sources or kind == "literal":
-        return literal(draw(JSON))
-    refs: list[Json] = [{"$from": draw(st.sampled_from(sources)), "$path": ["a"]} for _ in "ab"]
+        return literal(draw(SCALARS))
+    first, other = (sources[draw(MOST) % len(sources)] for _ in "ab")
+    ref: Json = {"$from": first, "$path": ["a"]}
     match kind:
         case "ref":
-            return refs[0]
+            return ref
         case "text":
-            return "{{" + draw(st.sampled_from(sources)) + ".a[0]}}"
+            return "{{" + first + ".a[0]}}"
         case "length":
-            return {"length": refs[0]}
+            return {"length": ref}
         case _:
-            return {"$first": refs}
+            return {"$first": [ref, {"$from": other}]}
 
 
-def conditions(sources: list[str]) -> st.SearchStrategy[Json]:
-    """Conditions over the sources, of any form."""
-    one = operands(sources)
-    pair = st.lists(one, min_size=2, max_size=2)
-    simple = st.sampled_from(["equals", "not_equals", "below", "at_least", "in", "contains"])
-    leaves: st.SearchStrategy[Json] = st.builds(lambda name, given: {name: given}, simple, pair)
-    leaves |= one.map(lambda given: {"empty": given})
-    return st.recursive(leaves, _joined_conditions, max_leaves=4)
+def _condition(draw: st.DrawFn, sources: list[str], depth: int = 0) -> dict[str, Json]:
+    """A condition over the sources, of any form."""
+    match draw(CONDITIONS) if depth < 2 else "compare":
+        case "compare":
+            return {draw(COMPARISONS): [_operand(draw, sources) for _ in "ab"]}
+        case "empty":
+            return {"empty": _operand(draw, sources)}
+        case "not":
+            return {"not": _condition(draw, sources, depth + 1)}
+        case name:
+            return {name: [_condition(draw, sources, depth + 1) for _ in "ab"]}
 
 
-def _joined_conditions(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
-    several = st.lists(inner, min_size=1, max_size=3)
-    joined: st.SearchStrategy[Json] = inner.map(lambda given: {"not": given})
-    joined |= several.map(lambda given: {"all": [*given]})
-    joined |= several.map(lambda given: {"any": [*given]})
-    return joined
-
-
-@st.composite
-def rules(draw: st.DrawFn, step_id: str, kind: str, earlier: list[str]) -> dict[str, Any]:
-    """Some of the rules that a step of a kind may have; half of the steps have none."""
-    made: dict[str, st.SearchStrategy[Any]] = {
-        "when": conditions(earlier),
-        "otherwise": st.fixed_dictionaries({"value": JSON.map(literal)}),
-        "on_error": st.sampled_from(["fail", "skip", "collect", {"value": 0}]),
-        "repeat": st.fixed_dictionaries(
-            {"until": conditions([*earlier, step_id]), "at_most": MOST, "every": PAUSE}
-        ),
-        "retry": st.fixed_dictionaries({"at_most": MOST, "every": PAUSE}),
-        "undo_with": st.fixed_dictionaries({"tool": WORD, "inputs": inputs([*earlier, step_id])}),
-    }
-    if draw(st.booleans()):
-        return {}
-    names = [name for name, kinds in RULES.items() if kind in kinds]
-    chosen = draw(st.lists(st.sampled_from(names), max_size=3, unique=True))
-    return {name: draw(made[name]) for name in chosen}
+def _rules(draw: st.DrawFn, step_id: str, kind: str, earlier: list[str]) -> dict[str, Any]:
+    """Some of the rules that a step of a kind may have; many steps have none."""
+    made: dict[str, Any] = {}
+    own = [*earlier, step_id]
+    for name in draw(CHOSEN[kind]):
+        match name:
+            case "when":
+                made[name] = _condition(draw, earlier)
+            case "otherwise":
+                made[name] = {"value": draw(INSTEAD)}
+            case "on_error":
+                made[name] = draw(ON_ERROR)
+            case "repeat":
+                until = _condition(draw, own)
+                made[name] = {"until": until, "at_most": draw(MOST), "every": draw(PAUSE)}
+            case "retry":
+                made[name] = {"at_most": draw(MOST), "every": draw(PAUSE)}
+            case _:
+                given = {"id": "{{" + own[draw(MOST) % len(own)] + ".a}}"}
+                made[name] = {"tool": draw(WORD), "inputs": given}
+    return made
 
 
 @st.composite
@@ -127,13 +141,13 @@ def steps(draw: st.DrawFn, step_id: str, earlier: list[str]) -> dict[str, Any]:
             fields |= {"question": "which?", "options": draw(st.lists(TEXT, max_size=2))}
         case "map":
             each = {"id": "each", "tool": draw(word), "inputs": draw(inputs([*earlier, "item"]))}
-            each |= draw(rules("each", "tool", [*earlier, "item"]))
+            each |= _rules(draw, "each", "tool", [*earlier, "item"])
             fields |= {"over": [1, 2], "each": each, "width": draw(st.integers(1, 9))}
         case "plan":
             fields |= {"template": draw(word), "inputs": draw(inputs(earlier))}
         case _:
             fields |= {"instruction": "say it"}
-    fields |= draw(rules(step_id, kind, earlier))
+    fields |= _rules(draw, step_id, kind, earlier)
     return fields | ({"kind": kind} if draw(st.booleans()) else {})
 
 
