@@ -59,12 +59,18 @@ def read_choice(typed: str) -> Choice:
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
     """Reads an answer: an option by its text or number, JSON if the question asks for it."""
     text = typed.strip()
+    if asked.asks == "unknown" and text.startswith("{"):
+        return _json_or_text(text)  # the call is done, and this was its result
     if asked.options:
         numbers = {str(number): each for number, each in enumerate(asked.options, start=1)}
         return text if text in asked.options else numbers.get(text, text)
     schema = asked.answer_schema
     if schema is None or _is_text(schema, text):
         return text
+    return _json_or_text(text)
+
+
+def _json_or_text(text: str) -> Json:
     try:
         return cast("Json", json.loads(text))
     except ValueError:

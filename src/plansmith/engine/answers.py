@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Final, NamedTuple, TypedDict
+from typing import Final
 
 import jsonschema_rs
 
 from plansmith.engine.budget import settle_limit
-from plansmith.engine.failing import instead_of_result, on_error
+from plansmith.engine.plan_levels import Known, levels
 from plansmith.engine.provenance import settle_data
-from plansmith.engine.recover import UNKNOWN_OPTIONS
-from plansmith.engine.units import named_unit, round_step
+from plansmith.engine.unknown_calls import Settled, settle_unknown
 from plansmith.errors import Refused
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, canonical_json, content_hash
 from plansmith.plan.events import (
     AnyBody,
@@ -24,7 +23,6 @@ from plansmith.plan.events import (
     StepDone,
     StepFailed,
     StepReplied,
-    StepReset,
     StepSkipped,
 )
 from plansmith.plan.fold import FOR_PROGRAMS
@@ -33,8 +31,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import OnError
-from plansmith.plan.steps import AnyStep, MapStep, PlanStep
+from plansmith.plan.steps import AnyStep, PlanStep
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.review.policy import active_steps, effects
 
@@ -49,14 +46,6 @@ _NO: Final = re.compile(
     r"|[否不别勿]|取消|拒绝|停",
     re.IGNORECASE,
 )
-
-
-class Known(TypedDict):
-    """The tools and agents that steps can call, and the templates that they run."""
-
-    tools: Mapping[str, ToolSpec]
-    agents: Mapping[str, AgentSpec]
-    templates: Mapping[str, Plan]
 
 
 def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
@@ -77,7 +66,7 @@ def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
 def guarded(plan: Plan, step: str, known: Known) -> set[str]:
     """Returns the steps that change something and wait for this step's question, at every level."""
     found: set[str] = set()
-    for level in _levels(plan, step, known):
+    for level in levels(plan, step, known):
         if level is None:
             return {step}  # the plan around it is not known
         after = downstream(needs(level.plan), [level.part]) - {level.part}
@@ -100,10 +89,10 @@ def permits(run: Run, asked: QuestionAsked, known: Known) -> bool:
         return False
     if not guarded(run.plan, asked.step, known):
         return False
-    levels = [level for level in _levels(run.plan, asked.step, known) if level is not None]
+    around = [level for level in levels(run.plan, asked.step, known) if level is not None]
     return not any(
         _acts(level.plan.by_id[name], known)
-        for level in levels
+        for level in around
         for name in downstream(_data_sources(level.plan), [level.part])
     )
 
@@ -138,34 +127,6 @@ def _data_sources(plan: Plan) -> dict[str, frozenset[str]]:
     }
 
 
-class _Level(NamedTuple):
-    """A plan around a step, and the step of that plan that contains it."""
-
-    plan: Plan
-    part: str
-    scope: str
-
-
-def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
-    """Yields every plan around a step, the outermost first; None for a plan that is not known."""
-    scope, parts = "", step.split("/")
-    while parts:
-        part = parts.pop(0)
-        if part not in plan.by_id:
-            yield None
-            return
-        yield _Level(plan, part, scope)
-        scope, inner = f"{scope}{part}/", plan.by_id[part]
-        while parts and (inner.repeat is not None or isinstance(inner, MapStep)):
-            scope = f"{scope}{parts.pop(0)}/"
-            if inner.repeat is not None:
-                inner = round_step(inner)
-            elif isinstance(inner, MapStep):
-                inner = inner.each
-        template = inner.template if isinstance(inner, PlanStep) else ""
-        plan = known["templates"].get(template, Plan())
-
-
 def _acts(step: AnyStep, known: Known) -> bool:
     """Tells whether a step or a part of it changes something; an unknown template does."""
     for inner in active_steps(Plan(steps=(step,)), known["templates"]):
@@ -177,20 +138,13 @@ def _acts(step: AnyStep, known: Known) -> bool:
     return False
 
 
-class Settled(NamedTuple):
-    """The events that follow from an answer, and values that they refer to besides the answer."""
-
-    bodies: list[AnyBody]
-    values: tuple[Json, ...] = ()
-
-
 def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> Settled:
     """Returns what follows from an answer; refuses one that does not fit the question.
 
     A no to a step that changes something skips that step; it is not used as a result.
     """
-    if asked.asks == "unknown" and asked.step is not None and value == "not_done":
-        return _settle_not_done(asked.step, run, known)
+    if asked.asks == "unknown" and asked.step is not None:
+        return settle_unknown(asked.step, value, run=run, known=known)
     return Settled(_settled(asked, value, run, known))
 
 
@@ -199,8 +153,6 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
         return settle_limit(asked.limit_asked, value)
     if asked.step is None:
         return []
-    if asked.asks == "unknown":
-        return _settle_unknown(asked.step, value)
     _check(asked, value)
     if asked.asks == "consent":
         return settle_data(asked, value)
@@ -228,32 +180,6 @@ def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
     left = [StepSkipped(step=step, reason=Sentence("step.answered_no", answer=value_text(value)))]
     denied = Sentence("step.denied", step=step)
     return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
-
-
-def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
-    if value not in UNKNOWN_OPTIONS:
-        raise Refused(f"{value!r} is not one of {', '.join(UNKNOWN_OPTIONS)}")
-    if value == "done":
-        return [StepDone(step=step, result=content_hash(value))]
-    return [StepReset(step=step, reason=Sentence("step.try_again"))]
-
-
-def _settle_not_done(name: str, run: Run, known: Known) -> Settled:
-    """Returns that a call did not happen: it has failed, which the plan may pass over."""
-    error = Sentence("step.not_happened")
-    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
-    wanted: OnError = "fail"
-    if run.plan is not None and unit is not None:
-        around = named_unit(run.plan, name.rpartition("/")[0], known["templates"])
-        whole = around.step if around is not None and around.step.kind == "map" else None
-        wanted = on_error(unit.step, None if unit.is_round else whole)
-    if unit is None or wanted == "fail":
-        return Settled([StepFailed(step=name, error=error, kind="person")])
-    instead = instead_of_result(unit.step, wanted, error, "tool")
-    failed = StepFailed(step=name, error=error, kind="tool", passed=True)
-    if instead is None:
-        return Settled([failed])
-    return Settled([failed.replace(result=content_hash(instead.value))], (instead.value,))
 
 
 def _check(asked: QuestionAsked, value: Json) -> None:

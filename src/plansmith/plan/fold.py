@@ -14,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold_steps import OPEN_OR_UNSURE, StepsFold, misfit, waiting_again
 from plansmith.plan.graph import needs
+from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import (
     OVER,
@@ -222,6 +223,7 @@ class RunFold(StepsFold):
         self.steps.update(
             (name, part) for name, part in known.items() if "/" in name and _root(name) in ids
         )
+        self._drop_permits(body.plan)
         left = {name: waiting_again(step) for name, step in known.items() if _root(name) not in ids}
         self._hash = ""
         # A plan that a person or a program gave is not a replan, so its coverage starts anew.
@@ -253,6 +255,16 @@ class RunFold(StepsFold):
         # A new review request voids an earlier approval of the same plan.
         approved = "" if self.run.approved == body.hash else self.run.approved
         self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops, changing=False)
+
+    def _drop_permits(self, plan: Plan) -> None:
+        """Forgets what a person allowed for steps that a new plan changes: it was another call."""
+        before = self.run.plan.by_id if self.run.plan else {}
+        for name, step in self.steps.items():
+            if step.reply is None or not step.reply.permit:
+                continue
+            root = _root(name)
+            if before.get(root) != plan.by_id[root]:
+                self.steps[name] = replace(step, reply=None)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)

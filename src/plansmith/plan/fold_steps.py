@@ -193,7 +193,11 @@ class StepsFold:
         self.changed[name] = replace(step, status=status, error=error, finished_at=event.at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        self.changed[body.step] = waiting_again(self._step(event, body.step, ENDED))
+        step = self._step(event, body.step, ENDED)
+        again = waiting_again(step)
+        if body.same_call and step.reply is not None and step.reply.permit:
+            again = replace(again, reply=step.reply)
+        self.changed[body.step] = again
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
         self._step(event, body.step, CALLED)

@@ -147,7 +147,11 @@ class StepUnknown(EventBody, frozen=True, kw_only=True):
 
 
 class StepReset(EventBody, frozen=True, kw_only=True):
-    """A step waits again, to run once more."""
+    """A step waits again, to run once more.
+
+    `same_call`: a person had that very call made again, so what they allowed for it still holds.
+    """
 
     step: str
     reason: ShownField = ""
+    same_call: bool = False

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from plansmith.engine.answers import Known, permits
+from plansmith.engine.answers import permits
+from plansmith.engine.plan_levels import Known
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -7,9 +7,9 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from plansmith.engine.answers import Known
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
+from plansmith.engine.plan_levels import Known
 from plansmith.engine.requested import asking_about_missing, left_out
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, Known, behind, settle
+from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind, settle
+from plansmith.engine.plan_levels import Known
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus

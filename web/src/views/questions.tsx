@@ -41,6 +41,7 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
   const answer = (): void => { if (text.trim()) send({ answer: plain ? text.trim() : typed(text) }); };
   const choices = options.length ? options : ((schema?.["enum"] as string[] | undefined) ?? []);
   const { kind } = question;
+  const chosen = (option: string): Json => kind === "unknown" && option === "done" && text.trim() ? { done: typed(text) } : option;
   return (
     <div class={`question ${OWN.has(kind) ? "own" : "told"}`} data-kind={kind} role="group" aria-label={`${asker(question)}: ${question.text}`}>
       <p class="asker">{OWN.has(kind) && <Icon name="asking" />}{asker(question)}</p>
@@ -51,8 +52,9 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
       </p>
       {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}
       {choices.length > 0 && (
-        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kind === "consent" && !seen)} onClick={() => send({ answer: each })}>{label(kind, String(each))}</Button>)}</div>
+        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kind === "consent" && !seen)} onClick={() => send({ answer: chosen(each) })}>{label(kind, String(each))}</Button>)}</div>
       )}
+      {kind === "unknown" && <Grow mono label={t("ask.result")} placeholder={t("ask.result")} value={text} onInput={setText} />}
       {choices.length === 0 && <div class="answer">
         <Grow label={t("ask.answer")} placeholder={t("ask.answer")} value={text} onInput={setText} mono={!plain}
           onKeyDown={(event) => { if (isEnter(event)) { event.preventDefault(); answer(); } }} />

@@ -129,6 +129,7 @@ export const en = {
   "ask.option.allow": "Allow",
   "ask.option.refuse": "Refuse",
   "ask.option.done": "It happened",
+  "ask.result": "If it happened: its result, where you know it (JSON or text)",
   "ask.option.not_done": "It did not happen",
   "ask.option.retry": "Do it again",
   "ask.option.go_on": "Go on",

@@ -131,6 +131,7 @@ export const zh: Words = {
   "ask.option.allow": "允许",
   "ask.option.refuse": "拒绝",
   "ask.option.done": "已经发生",
+  "ask.result": "如果已经发生：它的结果（知道的话；JSON 或文字）",
   "ask.option.not_done": "没有发生",
   "ask.option.retry": "再做一次",
   "ask.option.go_on": "继续",
