@@ -51,7 +51,8 @@ def test_a_plan_means_the_same_from_python_and_from_json(value: dict[str, Any]) 
 def test_a_sound_plan_has_no_structural_problem(plan: Plan) -> None:
     problems = check_plan(plan, {"alpha": {}, "beta": {}, "查天气": {}})
     structural = {each.code for each in problems if each.code.startswith(("PS1", "PS3"))}
-    assert structural - {"PS102", "PS103"} <= ({"PS307"} if not plan.steps else set())
+    rules = {"PS318", "PS319"}  # of conditions that can never be told, which random ones often are
+    assert structural - {"PS102", "PS103"} - rules <= ({"PS307"} if not plan.steps else set())
 
 
 @given(st.text())
