@@ -11,6 +11,7 @@ from typing import Any, Final
 from plansmith.adapters.stores import pruning
 from plansmith.adapters.stores import statements as sql
 from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
+from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
 from plansmith.adapters.stores.commit import Append, Request, closed, settle
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import (
@@ -65,21 +66,31 @@ class Database:
     """
 
     dialect: Dialect
+    claims: ClaimSql
     query: Callable[[str, Parameters], Awaitable[list[Any]]]
     execute: Callable[[str, Parameters], Awaitable[int]]
     transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]]
     submit: Callable[[Request], Awaitable[Any]]
+    change_claim: Callable[[str, Sequence[str], Parameters], Awaitable[Any]]
     now: Callable[[], datetime]
     ends: Ends | None = None
 
 
-class DatabaseStore(SummaryReads, ThreadRecords):
-    """A store over a database: values, lists of runs, threads, templates, schedules, owners."""
+class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
+    """A store over a database: values, lists of runs, threads, templates, schedules, claims."""
 
     def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
         query, transact, notify = database.query, database.transact, database.dialect.notify
         SummaryReads.__init__(self, query, transact)
         ThreadRecords.__init__(self, query, transact, notify=notify, followers=followers)
+        ClaimRecords.__init__(
+            self,
+            database.claims,
+            query=query,
+            execute=database.execute,
+            change_claim=database.change_claim,
+            now=database.now,
+        )
         self._database = database
         self._values = values
         self._followers = followers
@@ -92,6 +103,7 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         *,
         status: str = "",
         summary: RunSummary | None = None,
+        term: int = 0,
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
@@ -101,7 +113,7 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
-            request = Append(run, events, texts, status=status, summary=cells)
+            request = Append(run, events, texts, status=status, summary=cells, term=term)
             await self._database.submit(request)
             self._values.keep(texts)
 
@@ -282,30 +294,6 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         """Returns the events of a run that were set aside, oldest first."""
         rows = await self._database.query(sql.ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
-
-    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""
-        given = {"run": run, "owner": owner, "instead_of": instead_of}
-        found = ""
-        while not found:
-            if await self._database.execute(sql.CLAIM, given):
-                return owner
-            # Another one has it, unless it was let go this moment.
-            found = await self.owner(run)
-        return found
-
-    async def release(self, run: str, owner: str) -> None:
-        """Ends the ownership of a run; does nothing if another owns it."""
-        await self._database.execute(sql.RELEASE, {"run": run, "owner": owner})
-
-    async def owner(self, run: str) -> str:
-        """Returns who owns a run; None if nobody does."""
-        rows = await self._database.query(sql.OWNER, {"run": run})
-        return str(rows[0][0]) if rows else ""
-
-    async def owners(self) -> Sequence[tuple[str, str]]:
-        """Returns all owned runs with their owners."""
-        return [(str(run), str(owner)) for run, owner in await self._database.query(sql.OWNERS, {})]
 
     async def keep_template(self, name: str, value: Json) -> int:
         """Stores the next version of a template, unless it equals the last one."""
