@@ -103,6 +103,8 @@ class Settings(Record):
     profile: Path | None = None
     cache: Path | None = None
     store: str = ""
+    # How long a server keeps runs that are over, such as 90d; for ever if it is empty.
+    keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
     oidc: OidcSettings | None = None
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:

@@ -17,6 +17,7 @@ from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp, Scope
 
 from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
@@ -30,6 +31,7 @@ from plansmith.server.ops.metrics import Spans
 from plansmith.server.route_table import PAGES, ROUTES
 from plansmith.server.state import ServerState
 
+_DAY_S: Final = 86_400.0
 _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
 # `plansmith approve --run` decides and then runs the plan itself: give it time to start.
@@ -162,6 +164,7 @@ async def _lifespan(
     tasks = [
         asyncio.create_task(_resume_open_runs(server_state)),
         asyncio.create_task(_fire_schedules(server_state)),
+        asyncio.create_task(prune_daily(server_state)),
         asyncio.create_task(follow_decisions(server_state)),
         asyncio.create_task(spans.follow(server_state.smith.store)),
     ]
@@ -221,6 +224,21 @@ async def _fire_schedules(server_state: ServerState) -> None:
                 await _until_lost(server_state.smith.schedules.keep(), lost)
     except PlansmithError as error:
         server_state.log.info("no_schedules", why=str(error))
+
+
+async def prune_daily(server_state: ServerState) -> None:
+    """Removes runs that ended too long ago, at the start and once a day; one server does it."""
+    if not server_state.settings.keep_runs:
+        return
+    age, clock = read_age(server_state.settings.keep_runs), server_state.smith.runs.clock
+    await server_state.leader.wait()
+    while True:
+        try:
+            old = await prune(server_state.smith, clock.now() - age)
+            server_state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
+        except PlansmithError as error:
+            server_state.log.warning("not_pruned", error=str(error))
+        await clock.sleep(_DAY_S)
 
 
 async def _until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:

@@ -34,7 +34,7 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(
 def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write) -> None:
     code, _, _ = cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")
     assert code == 0
-    assert cli("templates", "save", "last", "looking")[0] == 0
+    assert cli("templates", "save", "last", "looking", "--tools", "tools.py")[0] == 0
     use = write({"id": "u", "template": "looking"}, name="use.json")
     assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
     for plan in ("last", use):

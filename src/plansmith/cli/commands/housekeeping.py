@@ -122,8 +122,8 @@ async def _prepare(copy: Path) -> tuple[int, int]:
             if place % 500 == 0:
                 _progress(f"verifying {place} of {len(names)} runs")
             await verify(store, run)
-        for run, owner in await store.owners():
-            await store.release(run, owner)
+        for run, claim in await store.claims():
+            await store.release(run, claim.term)
         return await hold_restored(smith, by=getpass.getuser(), tell=_progress)
 
 
@@ -153,7 +153,7 @@ def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
     url = settings_of(args).store_url()
     if is_postgres(url):
         hints = {
-            "backup": "pg_dump --schema=plansmith --format=custom --file=FILE URL",
+            "backup": "pg_dump --schema='plansmith*' --format=custom --file=FILE URL",
             "restore": "pg_restore --clean --if-exists --dbname=URL FILE, while nothing runs",
             "vacuum": "PostgreSQL does it by itself; by hand: VACUUM (ANALYZE) as its owner",
         }
