@@ -226,7 +226,7 @@ def make_tools(
     """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
     sources: list[functions.FunctionTool | ToolSource] = []
     if settings.builtin.enabled:
-        sources += _builtin(settings, clock=clock)
+        sources += builtin_tools(settings, clock=clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -239,7 +239,8 @@ def make_tools(
     return [*sources, servers] if servers is not None else sources
 
 
-def _builtin(settings: Settings, *, clock: Clock) -> list[ToolSource]:
+def builtin_tools(settings: Settings, *, clock: Clock | None = None) -> list[ToolSource]:
+    """Makes the built-in tools for this folder."""
     given = {name: each for name, each in settings.builtin if name != "enabled"}
     zone = settings.planner.timezone
     return builtin.builtin_sources(settings.folder(), zone=zone, clock=clock, **given)
@@ -250,7 +251,7 @@ async def rules_plan(request: str, settings: Settings) -> bool:
     if not settings.builtin.enabled or not settings.planner.triage:
         return False
     clock = SystemClock()
-    listed = [(each, await each.tools()) for each in _builtin(settings, clock=clock)]
+    listed = [(each, await each.tools()) for each in builtin_tools(settings, clock=clock)]
     found = await instant_rules.instant(
         request,
         tools=[spec for _, specs in listed for spec in specs],
@@ -345,6 +346,11 @@ def _text(path: Path) -> str:
 
 def python_tools(path: Path) -> list[functions.FunctionTool]:
     """Runs a Python file and returns its functions that are marked with `@tool`."""
+    return list(python_functions(path).values())
+
+
+def python_functions(path: Path) -> dict[str, functions.FunctionTool]:
+    """Runs a Python file and returns its functions that are marked with `@tool`, by name in it."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise Misconfigured(f"there is no file {path}", hint="check the path")
@@ -355,7 +361,8 @@ def python_tools(path: Path) -> list[functions.FunctionTool]:
         raise Misconfigured(
             f"{path} cannot be run: {error}", hint="fix the error in the file"
         ) from None
-    found = [each for each in vars(module).values() if isinstance(each, functions.FunctionTool)]
+    named = vars(module).items()
+    found = {name: each for name, each in named if isinstance(each, functions.FunctionTool)}
     if not found:
         raise Misconfigured(f"{path} has no tools", hint="mark functions with @tool")
     return found

@@ -169,7 +169,7 @@ COMMANDS: Final = {
     "diff": Entry("plans:DIFF", "compare two plan files step by step"),
     "graph": Entry("plans:GRAPH", "draw a plan's graph"),
     "import": Entry("plans:IMPORT", "read a plan of another system's format"),
-    "export": Entry("plans:EXPORT", "write a plan or a run in such a format"),
+    "export": Entry("plans:EXPORT", "write a plan or a run in such a format, or as a program"),
     "schema": Entry("plans:SCHEMA", "print the JSON Schema of a plan"),
     "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
     "mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
@@ -184,6 +184,10 @@ COMMANDS: Final = {
     "verify": Entry("health:VERIFY", "check that a run's journal is unaltered"),
     "audit": Entry("audit:COMMAND", "export who did what and when, as JSON lines or CSV"),
     "doctor": Entry("health:DOCTOR", "check the store, the model and the sandbox"),
+    "prune": Entry("housekeeping:PRUNE", "remove runs that ended long ago"),
+    "backup": Entry("housekeeping:BACKUP", "copy the store to a file, beside live runs"),
+    "restore": Entry("housekeeping:RESTORE", "put a backup in the place of the store"),
+    "vacuum": Entry("housekeeping:VACUUM", "give unused space of the store back"),
     "explain": Entry("plans:EXPLAIN", "explain a problem code"),
 }
 

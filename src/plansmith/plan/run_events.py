@@ -196,7 +196,9 @@ class RunPaused(EventBody, frozen=True, kw_only=True):
 
 
 class RunResumed(EventBody, frozen=True, kw_only=True):
-    """A paused run continues."""
+    """A paused run continues; with a `reason`, one that was taken from a living process."""
+
+    reason: ShownField = ""
 
 
 class RunRepaired(EventBody, frozen=True, kw_only=True):

@@ -137,6 +137,7 @@ class RunService:
         """Stops planning and executing; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
+        self.journals.owners.close()
 
     async def create(  # noqa: PLR0913 - all by name
         self,
@@ -231,7 +232,7 @@ class RunService:
         if self.planner.model is None or self.planner.is_planning(journal.id):
             return False
         if journal.run.changing:
-            async with self.journals.owners.owning(journal.id):
+            async with self.journals.owners.owning(journal.id) as journal.fence:
                 await self.reviser.change(journal)
         else:
             await self.planner.plan(journal)

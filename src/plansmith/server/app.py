@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -211,11 +211,29 @@ async def _sum_up(server_state: ServerState) -> None:
 
 
 async def _fire_schedules(server_state: ServerState) -> None:
-    """Fires schedules, if the store can keep schedules."""
+    """Fires schedules, if the store can keep them, as long as no other server here does so."""
+    journals = server_state.smith.runs.journals
     try:
-        await server_state.smith.schedules.keep()
+        await journals.patience.until_done(journals.owners.serve)
+        while True:
+            async with journals.owners.role(f"schedules {journals.folder}") as lost:
+                server_state.log.info("fires_schedules")
+                await _until_lost(server_state.smith.schedules.keep(), lost)
     except PlansmithError as error:
         server_state.log.info("no_schedules", why=str(error))
+
+
+async def _until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
+    """Does work of a role until it fails, or the role is lost to another server."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(lost.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[0].result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Dispatcher:

@@ -61,7 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("POST /v1/runs/{id}/pause", "propose", runs.pause, "Pause a run",
           given=b.ReasonBody, answer=v.RunView),
     route("POST /v1/runs/{id}/resume", "approve", runs.resume, "Resume a paused run",
-          answer=v.RunView),
+          given=b.ResumeBody, answer=v.RunView),
     route("POST /v1/runs/{id}/retry", "propose", runs.retry, "Continue a run from what is done",
           given=b.RetryBody, answer=v.RunView, status=202),
     route("POST /v1/runs/{id}/skip", "approve", runs.skip, "Skip a step", given=b.SkipBody,

@@ -121,6 +121,33 @@ class Connection:
             return self._connection
 
 
+class ConnectionPool:
+    """Connections for work that goes on at the same time; opened when all others are busy."""
+
+    def __init__(self, make: Callable[[], Connection], *, most: int) -> None:
+        self._make = make
+        self._idle: list[Connection] = []
+        self._all: list[Connection] = []
+        self._free = asyncio.Semaphore(most)
+
+    async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
+        """Runs `work` with a connection that nobody else uses meanwhile."""
+        async with self._free:
+            if not self._idle:
+                self._idle.append(self._make())
+                self._all.append(self._idle[-1])
+            connection = self._idle.pop()
+            try:
+                return await connection.use(work)
+            finally:
+                self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for connection in self._all:
+            await connection.close()
+
+
 def named(error: Exception) -> PlansmithError:
     """Returns our error for one of the driver or the server."""
     state: str = getattr(error, "sqlstate", None) or ""

@@ -152,12 +152,16 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
     return await run_view(server_state.smith, ask.run)
 
 
-async def resume(ask: Ask, _: Nothing) -> Answer:
-    """Resumes a paused run, or one whose process ended."""
+async def resume(ask: Ask, given: b.ResumeBody) -> Answer:
+    """Resumes a paused run, or one whose process ended; by `force`, also from a living one."""
     server_state = ask.server_state
     journal = await server_state.journal(ask.run)
     journal.need_sound()
-    await server_state.smith.runs.journals.owners.need_free(ask.run)
+    if not given.force:
+        await server_state.smith.runs.journals.owners.need_free(ask.run)
+    else:
+        await server_state.smith.resume(ask.run, by=ask.by, force=True)
+        await journal.catch_up()
     if journal.run.paused or not goes_on(journal.run):
         await server_state.smith.resume(ask.run, by=ask.by)
     if is_undecided(await server_state.run(ask.run)):

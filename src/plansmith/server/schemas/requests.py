@@ -155,6 +155,12 @@ class ReasonBody(Input):
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
+class ResumeBody(Input):
+    """By `force`, the run is also taken from another process that lives, which is recorded."""
+
+    force: Flag = False
+
+
 class RetryBody(Input):
     """What to continue with: what is not done, everything from a step on, or a changed plan."""
 

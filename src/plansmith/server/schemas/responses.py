@@ -156,6 +156,7 @@ class RunView(PlanView):
     report: str
     prefetches: list[PrefetchView]
     continues: ContinuesView | None
+    can_be_undone: bool
     origin: OriginView
     conversation: str = Field(description="the conversation it belongs to; empty if to none")
     folder: str
