@@ -347,3 +347,23 @@ async def test_a_second_person_is_wanted_over_http_and_the_view_says_why(tmp_pat
         lines = (await same.web.get("/v1/audit", params={"user": "bob"})).text.splitlines()
         assert [json.loads(each)["action"] for each in lines] == ["plan_approved"]
         await bob.call("GET", "/v1/audit", status=403)
+
+
+async def test_a_person_who_may_not_approve_gives_no_consent(tmp_path: Path) -> None:
+    acme = tenant(tmp_path, "acme")
+    async with (
+        serving(tmp_path, store="file", settings=DEMO) as house,
+        browser(house, acme, "oli", "operator") as operator,
+        browser(house, acme, "app", "approver") as approver,
+    ):
+        run = await operator.begin(look("l"), note("n", "{{l}}"))
+        await approver.approve(run)
+        asking = await operator.until(run["id"], "asking")
+        [question] = asking["questions"]
+        body = {"question": question["question"], "answer": "allow"}
+        path = f"/v1/runs/{run['id']}/answers"
+        told = await operator.call("POST", path, body, 403)
+        assert told["code"] == "no_scope"
+        await approver.call("POST", path, body)
+        await operator.until(run["id"], "done")
+        assert notes(acme) == ["mark-of-acme saw x"]

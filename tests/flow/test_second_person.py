@@ -211,7 +211,7 @@ async def test_a_schedule_is_approved_by_another_user_than_who_asked_for_its_run
         with pytest.raises(Refused, match="another user"):
             await smith.schedules.create(run=run.id, timing=HOURLY, approve=PAY.hash, by=ANNS_TOKEN)
         made = await smith.schedules.create(run=run.id, timing=HOURLY, approve=PAY.hash, by=BOB)
-        assert (made.by, made.approved_by) == ("ann", "bob")
+        assert (made.by, made.approved_by) == ("ann", "bob (token desk)")
         with pytest.raises(Refused, match="Another user has to schedule"):
             await smith.schedules.change(made.id, plan=PAY_MORE, approve=PAY_MORE.hash, by=BOB)
         await smith.schedules.fire_now(made.id)

@@ -42,6 +42,8 @@ def why_not(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | No
 
     Counted is the rule with which the run was created, or `rule` if that is stricter.
     """
+    if rule == run.options.second_person == "never":
+        return None
     wanted = stricter(run.options.second_person, rule)
     if not applies(wanted, acts=bool(run.acts)):
         return None

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from plansmith.review.policy import ReviewPolicy
 
 
-def with_rule(options: RunOptions | None, policy: ReviewPolicy) -> RunOptions | None:
+def with_rule(options: RunOptions | None, policy: ReviewPolicy) -> RunOptions:
     """Returns the options of a new run with the rule, so that its journal itself keeps it."""
-    if policy.second_person == "never":
-        return options
     given = options or NO_OPTIONS
     return given.replace(second_person=stricter(given.second_person, policy.second_person))
 

@@ -163,7 +163,8 @@ class RunService:
         `pins` the contents of earlier runs that the repeated run uses.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
-        options = with_rule(options, self.intake.policy)
+        if self.intake.policy.second_person != "never":
+            options = with_rule(options, self.intake.policy)
         where = {"locale": locale, "folder": folder}
         start = [(run_created(request, plan, options=options, origin=origin, **where), who)]
         if plan is None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.plan.schedules import Schedule
     from plansmith.ports import PlanStore, ScheduleStore
+    from plansmith.review.policy import ReviewPolicy
     from plansmith.runs.intake import PlanIntake
 
 
@@ -52,7 +53,7 @@ class StandingApproval:
         changed = redefined(schedule.tools, await self._intake.definitions(plan))
         acts = bool(await self._intake.acting(plan))
         alone = applies(self._intake.policy.second_person, acts=acts) and same_user(
-            schedule.by, schedule.approved_by
+            e.actor(schedule.by).identity, e.actor(schedule.approved_by).identity
         )
         if plan.hash == schedule.approved and not changed and not alone:
             given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
@@ -85,7 +86,7 @@ async def need_second_scheduler(
         raise Refused(Sentence("second.schedule"), hint=Sentence("second.hint"))
 
 
-def requester(source: Run | None) -> str:
-    """Returns the user who asked for a run, or an empty text."""
+def requester(source: Run | None, policy: ReviewPolicy) -> str:
+    """Returns who asked for a run, if it matters that another user schedules it."""
     asked_by = source.asked_by if source is not None else None
-    return asked_by.identity if asked_by is not None else ""
+    return asked_by.identity if asked_by and policy.second_person != "never" else ""

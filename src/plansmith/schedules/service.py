@@ -112,9 +112,8 @@ class Schedules:
         `approve` is the hash of the plan, which may then run unattended; no other plan may. A
         request alone is planned again each time, and each new plan waits for approval.
         """
-        source = await self._source(run) if run else part_of
-        if run and source is not None:
-            plan, request = source.plan, request or without_recurrence(source.request)
+        if run and (part_of := await self._source(run)):
+            plan, request = part_of.plan, request or without_recurrence(part_of.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",
             "timing": timing or (plan.schedule if plan else None),
@@ -122,10 +121,10 @@ class Schedules:
             "plan": plan,
             "template": template,
             "inputs": dict(inputs or {}),
-            "by": requester(source) or e.actor(by).identity,
+            "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
             **settings,
         }
-        made = await self._approved(self._new(fields), approve, by, source)
+        made = await self._approved(self._new(fields), approve, by, part_of)
         schedule = made.replace(name=await self._free_name(made, name))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
@@ -180,7 +179,7 @@ class Schedules:
             raise Refused(f"a {who.kind} cannot approve a schedule")
         plan = await self.firing.plan_of(schedule)
         if plan is None:
-            return schedule.replace(approved=approve, approved_by=who.identity if approve else "")
+            return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
         if approve != plan.hash:
             hint = f"review it and approve its hash: {plan.hash}"
@@ -190,7 +189,7 @@ class Schedules:
         await need_second_scheduler(plan, who, source, self._runs.intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._runs.intake.definitions(plan)
-        return schedule.replace(plan=kept, approved=approve, approved_by=who.identity, tools=tools)
+        return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""

@@ -21,6 +21,7 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.adapters.clock import SystemClock
@@ -212,16 +213,20 @@ def make_server(
     monotonic = server_state.smith.runs.journals.clock.monotonic
     inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
     login = _oidc_login(server_state, serve, auth, base)
-    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic, login=login)
 
     def end_streams() -> None:
         server_state.closing.set()
         if tenants is not None:
             tenants.end_streams()
 
+    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic, login=login)
+    return Server(_config(gate, serve), end_streams), auth
+
+
+def _config(app: ASGIApp, serve: Serve) -> uvicorn.Config:
     limit = connection_limit(serve.head_s, most=serve.connections)
-    config = uvicorn.Config(
-        gate,
+    return uvicorn.Config(
+        app,
         http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
         backlog=BACKLOG,
         log_config=None,
@@ -232,7 +237,6 @@ def make_server(
         timeout_graceful_shutdown=_GRACE_S,
         proxy_headers=False,
     )
-    return Server(config, end_streams), auth
 
 
 def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants | None:
