@@ -24,7 +24,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.ports import Call, Claim, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.templates.book import TemplateBook
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
@@ -205,22 +205,26 @@ class Handle:
             self._process.dead.set()
         await self._alive()
 
-    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
+    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Only what a dead process owned, or none, is had: all processes here have one number."""
-        del instead_of
+        del instead_of, beats
         await self._alive()
-        found = self._process.world.owners.setdefault(run, self._process)
+        world = self._process.world
+        found = world.owners.setdefault(run, self._process)
         if found is not self._process and not found.dead.is_set():
             raise RunBusy(f"run {run} is being run by another process")
-        self._process.world.owners[run] = self._process
-        return owner
+        before = await world.store.claim_of(run)
+        if before is not None and before.owner and found is self._process:
+            return before
+        world.owners[run] = self._process
+        return await world.store.claim(run, owner, instead_of=before.term if before else 0)
 
-    async def release(self, run: str, owner: str) -> None:
+    async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
         """Let go of what is owned."""
-        del owner
         await self._alive()
         if self._process.world.owners.get(run) is self._process:
             del self._process.world.owners[run]
+        await self._process.world.store.release(run, term, unfinished=unfinished)
 
     async def _alive(self) -> None:
         if self._process.dead.is_set() or self._process.world.over:
