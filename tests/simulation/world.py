@@ -19,12 +19,13 @@ from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
 from plansmith.engine.budget import BudgetLimits
+from plansmith.engine.claim_store import Claim
 from plansmith.errors import PlanInvalid, RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.ports import Call, Claim, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.templates.book import TemplateBook
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
