@@ -170,6 +170,8 @@ class Plansmith:
         asking = callbacks.CallbackRun(self.runs, approve=approve, answer=answer, by=by)
         if isinstance(request, str):
             return await asking.finish(await self.plan(request, by=by))
+        if not hasattr(request, "steps"):
+            raise TypeError("do takes a request in words or a Plan; read_plan makes one of a dict")
         return await asking.finish(await self.submit(request, by=by))
 
     def do_sync(

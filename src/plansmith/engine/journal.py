@@ -27,6 +27,7 @@ from plansmith.plan.events import (
     Event,
     RunCreated,
     StepDone,
+    StepFailed,
     StepReplied,
     next_events,
 )
@@ -132,6 +133,8 @@ class Journal:
         """Returns the stored value that an event refers to, if any."""
         match body:
             case StepDone(result=digest) | StepReplied(state=digest, permit=False):
+                return await self._store.get(digest)
+            case StepFailed(result=digest) if digest:
                 return await self._store.get(digest)
             case _:
                 return None

@@ -19,6 +19,7 @@ from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.second_person import why_not as why_alone
 from plansmith.review.coverage import redefined
 from plansmith.runs.conclude import conclude
 from plansmith.templates.book import runs_templates
@@ -123,6 +124,9 @@ class RunExecution:
         else:
             now = await self._intake.definitions(run.plan, run.templates)
             why = redefined(run.approved_tools, now)
+            by = run.approved_by or e.Actor(kind="person")
+            if alone := why_alone(run, by, self._intake.policy.second_person):
+                why = (*why, alone)
             again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)
             asked = [again] if why else []
         if asked:

@@ -48,7 +48,8 @@ async def append_answer(
         answered = e.QuestionAnswered(question=asked.question, answer=value)
         settled = settle(asked, value, run=journal.run, known=known)
         try:
-            await journal.append(answered, *settled, by=e.actor(by), values=[value])
+            values = [value, *settled.values]
+            await journal.append(answered, *settled.bodies, by=e.actor(by), values=values)
         except StaleWriter:
             await journal.catch_up()
             if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:

@@ -7,6 +7,7 @@ from typing import Final
 from plansmith.server.openapi import Route, route
 from plansmith.server.ops.metrics import MEDIA_TYPE
 from plansmith.server.routes import (
+    audit,
     conversations,
     decisions,
     events,
@@ -120,13 +121,17 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=s.HistoryQuery, answer=v.Listed),
     route("GET /v1/tools", "look", tools.listing, "List or search tools", given=b.ToolQuery,
           answer=v.Listed),
-    route("POST /v1/tools/approve", "approve", tools.approve,
+    route("POST /v1/tools/approve", "admin", tools.approve,
           "Approve an MCP server or a tool", given=b.Approval, answer=v.Listed),
     route("GET /v1/agents", "look", tools.agents, "List agents", answer=v.Listed),
-    route("POST /v1/agents/approve", "approve", tools.approve_agent,
+    route("POST /v1/agents/approve", "admin", tools.approve_agent,
           "Approve an agent's card", given=b.AgentApproval, answer=v.Plain),
     route("GET /v1/metrics", "look", usage.metrics, "Show tokens and costs", answer=v.Plain),
     route("GET /v1/settings", "look", usage.settings, "List the settings", answer=v.Listed),
+    route("GET /v1/audit", "audit", audit.export, "Export who did what and when",
+          given=b.AuditExport, media="application/x-ndjson"),
+    route("GET /v1/me", "look", audit.me, "Who this client is, and what it may do",
+          answer=v.Plain),
     route("POST /v1/logout", "look", usage.log_out, "Log this browser out", status=204),
     route("GET /v1/model", "look", usage.model, "Show which model plans, and why", answer=v.Plain),
     route("GET /metrics", "look", health.prometheus, "Metrics for Prometheus",

@@ -250,6 +250,8 @@ export const en = {
   "rule.error.skip": "it is skipped",
   "rule.error.collect": "the error is its result",
   "rule.error.value": "its result is a value",
+  "rule.undo": "A call takes it back",
+  "rule.undoWhy": "This call is never made unasked. After the run, “Take back what it did” makes a plan of it. {{{step}}} is the result of this step.",
   "rule.value": "Result",
   "rule.rounds": "At most so many rounds",
   "rule.tries": "At most so many times",

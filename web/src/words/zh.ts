@@ -252,6 +252,8 @@ export const zh: Words = {
   "rule.error.skip": "跳过它",
   "rule.error.collect": "错误就是结果",
   "rule.error.value": "结果为一个值",
+  "rule.undo": "可以用一个调用撤销",
+  "rule.undoWhy": "不经询问绝不调用。运行结束后，“撤销它做的事”会用它生成一个计划。{{{step}}} 是这一步的结果。",
   "rule.value": "结果",
   "rule.rounds": "最多几轮",
   "rule.tries": "最多几次",

@@ -8,7 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from plansmith.adapters.stores.claims import CLAIM_OF
 from plansmith.adapters.stores.commit import Append, ChangeClaim, Request, WithCommit
@@ -34,7 +36,7 @@ _LOOK_UP: Final = 500
 _Rows = Sequence[tuple[object, ...]]
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The last event of a run, which the next one must follow; its hash or the stored part.
 
     `term` is that of the present claim of the run, 0 without one.
@@ -43,6 +45,7 @@ class Head(NamedTuple):
     id: int
     number: int
     hash: str
+    status: str
     term: int = 0
 
     def is_before(self, event: Event) -> bool:
@@ -129,9 +132,9 @@ class Ledger:
             self._load_heads(connection, appends)
             known = self._last_run
             heads, events, values = self._rows(appends)
-            told = {each.run: each.status for each in appends if each.error is None}
-            runs = [(head.id, run, head.number, told[run]) for run, head in heads.items()]
-            _insert(connection, _INTO_RUNS, runs, _UPDATE_LAST)
+            going_on, others = self._rows_of_runs(heads)
+            _insert(connection, _INTO_RUNS, going_on, _UPDATE_LAST)
+            _insert(connection, _INTO_RUNS, others, _UPDATE_STATUS)
             _insert(connection, _INTO_SUMMARIES, _summaries(appends, heads), SUM_UP_AGAIN)
             _insert(connection, _INTO_EVENTS, events)
             _insert(connection, _INTO_CONTENTS, values, PUT_AGAIN)
@@ -149,7 +152,9 @@ class Ledger:
         self._heads.update(heads)
         for run, claim in claims.items():
             if run in self._heads:
-                self._heads[run] = self._heads[run]._replace(term=claim[1] if claim else 0)
+                self._heads[run] = msgspec.structs.replace(
+                    self._heads[run], term=claim[1] if claim else 0
+                )
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
 
@@ -168,6 +173,16 @@ class Ledger:
                 values[digest] = (digest, day, text.decode())
         return heads, events, list(values.values())
 
+    def _rows_of_runs(self, heads: Mapping[str, Head]) -> tuple[_Rows, _Rows]:
+        """Returns the runs whose status stays, which leaves the index of statuses alone; others."""
+        going_on: list[tuple[object, ...]] = []
+        others: list[tuple[object, ...]] = []
+        for run, head in heads.items():
+            stays = run in self._heads and self._heads[run].status == head.status
+            rows = going_on if stays else others
+            rows += ((head.id, run, head.number, head.status),)
+        return going_on, others
+
     def _place(self, request: Append, heads: dict[str, Head]) -> int:
         if not request.events:
             return 0
@@ -182,7 +197,9 @@ class Ledger:
         if head is None:
             self._last_run += 1
         run = head.id if head else self._last_run
-        heads[request.run] = Head(run, last.number, last.hash, head.term if head else 0)
+        heads[request.run] = Head(
+            run, last.number, last.hash, request.status, head.term if head else 0
+        )
         return run
 
     def _term_of(self, run: str) -> int:
@@ -201,9 +218,9 @@ class Ledger:
             some = unknown[start : start + _LOOK_UP]
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
-            for run, key, number, digest, term in found:
+            for run, key, number, digest, status, term in found:
                 mark = digest.hex() if isinstance(digest, bytes) else ""
-                self._heads[run] = Head(key, number, mark, term)
+                self._heads[run] = Head(key, number, mark, status, term)
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -243,14 +260,13 @@ def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
 
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
-    SELECT name, runs.id, last, hash, coalesce(term, 0) FROM runs
+    SELECT name, runs.id, last, hash, status, coalesce(term, 0) FROM runs
     JOIN events ON events.run = runs.id AND number = last
     LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
-_UPDATE_LAST: Final = (
-    "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
-)
+_UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_UPDATE_STATUS: Final = f"{_UPDATE_LAST}, status = excluded.status"
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {PACKED_COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"

@@ -256,7 +256,7 @@ def _number(connection: sqlite3.Connection, setting: str) -> int:
 
 
 async def migrate_postgres(connection: Any) -> None:
-    """Brings the schema `plansmith` to the newest version."""
+    """Brings the schema of a connection to the newest version."""
     if await schema_version(connection) == VERSION:
         return
     # Locked before the transaction begins: only then does it see what others have made.
@@ -302,7 +302,8 @@ _POSTGRES_STEPS: Final = (
 
 
 async def _begin_postgres(connection: Any, done: int) -> None:
-    await connection.execute("CREATE SCHEMA IF NOT EXISTS plansmith")
+    [schema] = await (await connection.execute("SHOW search_path")).fetchone()
+    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     await connection.execute(_RECORD)
     steps = (*schemas.EARLIER_POSTGRES[done:], schemas.POSTGRES_FROM_7)
     for script in steps if done else (schemas.POSTGRES,):
@@ -380,8 +381,8 @@ _RECORD: Final = """
 
 async def schema_version(connection: Any) -> int:
     """Returns the version of the schema; 0 if there is none."""
-    cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
+    cursor = await connection.execute("SELECT to_regclass('migration') IS NOT NULL")
     if not (await cursor.fetchone())[0]:
         return 0
-    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM plansmith.migration")
+    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM migration")
     return int((await cursor.fetchone())[0])

@@ -1,4 +1,4 @@
-"""A store on PostgreSQL, in the schema `plansmith`, for several machines."""
+"""A store on PostgreSQL, in a schema of its own, for several machines."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class PostgresStore(DatabaseStore):
 
     async def _watch(self) -> None:
         async def listen(connection: Any, _: bool) -> None:  # noqa: FBT001 - as `use` calls it
-            await connection.execute("LISTEN plansmith")
+            await connection.execute(f"LISTEN {self._listening.schema}")
             # What happened before the first notification, or while the connection was lost.
             await self._followers.look()
             async for note in connection.notifies():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
+from plansmith.adapters.stores import pruning
 from plansmith.adapters.stores import statements as sql
 from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
 from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
@@ -17,7 +18,6 @@ from plansmith.adapters.stores.packing import (
     COLUMNS,
     MARK_BYTES,
     shown_row,
-    since_epoch,
     stored_time,
     timed,
     values_inside,
@@ -25,7 +25,6 @@ from plansmith.adapters.stores.packing import (
 from plansmith.adapters.stores.rows import (
     RunHead,
     day_of,
-    hashes_in,
     head_of,
     need_following,
     read_value,
@@ -43,7 +42,7 @@ from plansmith.plan.summary import RunSummary
 from plansmith.ports import News, Sound
 
 _SPARED_FIRES: Final = 100
-_BODIES_AT_ONCE: Final = 1000
+_RUNS_AT_ONCE: Final = 50
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
 _NAMES: Final = COLUMNS.split(", ")
@@ -215,43 +214,28 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
                 self._database.ends.forget(run)
         return len(gone)
 
-    async def prune(self, before: datetime) -> Pruned:
+    async def over_before(self, before: datetime) -> dict[str, int]:
+        """Returns the runs that ended before a moment, with the bytes of their journals."""
+        old = await pruning.over_before(self._database, before)
+        return {run: await pruning.size_of(self._database, run) for run in old}
+
+    async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> Pruned:
         """Deletes runs and fires that ended before a moment, then values no event mentions."""
         self._values.forget()
-        spared = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
-        old = await self._database.query(sql.OVER_BEFORE, {"before": since_epoch(before)})
-        runs = await self._delete({str(run): int(number) for run, number in old})
-        fires = await self._database.execute(sql.OLD_FIRES, spared)
+        gone = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
+        old = list((await pruning.over_before(self._database, before, spared)).items())
+        runs = 0
+        for start in range(0, len(old), _RUNS_AT_ONCE):  # others write in between
+            runs += await self._delete(dict(old[start : start + _RUNS_AT_ONCE]))
+        fires = await self._database.execute(sql.OLD_FIRES, gone)
         # A value put a moment ago may not have its event yet.
         day = min(day_of(before), day_of(self._database.now() - timedelta(days=1)))
-        return Pruned(runs, await self._sweep(day), fires)
+        swept = await pruning.sweep(self._database, day, await self._position())
+        return Pruned(runs, swept, fires)
 
     async def unmentioned(self) -> int:
         """Returns how many values no event mentions."""
-        return len((await self._unmentioned(_NO_DAY))[0])
-
-    async def _unmentioned(self, day: str) -> tuple[set[str], int]:
-        """Returns the values last put before a day that no event mentions, and the position."""
-        seen = await self._position()
-        rows = await self._database.query(sql.OLD_CONTENTS, {"day": day})
-        old = {str(row[0]) for row in rows}
-        for after in range(0, seen if old else 0, _BODIES_AT_ONCE):
-            window = {"after": after, "until": min(after + _BODIES_AT_ONCE, seen)}
-            bodies = await self._database.query(sql.BODIES, window)
-            old -= hashes_in(str(row[0]) for row in bodies)
-        return old, seen
-
-    async def _sweep(self, day: str) -> int:
-        old, seen = await self._unmentioned(day)
-        rows = [
-            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"} for each in sorted(old)
-        ]
-        if not rows:
-            return 0
-        [done] = await self._database.transact(
-            [Change(("SELECT 1", {}), [(sql.DELETE_CONTENT, rows)])]
-        )
-        return sum(done or ())
+        return len(await pruning.unmentioned(self._database, _NO_DAY, await self._position()))
 
     async def missing(self) -> Sequence[str]:
         """Describes the runs that were written and are no longer there."""

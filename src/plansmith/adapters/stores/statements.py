@@ -60,7 +60,7 @@ SQLITE: Final = Dialect(
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
-    notify="SELECT pg_notify('plansmith', :note)",
+    notify="SELECT pg_notify(current_schema(), :note)",
 )
 
 
@@ -89,6 +89,10 @@ OVER_BEFORE: Final = f"""
     WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED}
         AND {time_of("events")} < :before
 """  # noqa: S608 - constants
+RUN_SIZE: Final = """
+    SELECT sum(length(body) + coalesce(length(value), 0) + 64) FROM events
+    WHERE run = (SELECT id FROM runs WHERE name = :run)
+"""
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
     WHERE position > :after ORDER BY position LIMIT :most
@@ -282,7 +286,7 @@ APPEND: Final = f"""
         WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
         {PUT_AGAIN}
     )
-    SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) IS NOT NULL FROM won
+    SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) IS NOT NULL FROM won
     UNION ALL
     SELECT name, false FROM unit WHERE term > 0 AND name NOT IN (SELECT name FROM held)
 """  # noqa: S608 - constants

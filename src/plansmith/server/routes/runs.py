@@ -10,6 +10,8 @@ from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.second_person import why_not
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
@@ -69,8 +71,17 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
 
 async def show(ask: Ask, _: Nothing) -> Answer:
     """Returns everything about a run."""
-    await ask.server_state.journal(ask.run)
-    return await run_view(ask.server_state.smith, ask.run)
+    run = (await ask.server_state.journal(ask.run)).run
+    view = await run_view(ask.server_state.smith, ask.run)
+    why = _cannot_approve(ask, run) if view["status"] == "reviewing" else None
+    return view | {"cannot_approve": why} if why else view
+
+
+def _cannot_approve(ask: Ask, run: Run) -> Sentence | None:
+    """Returns why this client cannot approve the plan of a run, or None."""
+    if "approve" not in ask.grant.scopes:
+        return Sentence("second.role")
+    return why_not(run, ask.by, ask.server_state.smith.runs.intake.policy.second_person)
 
 
 async def remove(ask: Ask, _: Nothing) -> Answer:

@@ -255,6 +255,16 @@ class ReportQuery(Input):
     format: Literal["md", "html", "json"] | None = None
 
 
+class AuditExport(Input):
+    """Which events, of whom, and the form; `everything` adds what the runner and models did."""
+
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    user: Annotated[str, StringConstraints(max_length=100)] = ""
+    everything: bool = False
+    format: Literal["jsonl", "csv"] = "jsonl"
+
+
 class DiffQuery(Input):
     """Two revisions; the last two when none is named."""
 
