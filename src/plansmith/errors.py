@@ -21,9 +21,9 @@
     │   ├── OtherFolder         the run or schedule belongs to another folder than this one
     │   ├── OtherTeam           the run needs a team of agents that is not loaded
     │   └── RunBusy             another process is running it
+    │       └── RunTakenOver        it has taken the run from this one
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
-        ├── RunTakenOver        another process executes the run now
         ├── StoreAway           the store does not answer now; a later try may succeed
         └── JournalDamaged      a stored event is missing, altered or out of order
             └── EventMisfit         an event does not fit its run, and was not stored
@@ -172,16 +172,16 @@ class RunBusy(Refused):
     """Another process is running it; wait for it, or stop it."""
 
 
+class RunTakenOver(RunBusy):
+    """Another process has claimed the run that this one executed; nothing was stored."""
+
+
 class JournalError(PlansmithError):
     """Events do not fit together."""
 
 
 class StaleWriter(JournalError):
     """Someone else appended to the run first."""
-
-
-class RunTakenOver(JournalError):
-    """Another process has claimed the run that this one executed; nothing was stored."""
 
 
 class StoreAway(JournalError):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import itertools
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -47,3 +49,54 @@ async def test_the_server_never_compiles_a_statement_of_the_store(postgres_serve
 
     assert await connection.use(setting) == "off"
     await connection.close()
+
+
+async def test_a_query_that_is_given_up_half_way_leaves_a_store_that_works(
+    postgres_server: Server,
+) -> None:
+    store = PostgresStore(postgres_server.new_database(f"contract_{next(_numbers)}"), connections=1)
+    await store.runs()
+    for turns in range(1, 40):
+        task = asyncio.create_task(store.runs())
+        for _ in range(turns % 7):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()  # also while the driver cleans up
+        with suppress(asyncio.CancelledError):
+            await task
+        assert list(await store.runs()) == []
+    await store.close()
+
+
+_AS_VERSION_12 = """
+SET search_path TO plansmith;
+CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL);
+INSERT INTO owners VALUES ('a', 'one - - 1 1'), ('b', 'two - - 2 2');
+DROP TABLE claims, processes;
+DROP SEQUENCE terms;
+DELETE FROM migration WHERE number > 12;
+INSERT INTO migration VALUES (12)
+"""
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_stores_that_are_opened_at_the_same_time_are_migrated_once(
+    is_old: bool, postgres_server: Server
+) -> None:
+    database = f"contract_{next(_numbers)}"
+    dsn = postgres_server.new_database(database)
+    if is_old:
+        first = PostgresStore(dsn)
+        await first.runs()
+        await first.close()
+        postgres_server.sql(_AS_VERSION_12, database=database)
+    stores = [PostgresStore(dsn) for _ in range(4)]
+    found = await asyncio.gather(*(each.claims() for each in stores))
+    owners = [("a", "one - - 1 1"), ("b", "two - - 2 2")] if is_old else []
+    for claims in found:
+        assert [(run, claim.owner) for run, claim in claims] == owners
+    new = await stores[0].claim("c", "three - - 3 3")
+    assert all(claim.term < new.term for _, claim in found[0])
+    for each in stores:
+        await each.close()

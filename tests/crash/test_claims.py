@@ -21,11 +21,11 @@ from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
+from plansmith.engine.claim_store import Beat
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import this_process
 from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
 from plansmith.plan import events as e
-from plansmith.ports import Beat
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 

@@ -19,6 +19,7 @@ from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
 from plansmith.engine.budget import BudgetLimits
+from plansmith.engine.claim_store import Claim
 from plansmith.errors import PlanInvalid, RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -205,22 +206,26 @@ class Handle:
             self._process.dead.set()
         await self._alive()
 
-    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
+    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Only what a dead process owned, or none, is had: all processes here have one number."""
-        del instead_of
+        del instead_of, beats
         await self._alive()
-        found = self._process.world.owners.setdefault(run, self._process)
+        world = self._process.world
+        found = world.owners.setdefault(run, self._process)
         if found is not self._process and not found.dead.is_set():
             raise RunBusy(f"run {run} is being run by another process")
-        self._process.world.owners[run] = self._process
-        return owner
+        before = await world.store.claim_of(run)
+        if before is not None and before.owner and found is self._process:
+            return before
+        world.owners[run] = self._process
+        return await world.store.claim(run, owner, instead_of=before.term if before else 0)
 
-    async def release(self, run: str, owner: str) -> None:
+    async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
         """Let go of what is owned."""
-        del owner
         await self._alive()
         if self._process.world.owners.get(run) is self._process:
             del self._process.world.owners[run]
+        await self._process.world.store.release(run, term, unfinished=unfinished)
 
     async def _alive(self) -> None:
         if self._process.dead.is_set() or self._process.world.over:

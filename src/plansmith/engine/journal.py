@@ -152,8 +152,7 @@ class Journal:
     ) -> list[Event]:
         """Writes events and the values they refer to, all or none, durable on return.
 
-        An entry may name its actor, else it is `by`. `at` is the time of the events, by default
-        now.
+        An entry may name its actor, else it is `by`. `at` is their time, by default now.
         """
         if self.damage is not None:
             raise self.damage
@@ -172,9 +171,8 @@ class Journal:
             await self._check_others_wrote()
             raise
         except StoreAway as away:
-            await self._append_after(
-                away, partial(self._writes.append, events, values, **told), events
-            )
+            again = partial(self._writes.append, events, values, **told)
+            await self._append_after(away, again, events)
         if self._waiting is not None and self._waiting.outage.trouble:
             await self._waiting.answered()
         # Whoever caught up meanwhile has read them back already.
@@ -183,9 +181,15 @@ class Journal:
             self.events += events
             self._summary = summary or self._summary
         if fence is not None and fence.lease is not None and fence.lease.is_over():
-            # This process may have been stopped: whoever makes a call now must know that it may.
-            await (self._waiting.outage.until_done if self._waiting else _at_once)(fence.confirm)
+            await self._confirm(fence)
         return events
+
+    async def _confirm(self, fence: Fence) -> None:
+        """Makes sure that the run is still this process's, which may have been stopped."""
+        if self._waiting is None:
+            await fence.confirm()
+        else:
+            await self._waiting.outage.until_done(fence.confirm)
 
     def _looked_ahead(self, events: Sequence[Event]) -> tuple[State, tuple[str, RunSummary | None]]:
         """Returns the state after events, its status, and its summary if that is to be stored.
@@ -290,10 +294,6 @@ class Journal:
         if not await self._store.events(self.id, after=len(self.events)):
             hint = "load the run again and repeat the decision"
             raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
-
-
-async def _at_once(action: Callable[[], Awaitable[None]]) -> None:
-    await action()
 
 
 async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:

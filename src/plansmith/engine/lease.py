@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+from plansmith.engine.claim_store import Beat, OwnerStore, ProcessStore
 from plansmith.engine.processes import this_process
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
-from plansmith.ports import Beat, OwnerStore, ProcessStore
 
 if TYPE_CHECKING:
     from importlib import metadata

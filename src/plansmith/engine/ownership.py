@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from plansmith.engine.claim_store import Claim, OwnerStore, ProcessStore
 from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
 from plansmith.engine.processes import (
     described,
@@ -16,7 +17,7 @@ from plansmith.engine.processes import (
     this_process,
 )
 from plansmith.errors import RunBusy, StoreAway
-from plansmith.ports import Claim, Clock, OwnerStore, PlanStore, ProcessStore
+from plansmith.ports import Clock, PlanStore
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run

@@ -137,7 +137,6 @@ class RunService:
         """Stops planning and executing; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
-        self.journals.owners.close()
 
     async def create(  # noqa: PLR0913 - all by name
         self,

@@ -13,7 +13,6 @@ from plansmith.errors import (
     Misconfigured,
     PlansmithError,
     RunBusy,
-    RunTakenOver,
     StaleWriter,
     StoreAway,
 )
@@ -263,7 +262,7 @@ class Firing:
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
                 self._runs.planner.tell(f"schedule {schedule.name}: run {hold.fire.run}")
                 await self._ended(schedule, hold, await self._runs.run(hold.fire.run))
-        except (StaleWriter, RunTakenOver, RunBusy, StoreAway):
+        except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             ending = {

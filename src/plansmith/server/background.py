@@ -19,7 +19,6 @@ from plansmith.errors import (
     OtherTeam,
     PlansmithError,
     RunBusy,
-    RunTakenOver,
     StaleWriter,
 )
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
@@ -76,7 +75,7 @@ class BackgroundRuns:
                 self._continue_at_expiry(
                     await self._smith.runs.journals.patience.until_done(advance)
                 )
-        except (StaleWriter, RunTakenOver):
+        except StaleWriter:
             self._log.info("run_taken_over", run=run_id)
         except RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
-from plansmith.errors import (
-    PlansmithError,
-    Refused,
-    RunBusy,
-    RunTakenOver,
-    StaleDecision,
-    StaleWriter,
-)
+from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
@@ -191,7 +184,7 @@ class Thread:
         """Plans what a process left behind; what cannot be planned is said in its reply."""
         try:
             return await self.plan(turn)
-        except (RunBusy, RunTakenOver, StaleWriter, StaleDecision):  # another process is at it
+        except (RunBusy, StaleWriter, StaleDecision):  # another process is at it
             return turn
         except Refused as refused:
             await self.reply(turn.number, str(refused))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.statements import Parameters
-from plansmith.ports import Beat, Claim
+from plansmith.engine.claim_store import Beat, Claim
 
 # A process that has not been heard of for so long, and owns nothing, is forgotten.
 _FORGOTTEN_S: Final = 3600.0

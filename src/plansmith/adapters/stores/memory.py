@@ -10,9 +10,10 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
+from plansmith.engine.claim_store import Claim
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
-from plansmith.ports import Claim, News, Sound
+from plansmith.ports import News, Sound
 
 if TYPE_CHECKING:
     from plansmith.adapters.stores import thread_rows

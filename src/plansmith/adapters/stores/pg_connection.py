@@ -77,6 +77,9 @@ class Connection:
                 return await work(connection, again)
             except PlansmithError:
                 raise
+            except asyncio.CancelledError:
+                self._drop_busy()
+                raise
             except Exception as error:
                 if not self._is_ours(error):
                     raise
@@ -90,6 +93,15 @@ class Connection:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+    def _drop_busy(self) -> None:
+        """Closes a connection whose command was given up half-way: it takes no other one."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        if connection.pgconn.transaction_status != self._driver.pq.TransactionStatus.IDLE:
+            self._connection = None
+            connection.pgconn.finish()
 
     def _is_ours(self, error: Exception) -> bool:
         return self._driver is not None and isinstance(error, self._driver.Error)
