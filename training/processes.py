@@ -15,12 +15,13 @@ _shared: list[Callable[[Any], Any]] = []
 
 def in_processes(function: Callable[[T], R], items: Iterable[T], jobs: int) -> list[R]:
     """Returns the results in the order of the items."""
+    items = list(items)
     if jobs < 2 or "fork" not in multiprocessing.get_all_start_methods():
         return list(map(function, items))
     _shared.append(function)
     try:
         with multiprocessing.get_context("fork").Pool(jobs) as pool:
-            return pool.map(_call, items, chunksize=_CHUNK)
+            return pool.map(_call, items, chunksize=min(_CHUNK, -(-len(items) // (4 * jobs)) or 1))
     finally:
         _shared.pop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +100,17 @@ async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Scrip
     assert (metrics.parsed, metrics.parsed_at_once, metrics.repairs) == (True, True, 0)
     assert (metrics.usage.input_tokens, metrics.usage.output_tokens) == (900, 100)
     assert set(metrics.seconds) >= {"triage", "context", "shortlist", "draft", "parse", "check"}
+
+
+async def test_the_progress_of_planning_is_told_in_the_language_of_the_request(
+    scripted: Script,
+) -> None:
+    told: list[str] = []
+    broken = Answer("no plan at all")
+    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=told.append)
+    stages = list(dict.fromkeys(line.split("：")[0] for line in told))
+    assert stages == ["判断", "背景", "候选工具", "起草", "读取草稿", "修正", "检查"]
+    assert not [line for line in told if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
 
 
 async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> None:

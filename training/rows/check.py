@@ -76,6 +76,22 @@ def read_rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
             yield from (json.loads(line) for line in lines if line.strip())
 
 
+def checked_rows(
+    rows: Sequence[Row], apart: Iterable[str], jobs: int
+) -> tuple[list[str], Counter[str]]:
+    """Returns the good rows as lines, and what was wrong with how many others."""
+    checker = Checker(apart)
+    problems: Counter[str] = Counter()
+    good: list[str] = []
+    for row, fault in zip(rows, in_processes(checker.fault, rows, jobs), strict=True):
+        problem = fault or checker.repeated(row)
+        if problem:
+            problems[problem] += 1
+        else:
+            good.append(json.dumps(row, ensure_ascii=False))
+    return good, problems
+
+
 def main() -> None:
     """Checks files of rows and writes one."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -84,17 +100,8 @@ def main() -> None:
     parser.add_argument("--apart", type=Path, nargs="*", default=[], help="rows never to repeat")
     parser.add_argument("--jobs", type=int, default=1, help="processes that check")
     given = parser.parse_args()
-    checker = Checker(str(row["request"]) for row in read_rows(given.apart))
-    problems: Counter[str] = Counter()
-    good: list[str] = []
-    rows = [*read_rows(given.rows)]
-    faults = in_processes(checker.fault, rows, given.jobs)
-    for row, fault in zip(rows, faults, strict=True):
-        problem = fault or checker.repeated(row)
-        if problem:
-            problems[problem] += 1
-        else:
-            good.append(json.dumps(row, ensure_ascii=False))
+    apart = [str(row["request"]) for row in read_rows(given.apart)]
+    good, problems = checked_rows([*read_rows(given.rows)], apart, given.jobs)
     Random(1).shuffle(good)
     given.out.write_text("".join(f"{line}\n" for line in good), encoding="utf-8")
     print(f"{len(good)} rows")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from random import Random
+from typing import Final
 
 from training.rows.conditions import said_value, some_cond, value_sql
 from training.rows.domains import Part, domains, of_part
@@ -12,6 +14,8 @@ from training.rows.queries import Ask, Unfit, some
 from training.rows.row import Lang, call
 from training.rows.tables import Column, Table, identifier, make_table
 from training.rows.voice import Voice
+
+_BY_NAME: Final = 0.45  # the share of pairs whose rows refer by a name instead of a number
 
 
 def joined_pair(rng: Random, part: Part, lang: Lang, now: datetime) -> tuple[Table, Table]:
@@ -30,10 +34,44 @@ def joined_pair(rng: Random, part: Part, lang: Lang, now: datetime) -> tuple[Tab
     known = [row[key] for row in parent.rows][: max(2, len(parent.rows) - 2)]
     for row in child.rows:
         row[place] = rng.choice(known)
+    if rng.random() < _BY_NAME:
+        _refer_by_name(rng, parent, child, lang)
     child.value_lang = (
         parent.value_lang if child.value_lang != parent.value_lang else child.value_lang
     )
     return parent, child
+
+
+def _refer_by_name(rng: Random, parent: Table, child: Table, lang: Lang) -> None:
+    """Lets rows refer by the name of a row, in a column that may be called like it or not."""
+    label = next((c for c in parent.columns if c.of.kind in ("person", "name", "code")), None)
+    if label is None:
+        return
+    place = parent.columns.index(label)
+    parent.rows = list({row[place]: row for row in parent.rows if row[place]}.values())
+    names = [row[place] for row in parent.rows]
+    ref = child.of_kind("ref")[0]
+    at = child.columns.index(ref)
+    known = names[: max(2, len(names) - 2)]
+    for row in child.rows:
+        row[at] = rng.choice(known)
+    words = label.of.words_en if lang == "en" else label.of.words_zh
+    row_word = parent.domain.row if lang == "en" else parent.domain.rows_zh
+    name = rng.choice((label.name, label.name, row_word.replace(" ", "_"), words[-1]))
+    others = {each.name.casefold() for each in child.columns if each is not ref}
+    if name.casefold() not in others:
+        child.columns[at] = replace(ref, name=name)
+    if rng.random() < 0.6:
+        key = parent.columns.index(next(c for c in parent.columns if c.of.kind == "id"))
+        parent.columns.pop(key)
+        for row in parent.rows:
+            row.pop(key)
+
+
+def _key_of(parent: Table, child: Table) -> Column:
+    """Returns the column of a table that the rows of another one refer to."""
+    values = set(child.values(child.of_kind("ref")[0]))
+    return next(each for each in parent.columns if values <= set(parent.values(each)))
 
 
 def _has_key(table: Table) -> bool:
@@ -47,7 +85,7 @@ class JoinAsker:
         self._now = now
         self._parent, self._child, self._voice = parent, child, voice
         self._rng = voice.rng
-        self._key = next(each for each in parent.columns if each.of.kind == "id")
+        self._key = _key_of(parent, child)
         self._ref = child.of_kind("ref")[0]
         named = [each for each in parent.columns if each.of.kind in ("person", "name", "code")]
         self._label = named[0] if named else self._key
@@ -67,7 +105,15 @@ class JoinAsker:
             *(self._with_zero, self._top, self._average, self._best_where, self._best_where),
             *(self._count_of_group, self._over, self._over),
         ]
-        return self._rng.choice(ways)()
+        by_parent: list[Callable[[], Ask]] = [
+            *(self._per_group, self._of_group, self._of_group, self._count_of_group, self._none),
+            *(self._best_group, self._average_group, self._list_of_group, self._worth),
+            *(self._count_per_group, self._with_zero, self._worth_per),
+        ]
+        # Where rows refer by name, only what the other table alone says needs both.
+        if self._key is self._label:
+            return self._rng.choice(by_parent)()
+        return self._rng.choice([*ways, *by_parent[-7:]])()
 
     def _word(self, column: Column) -> str:
         return self._rng.choice(column.words(self._voice.lang))
@@ -142,7 +188,8 @@ class JoinAsker:
         return self._made("none", self._say("none"), query)
 
     def _group(self) -> Column:
-        groups = [c for c in self._parent.columns if c.of.kind in ("place", "type")]
+        own = set(self._parent.domain.columns)
+        groups = [c for c in self._parent.columns if c.of.kind in ("place", "type") and c.of in own]
         return self._rng.choice(some(groups))
 
     def _per_group(self) -> Ask:
@@ -221,3 +268,49 @@ class JoinAsker:
 
     def _show(self) -> Ask:
         return self._made("show", self._say("show"), self._query(f"a.*, b.{self._label.sql}"))
+
+    def _best_group(self) -> Ask:
+        column, group = self._sum(), self._group()
+        text = self._say("bestgroup", w=self._word(column), g=self._word(group))
+        rest = f"GROUP BY b.{group.sql} ORDER BY total DESC LIMIT 1"
+        what = f"b.{group.sql}, SUM(a.{column.sql}) AS total"
+        return self._made("best", text, self._query(what, rest))
+
+    def _average_group(self) -> Ask:
+        column, group = self._sum(), self._group()
+        text = self._say("avggroup", w=self._word(column), g=self._word(group))
+        what = f"b.{group.sql}, AVG(a.{column.sql}) AS average"
+        return self._made("average", text, self._query(what, f"GROUP BY b.{group.sql}"))
+
+    def _count_per_group(self) -> Ask:
+        group = self._group()
+        what = f"b.{group.sql}, COUNT(*) AS count"
+        text = self._say("countpergroup", g=self._word(group))
+        return self._made("count", text, self._query(what, f"GROUP BY b.{group.sql}"))
+
+    def _list_of_group(self) -> Ask:
+        group = self._group()
+        value = self._rng.choice(self._parent.values(group))
+        said = said_value(self._parent, group, value, self._voice)
+        text = self._say("listgroup", g=self._word(group), u=said)
+        test = f"WHERE b.{value_sql(self._parent, group, value, said)}"
+        return self._made("list", text, self._query("a.*", test))
+
+    def _times(self) -> tuple[Column, Column]:
+        """Returns a number of pieces and the price of one, in two tables."""
+        counts = [each for each in self._child.sums if each.of.kind == "int"]
+        prices = [each for each in self._parent.columns if each.of.kind == "money"]
+        return self._rng.choice(some(counts)), self._rng.choice(some(prices))
+
+    def _worth(self) -> Ask:
+        count, price = self._times()
+        text = self._say("worth", w=self._word(count), p=self._word(price))
+        return self._made(
+            "worth", text, self._query(f"SUM(a.{count.sql} * b.{price.sql}) AS total")
+        )
+
+    def _worth_per(self) -> Ask:
+        count, price = self._times()
+        text = self._say("worthper", w=self._word(count), p=self._word(price))
+        what = f"b.{self._label.sql}, SUM(a.{count.sql} * b.{price.sql}) AS total"
+        return self._made("worth", text, self._query(what, f"GROUP BY b.{self._label.sql}"))

@@ -14,6 +14,7 @@ from random import Random
 from typing import Final
 
 from plansmith.planner.shortlist.pick import shortlist
+from training.rows.domains import Part
 from training.rows.public_made import made_request
 from training.rows.public_sets import Asked, PublicSets
 from training.rows.row import Call, Lang, Row, Spec
@@ -203,6 +204,22 @@ def unlike(rows: Iterable[Row]) -> Iterator[Row]:
             yield row
 
 
+def public_rows(data: Path, seed: int, part: Part, made: int | None = None) -> list[Row]:
+    """Returns the rows of the public sets in a folder, and `made` of each kind of made-up tools."""
+    public = [*PublicRows(PublicSets(data), Random(seed)).rows()]
+    held = {each.request for each in public if is_held(each)}
+    if part == "validation":
+        rows = [*unlike(each for each in public if each.request in held)]
+    else:
+        rows = [each for each in public if each.request not in held and not touches_held(each)]
+    rng = Random(f"{part} {seed}")
+    for maker, most in ((ToolboxRows, _MADE_ROWS), (SeveralRows, _SEVERAL_ROWS)):
+        rows += islice(unlike(maker(rng, part).rows()), made or most[part])
+    rows = [each for each in rows if refers_back(each)]
+    rng.shuffle(rows)
+    return rows
+
+
 def main() -> None:
     """Reads the arguments and writes the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -212,17 +229,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("train", "validation"), default="train")
     parser.add_argument("--made", type=int, help="rows over made-up tools")
     given = parser.parse_args()
-    public = [*PublicRows(PublicSets(given.data), Random(given.seed)).rows()]
-    held = {each.request for each in public if is_held(each)}
-    if given.part == "validation":
-        rows = [*unlike(each for each in public if each.request in held)]
-    else:
-        rows = [each for each in public if each.request not in held and not touches_held(each)]
-    rng = Random(f"{given.part} {given.seed}")
-    for maker, most in ((ToolboxRows, _MADE_ROWS), (SeveralRows, _SEVERAL_ROWS)):
-        rows += islice(unlike(maker(rng, given.part).rows()), given.made or most[given.part])
-    rows = [each for each in rows if refers_back(each)]
-    rng.shuffle(rows)
+    rows = public_rows(given.data, given.seed, given.part, given.made)
     given.out.write_text("".join(f"{row.line()}\n" for row in rows), encoding="utf-8")
     kinds = Counter(f"{row.kind} {row.lang}" for row in rows)
     print(f"{len(rows)} rows: " + ", ".join(f"{kind} {n}" for kind, n in kinds.most_common()))

@@ -92,7 +92,7 @@ class DraftLoop:
         try:
             answer = await self._draft(on_step, on_text)
             self.text, self.usage = answer
-            with self.watch("parse", f"{len(self.text):,} characters"):
+            with self.watch("parse", Sentence("planning.characters", count=f"{len(self.text):,}")):
                 parsed = parse(
                     self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
                 )
@@ -118,12 +118,13 @@ class DraftLoop:
         model = self.deps.plan_model
         for number in range(1, _DRAFTS):
             try:
-                with self.watch("draft", f"{model.name} writes"):
+                with self.watch("draft", Sentence("planning.writes", model=model.name)):
                     return await self._write(on_step, on_text)
             except ModelBusy as busy:
-                with self.watch("draft", f"try {number} broke off: {busy.message}"):
+                broke = Sentence("planning.broke_off", number=number, reason=busy.message)
+                with self.watch("draft", broke):
                     continue
-        with self.watch("draft", f"{model.name} writes, last try"):
+        with self.watch("draft", Sentence("planning.last_try", model=model.name)):
             return await self._write(on_step, on_text)
 
     async def _write(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
@@ -149,7 +150,7 @@ class DraftLoop:
         self.plan, self.problems = parsed.plan, tuple(parsed.problems)
         if parsed.plan is None:
             return
-        with self.watch("check", f"{len(parsed.plan.steps)} steps"):
+        with self.watch("check", Sentence("planning.steps", count=len(parsed.plan.steps))):
             earlier = await known.used_by(parsed.plan) if known else NOTHING_EARLIER
             self.plan, found = check(
                 parsed.plan, self.deps, self.rules, self.request.kept, earlier=earlier
@@ -184,7 +185,8 @@ class DraftLoop:
     async def _repair(self) -> None:
         self.repairs += 1
         errors = sum(each.severity is Severity.ERROR for each in self.problems)
-        with self.watch("repair", f"round {self.repairs}, {errors} errors"):
+        told = Sentence("planning.round", number=self.repairs, errors=errors)
+        with self.watch("repair", told):
             fixed = await repair(
                 self.prompt,
                 self.text,

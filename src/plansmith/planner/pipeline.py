@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from plansmith.dialects.dialect import dialect
 from plansmith.plan.problem import Problem, problem
@@ -46,10 +47,10 @@ async def make_plan(
 
     Calls `tell` as each stage begins, `on_text` with the model's text, `on_step` with each step.
     """
-    watch = Watch(deps.clock, tell)
     language = request.profile.language if request.profile else ""
     locale = locale_of(request.text, request.locale or language)
-    with watch("triage", f"in {locale}"):
+    watch = Watch(deps.clock, tell, locale)
+    with watch("triage", Sentence("planning.in_language", locale=locale)):
         decided = await _by_rules(request, deps, locale, tell) or await _triage(
             request, deps, locale
         )
@@ -57,9 +58,11 @@ async def make_plan(
         return _without_plan(decided, locale, watch)
     if decided.plan is not None:
         return _without_model(decided, deps, watch)
-    with watch("context", f"{len(deps.sources)} sources"):
-        context = await _context(request, decided.query, deps, tell)
-    with watch("shortlist", f"of {len(deps.tools)} tools and {len(deps.agents)} agents"):
+    with watch("context", Sentence("planning.sources", count=len(deps.sources))):
+        note = partial(watch.note, "context")
+        context = await _context(request, decided.query, deps, note)
+    known = Sentence("planning.known", tools=len(deps.tools), agents=len(deps.agents))
+    with watch("shortlist", known):
         picks, offer = _shortlist(decided.query, request, deps, context)
     given = _given(request, context)
     loop = DraftLoop(request, decided.query, locale, deps, offer, context, watch, given)
@@ -213,7 +216,7 @@ def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
     """Checks and returns a plan that triage made without a model."""
     plan = decided.plan
     assert plan is not None  # noqa: S101
-    with watch("check", f"{len(plan.steps)} steps"):
+    with watch("check", Sentence("planning.steps", count=len(plan.steps))):
         found = check_plan(plan, deps.tools, templates=deps.templates)
     return Planned(
         Decision.PLAN,

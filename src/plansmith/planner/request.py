@@ -21,6 +21,7 @@ from plansmith.plan.run_options import (
     RunOptions,
     read_options,
 )
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.context.token_budget import Count, rough_count
 from plansmith.planner.fallback import Fallback
@@ -291,22 +292,28 @@ class Planned:
         }
 
 
+def stage_line(stage: str, about: str) -> str:
+    """Returns a line of progress: a stage of planning and what it does."""
+    return Sentence("planning.line", stage=Sentence(f"stage.{stage}"), about=about)
+
+
 class Watch:
     """Reports each stage as it begins, and measures its time."""
 
-    def __init__(self, clock: Clock, tell: Tell) -> None:
+    def __init__(self, clock: Clock, tell: Tell, locale: str = "en") -> None:
         self._clock = clock
         self._tell = tell
+        self._locale = locale
         self.seconds: dict[str, float] = {}
 
     def note(self, stage: str, about: str) -> None:
-        """Reports how far a stage is."""
-        self._tell(f"{stage}: {about}")
+        """Reports how far a stage is, in the reader's language."""
+        self._tell(in_language(stage_line(stage, about), self._locale))
 
     @contextmanager
     def __call__(self, stage: str, about: str) -> Generator[None]:
         """Measures one stage."""
-        self._tell(f"{stage}: {about}")
+        self.note(stage, about)
         start = self._clock.monotonic()
         try:
             yield

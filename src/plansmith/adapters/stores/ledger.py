@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from plansmith.adapters.stores.commit import Append, Request, WithCommit
+from plansmith.adapters.stores.claims import CLAIM_OF
+from plansmith.adapters.stores.commit import Append, ChangeClaim, Request, WithCommit
 from plansmith.adapters.stores.database import (
     SameFile,
     Synchronous,
@@ -23,7 +24,7 @@ from plansmith.adapters.stores.database import (
 )
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import PACKED_COLUMNS
-from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale
+from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale, taken_over
 from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
@@ -36,12 +37,16 @@ _Rows = Sequence[tuple[object, ...]]
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The last event of a run, which the next one must follow; its hash or the stored part."""
+    """The last event of a run, which the next one must follow; its hash or the stored part.
+
+    `term` is that of the present claim of the run, 0 without one.
+    """
 
     id: int
     number: int
     hash: str
     status: str
+    term: int = 0
 
     def is_before(self, event: Event) -> bool:
         """Tells whether an event follows this one."""
@@ -136,12 +141,20 @@ class Ledger:
             if self._last_run > known:
                 more = self._last_run - known
                 connection.execute("UPDATE tally SET runs = runs + ?", (more,))
+            claims: dict[str, Any] = {}
             for work in batch:
                 if isinstance(work, WithCommit):
                     work.result = work.action(connection)
+                    if isinstance(work, ChangeClaim):
+                        claims[work.run] = work.result
         # After the commit: what is remembered there was durable.
         self.ends.note(End(run, head.number, head.hash) for run, head in heads.items())
         self._heads.update(heads)
+        for run, claim in claims.items():
+            if run in self._heads:
+                self._heads[run] = msgspec.structs.replace(
+                    self._heads[run], term=claim[1] if claim else 0
+                )
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
 
@@ -175,14 +188,24 @@ class Ledger:
             return 0
         head = heads.get(request.run) or self._heads.get(request.run)
         first, last = request.events[0], request.events[-1]
+        if request.term and request.term != (head.term if head else self._term_of(request.run)):
+            request.error = taken_over(request.run)
+            return 0
         if not (head.is_before(first) if head else (first.number, first.before) == (1, "")):
             request.error = stale(request.run, first.number)
             return 0
         if head is None:
             self._last_run += 1
         run = head.id if head else self._last_run
-        heads[request.run] = Head(run, last.number, last.hash, request.status)
+        heads[request.run] = Head(
+            run, last.number, last.hash, request.status, head.term if head else 0
+        )
         return run
+
+    def _term_of(self, run: str) -> int:
+        """Returns the term of a run that has no event yet; 0 without a claim."""
+        found = self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
+        return int(found[1]) if found else 0
 
     def _load_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
         version = int(connection.execute("PRAGMA data_version").fetchone()[0])
@@ -195,9 +218,9 @@ class Ledger:
             some = unknown[start : start + _LOOK_UP]
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
-            for run, key, number, digest, status in found:
+            for run, key, number, digest, status, term in found:
                 mark = digest.hex() if isinstance(digest, bytes) else ""
-                self._heads[run] = Head(key, number, mark, status)
+                self._heads[run] = Head(key, number, mark, status, term)
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -237,8 +260,9 @@ def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
 
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
-    SELECT name, runs.id, last, hash, status FROM runs
+    SELECT name, runs.id, last, hash, status, coalesce(term, 0) FROM runs
     JOIN events ON events.run = runs.id AND number = last
+    LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
 _UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"

@@ -32,7 +32,7 @@ from plansmith.adapters.stores.packing import (
     texts_of,
     timed,
 )
-from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.chain import EVENT_TEXT, hash_of, moment_text, run_text
 from plansmith.plan.data import Json, read_canonical
 from plansmith.plan.events import Event, stored_event
@@ -122,6 +122,13 @@ def stale(run: str, number: int) -> StaleWriter:
     return StaleWriter(
         f"event {number} of run {run} does not follow the last one stored",
         hint="read the run again and decide again",
+    )
+
+
+def taken_over(run: str) -> RunTakenOver:
+    """Returns the error for an append under a term that no longer holds."""
+    return RunTakenOver(
+        f"run {run} was taken over by another process", hint="nothing was written here since"
     )
 
 

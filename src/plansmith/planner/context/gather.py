@@ -106,7 +106,7 @@ async def gather_context(
     before, behind = _stable(known), _changing(known, clock)
     asking = len(sources) + bool(search) + bool(known.history)
     share = _share([*before, *behind], asking, limits)
-    tell(f"context: {asking} sources to ask, {share:,} tokens for each")
+    tell(Sentence("planning.to_ask", count=asking, tokens=f"{share:,}"))
     gathered = await asyncio.gather(
         *(_ask(source, request, share, limits, clock) for source in sources),
         _conversation(known, share, limits, summariser),
@@ -117,7 +117,7 @@ async def gather_context(
     fitted = fit(parts, tokens=limits.tokens, count=limits.count, missing=missing)
     notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
     for note in notes:
-        tell(f"context: {note}")
+        tell(note)
     language = known.profile.language if known.profile else ""
     usage = next((each.usage for each in gathered if each.usage != Usage()), Usage())
     return Context(fitted.blocks, fitted.text, notes, locale_of(request, language), usage)

@@ -12,7 +12,6 @@ from plansmith.plan.refs import escape_text
 from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
 
-_DIGITS: Final = 15  # of a number that does not end
 _LEAD: Final = lazy_pattern(
     r"(?:(?:what(?:'s| is| are| does| do| would be)|how much (?:is|are|does|do|would)|whats"
     r"|calculate|compute|work out|evaluate|solve|figure out|find|give me|get)"
@@ -193,7 +192,7 @@ def _read_form(text: str) -> InstantCall | None:
 
 
 def _call(written: str, says: str = "") -> InstantCall:
-    inputs: dict[str, Json] = {"expression": written, "digits": _DIGITS}
+    inputs: dict[str, Json] = {"expression": written}
     return InstantCall("arithmetic", "calculator.compute", inputs, says)
 
 

@@ -164,9 +164,12 @@ def _label(name: str, asked: Asked) -> str:
 
 
 def _heading(name: str, asked: Asked) -> str:
-    """Returns the name of a column as it is; in Chinese without the English word for a sum."""
+    """Returns the name of a column, with the usual word for a sum where it begins with one."""
     if asked.language == "en":
-        return name
+        word, _, behind = name.partition("_")
+        known = word.casefold() in _SUMS and behind
+        said = behind.replace("_", " ")
+        return f"{_AGGREGATES[word.casefold()][0]} {said}" if known else name
     found = _AGGREGATE.fullmatch(name.strip())
     if found:
         return f"{_measured(found[2])}{_AGGREGATES[found[1].lower()][1]}"

@@ -13,6 +13,7 @@ from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of
 from plansmith.adapters.models.local.grounding import grounded, without_later
 from plansmith.adapters.models.local.known_names import KnownNames
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 PARTS: Final = ("grounding", "names")
 
@@ -40,7 +41,9 @@ _TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 def new_call(before: str, text: str) -> str:
     """Returns a word on a call that a draft has just named, for people who wait."""
     named = _TOOL.findall(text)
-    return f"step {len(named)}: {named[-1]}" if len(named) > len(_TOOL.findall(before)) else ""
+    if len(named) <= len(_TOOL.findall(before)):
+        return ""
+    return Sentence("planning.step", number=len(named), tool=named[-1])
 
 
 def plan_of_draft(text: str, task: DraftTask, parts: DraftParts) -> dict[str, Json]:

@@ -30,7 +30,9 @@ _RELATIVE: Final = re.compile(
     re.IGNORECASE,
 )
 _MOMENTS: Final = ("date", "time", "date-time")
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-(\d\d)|(\d\d):\d\d")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-(\d\d)(?:[T ](\d\d):\d\d)?|(\d\d):\d\d")
+_HALF_DAY: Final = 12  # "at 6 pm" is 18:00
+_HOURS: Final = re.compile(r"(\d+|[a-z]+|[一二两三四五六七八九十])\s*个?(?:hours?\b|小时)")
 # Arguments that are times of some kind: the clock is no value of any other.
 _WHEN: Final = re.compile(
     r"date|time|day|when|start|end\b|begin|since|until|deadline|due|month|year|moment"
@@ -180,9 +182,14 @@ class _Source:
             return True
         if schema.get("format") not in _MOMENTS and not _WHEN.search(name):
             return False
+        if _RELATIVE.search(self._request):
+            return True
         found = _MOMENT.match(value)
-        day = float(found[1] or found[2]) if found else -1
-        return bool(_RELATIVE.search(self._request)) or day in set(_numbers(self._request))
+        day, *hours = found.groups() if found else (None,)
+        numbers = set(_numbers(self._request))
+        known = {float(each) for each in hours if each}
+        known |= {each - _HALF_DAY for each in known if each > _HALF_DAY}
+        return bool(known & numbers) or (day is not None and float(day) in numbers)
 
     def _has_text(self, value: str) -> bool:
         plain = _plain(value)
@@ -227,6 +234,10 @@ def _numbers(text: str) -> Iterator[float]:
             except ValueError:
                 continue
         yield from map(float, re.findall(r"\d+", found))
+    for count in _HOURS.findall(plain):
+        number = float(count) if count.isdigit() else _SPELLED.get(count)
+        if number is not None:
+            yield number * _MEANT["hour"]  # what a tool may want in minutes
     for word in _words(text):
         for known in (word, word.removesuffix("s")):
             yield from (float(each[known]) for each in (_SPELLED, _MEANT) if known in each)

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.local.engine import Engine, fitting_threads, usable_cores
 from plansmith.adapters.models.local.grammar import grammar_of
 from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
@@ -96,7 +97,9 @@ def _reading(piece: Mapping[str, Any]) -> str:
         return str(piece["preparing"])
     told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
     known, done, whole = (int(told.get(name, 0)) for name in ("cache", "processed", "total"))
-    return f"reading, {done - known} of {whole - known} tokens" if whole > known else ""
+    if whole <= known:
+        return ""
+    return Sentence("planning.reading", done=done - known, whole=whole - known)
 
 
 class _Pace:
@@ -115,7 +118,8 @@ class _Pace:
         if now - self._told < _TELL_S:
             return ""
         self._told = now
-        return f"writing, {self._tokens} tokens, {self._tokens / (now - self._start):.0f} a second"
+        pace = f"{self._tokens / (now - self._start):.0f}"
+        return Sentence("planning.writing", count=self._tokens, pace=pace)
 
 
 async def _pieces(

@@ -26,7 +26,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 
-_DIGITS: Final = 20
+_DIGITS: Final = 15
 _LONGEST_FRACTION: Final = 40
 _AMOUNT: Final[dict[str, Any]] = {
     "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 400}],
@@ -37,7 +37,7 @@ _ANSWER: Final[dict[str, Any]] = {
     "text": {"type": "string", "description": "The number in full, or to the digits asked for."},
     "exact": {"type": "boolean", "description": "Whether the text is the number itself."},
 }
-_SHOWN: Final = whole("Digits shown of a number that does not end; 20 if left out.", 1, 50)
+_SHOWN: Final = whole("Digits shown of a number that does not end; 15 if left out.", 1, 50)
 
 COMPUTE: Final = ToolSpec(
     name="calculator.compute",

@@ -1,0 +1,70 @@
+"""Lists of tools that are offered together: few with notes, or as many as a prompt holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from training.rows.workflow_tools import Dressed, Wardrobe, WorkTool, work_tools
+
+_FEW: Final = (2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
+_MANY: Final = (14, 18, 22, 26, 30, 34)
+# Tools of one group can stand in for each other.
+_ALIKE: Final = (
+    frozenset({"mail.send", "chat.post", "chat.message", "sms.send"}),
+    frozenset({"files.read", "notes.get", "web.fetch", "mail.latest", "contracts.text"}),
+    frozenset({"reminders.set", "alarms.create", "calendar.add", "tasks.add", "timer.start"}),
+    frozenset({"calendar.invite", "meetings.schedule", "rooms.reserve", "calendar.add"}),
+    frozenset({"people.phone", "people.email", "customers.find"}),
+    frozenset({"products.search", "products.price", "cart.add", "inventory.check"}),
+    frozenset({"restaurants.find", "restaurants.book", "pizza.order", "recipes.find"}),
+    frozenset({"files.save", "tables.export", "slides.make", "charts.line"}),
+    frozenset({"math.add", "math.percent", "math.compare", "stats.average", "stats.max"}),
+    frozenset({"text.translate", "translate.website", "text.detect_language"}),
+    frozenset({"routes.plan", "distance.measure", "taxi.order", "maps.nearby"}),
+)
+
+
+def feeds(first: WorkTool, second: WorkTool) -> bool:
+    """Whether the result of one tool is something that another one takes."""
+    return bool(first.gives) and any(first.gives in kinds for kinds in second.takes.values())
+
+
+def can_do(asked: WorkTool, offered: Sequence[WorkTool]) -> bool:
+    """Whether a tool of a list could do what another tool is asked for."""
+    area = asked.name.partition(".")[0]
+    names = {each.name for each in offered}
+    near = {name for group in _ALIKE if asked.name in group for name in group}
+    return bool(names & {asked.name, *near}) or any(
+        name.partition(".")[0] == area for name in names
+    )
+
+
+def some_tools(rng: Random, *, many: bool) -> list[WorkTool]:
+    """Returns some tools, often with those that give what they take."""
+    size = rng.choice(_MANY if many else _FEW)
+    every = work_tools()
+    chosen: dict[str, WorkTool] = {}
+    while len(chosen) < size:
+        tool = rng.choice(every)
+        chosen[tool.name] = tool
+        if tool.takes and rng.random() < 0.75:
+            giving = rng.choice([each for each in every if feeds(each, tool)])
+            chosen[giving.name] = giving
+        if tool.gives and rng.random() < 0.4:
+            taking = [each for each in every if feeds(tool, each)]
+            chosen |= {each.name: each for each in (rng.choice(taking),) if taking}
+    found = list(chosen.values())
+    rng.shuffle(found)
+    return found
+
+
+def dressed_tools(rng: Random, tools: Sequence[WorkTool], lang: str) -> list[Dressed]:
+    """Returns tools in one style, without two of the same name."""
+    wardrobe = Wardrobe(rng, lang)
+    found: dict[str, Dressed] = {}
+    for each in tools:
+        made = wardrobe.dressed(each)
+        found.setdefault(made.name, made)
+    return list(found.values())
