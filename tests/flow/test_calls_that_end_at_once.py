@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sqlite3
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +155,7 @@ async def test_a_run_of_functions_that_end_at_once_can_be_cancelled_in_between()
 def test_a_loop_that_makes_its_own_tasks_makes_those_of_functions_too() -> None:
     names: list[str] = []
 
-    def make(
-        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any
-    ) -> asyncio.Task[Any]:
+    def make(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
         task = asyncio.Task(work, loop=loop, **options)
         names.append(getattr(work, "__qualname__", ""))
         return task

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from abc import ABC, abstractmethod
-from asyncio.tasks import _enter_task, _leave_task  # for whoever makes tasks, says its page
+
+# Documented for whoever makes tasks, in spite of their names.
+from asyncio.tasks import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage]
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress

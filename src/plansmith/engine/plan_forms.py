@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from plansmith.engine.forms import StepForm
 from plansmith.engine.ready import ReadyGraph
-from plansmith.engine.units import plan_units
+from plansmith.engine.units import Unit, plan_units
 from plansmith.plan.plan import Plan
 
 _MOST: Final = 256
@@ -15,15 +16,20 @@ _MOST: Final = 256
 class PlanForm:
     """The inputs of a plan's active steps in the form to fill, and what each step waits for."""
 
-    __slots__ = ("graph", "steps")
+    __slots__ = ("_plan", "_units", "graph", "steps")
 
     def __init__(self, plan: Plan) -> None:
         self.steps = {step.id: StepForm(step) for step in plan.steps if not step.disabled}
-        units = plan_units(plan, self.steps)
+        self._plan, self._units = plan, plan_units(plan, self.steps)
+        units = self._units
         self.graph = ReadyGraph(
             {name: unit.needs() for name, unit in units.items()},
             {name: unit.callee for name, unit in units.items()},
         )
+
+    def units_of(self, plan: Plan) -> Mapping[str, Unit]:
+        """Returns the units of a plan with this form: those that were made with it, or new ones."""
+        return self._units if plan is self._plan else plan_units(plan, self.steps)
 
 
 class PlanForms:

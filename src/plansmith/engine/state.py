@@ -15,7 +15,7 @@ from plansmith.engine.progress import Batch, spending
 from plansmith.engine.ready import ReadyGraph, ReadyQueue
 from plansmith.engine.rounds import RoundGroup
 from plansmith.engine.timers import StepTimers
-from plansmith.engine.units import Group, Unit, plan_units
+from plansmith.engine.units import Group, Unit
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
@@ -86,7 +86,7 @@ class State:
                 self.attempts[name] = 0  # no call for each step of a new run
             else:
                 self._enter_step(name, state)
-        self._add(plan_units(run.plan, form.steps), form.graph)
+        self._add(form.units_of(run.plan), form.graph)
 
     def _enter_step(self, name: str, state: StepState) -> None:
         if state.reply is not None:

@@ -111,11 +111,10 @@ def _records(events: Sequence[e.Event]) -> list[str]:
     """Returns the hashes of what models were asked and said."""
     found: list[str] = []
     for event in events:
-        match event.body:
-            case e.Triaged(record=record) | e.PlanProposed(record=record) if record:
-                found.append(record)
-            case _:
-                continue
+        body = event.body
+        # By class: nearly all events are those of steps.
+        if (type(body) is e.Triaged or type(body) is e.PlanProposed) and body.record:
+            found.append(body.record)
     return found
 
 

@@ -42,11 +42,11 @@ def order(graph: Needs) -> list[str]:
 
 def _sequence(graph: Needs) -> list[str]:
     """Returns the nodes in order, without those in a cycle and behind it."""
-    places = {node: place for place, node in enumerate(graph)}
+    seen: set[str] = set()
     for node, before in graph.items():
-        for need in before:
-            if places[need] >= places[node]:
-                return _sorted(graph)
+        if not before <= seen:
+            return _sorted(graph)
+        seen |= {node}
     return list(graph)  # most plans are written in order
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import (
@@ -146,7 +147,8 @@ class StepFields(Record):
             return self.to_json()
         values = self.__dict__
         found: dict[str, Any] = {"id": values["id"], "kind": values["kind"]}
-        for name, default in _DEFAULTS[type(self)]:
+        rare, usual, often = _RARE[type(self)]
+        for name, default in often if rare(values) == usual else _DEFAULTS[type(self)]:
             if values[name] != default:
                 found[name] = values[name] if name not in RULES else _plain_rule(values[name])
         for name in _REQUIRED[type(self)]:
@@ -348,6 +350,17 @@ _DEFAULTS: Final = {
         if not field.is_required()
     ]
     for each, fields in _WRITTEN.items()
+}
+# The fields that few steps have: how to read them all at once, what they are in most steps, and
+# the other fields with their defaults.
+_OFTEN: Final = ("after", "inputs")
+_RARE: Final = {
+    each: (
+        itemgetter(*(name for name, _ in fields if name not in _OFTEN)),
+        tuple(default for name, default in fields if name not in _OFTEN),
+        [(name, default) for name, default in fields if name in _OFTEN],
+    )
+    for each, fields in _DEFAULTS.items()
 }
 _REQUIRED: Final = {
     each: [name for name, field in fields.items() if field.is_required()]

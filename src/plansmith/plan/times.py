@@ -59,14 +59,12 @@ class RunClock:
     def take(self, events: Iterable[e.Event]) -> None:
         """Adds the next events."""
         for event in events:
-            if self.last is not None and event.at > self.last:
-                doing = self.phase
-                if self.calls:
-                    doing = "running"
-                elif self.paused or self.questions:
-                    doing = "waiting"
-                self.spent[doing] += event.at - self.last
-            self.last, body = event.at, event.body
+            at, body = event.at, event.body
+            if at is not self.last:  # all events of an append have the same
+                if self.last is not None and at > self.last:
+                    doing = "waiting" if self.paused or self.questions else self.phase
+                    self.spent["running" if self.calls else doing] += at - self.last
+                self.last = at
             # Steps that start and end are nearly all of a journal.
             if type(body) is e.StepDone:
                 self.calls -= {body.step}

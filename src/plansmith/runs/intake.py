@@ -218,9 +218,7 @@ class PlanIntake:
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*[event.body for event in journal.events], *begun]
-        used = _NOTHING_USED
-        if facts.uses:
-            used = await self._used(plan, facts.uses, journal, bodies[0], earlier)
+        used = await self._used(plan, facts.uses, journal, bodies[0], earlier)
         more = (*left_out(bodies, plan, **known), *used.notes)
         found = (*problems, *(each for each in more if each not in problems))
         workload = facts.once(Workload, plan, known["tools"], known["agents"])
@@ -247,6 +245,8 @@ class PlanIntake:
         given: UsableResults | None,
     ) -> _Used:
         """Returns the contents of earlier runs that a plan uses, and what is said of them."""
+        if not uses:
+            return _NOTHING_USED
         if given is None:
             options = created.options if isinstance(created, e.RunCreated) else NO_OPTIONS
             given = await self.usable_results(options, journal.run.earlier)

@@ -108,9 +108,9 @@ def pack(event: Event, small: Mapping[str, bytes]) -> tuple[int, bytes, str]:
     kind, packed = pack_body(_NUMBERS[body.type], event.body_text)
     digest = ""
     # By class: nearly all events are these two.
-    if body.__class__ is StepDone:
+    if type(body) is StepDone:
         digest = body.result
-    elif body.__class__ is StepStarted:
+    elif type(body) is StepStarted:
         digest = body.inputs
     if digest not in small:
         return kind, packed, ""
