@@ -1,7 +1,4 @@
-"""Checks the types of the Python programs in README.md and docs/, strictly, by mypy and pyright.
-
-Programs that were written for other planners (docs/from-*.md) are left as their authors had them.
-"""
+"""Checks the types of the Python programs in README.md and docs/, strictly, by mypy and pyright."""
 
 import json
 import re
@@ -18,10 +15,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def programs(root: Path) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each program."""
     for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
-        if not page.name.startswith("from-"):
-            stem = page.stem.lower().replace("-", "_")
-            for number, text in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
-                yield f"{stem}_{number}.py", text
+        stem = page.stem.lower().replace("-", "_")
+        for number, text in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
+            yield f"{stem}_{number}.py", text
 
 
 def main() -> int:

@@ -12,11 +12,19 @@ if TYPE_CHECKING:
     from plansmith.adapters.tools.functions import tool
     from plansmith.app import Plansmith
     from plansmith.dialects.native import read_plan, try_read_plan
-    from plansmith.errors import NotApproved, NotFound, PlanInvalid, PlansmithError, Refused
+    from plansmith.errors import (
+        Misconfigured,
+        NotApproved,
+        NotFound,
+        PlanInvalid,
+        PlansmithError,
+        Refused,
+    )
     from plansmith.models import model
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
     from plansmith.plan.diff import apply_diff, diff_plans, merge_plans
     from plansmith.plan.fold import fold
+    from plansmith.plan.limits import Limits
     from plansmith.plan.plan import Plan, plan_hash
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentSpec",
     "Effect",
+    "Limits",
+    "Misconfigured",
     "NotApproved",
     "NotFound",
     "Plan",
@@ -56,6 +66,8 @@ __all__ = [
 _HOMES = {
     "AgentSpec": "plan.capability",
     "Effect": "plan.capability",
+    "Limits": "plan.limits",
+    "Misconfigured": "errors",
     "NotApproved": "errors",
     "NotFound": "errors",
     "Plan": "plan.plan",

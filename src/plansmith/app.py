@@ -170,6 +170,8 @@ class Plansmith:
         asking = callbacks.CallbackRun(self.runs, approve=approve, answer=answer, by=by)
         if isinstance(request, str):
             return await asking.finish(await self.plan(request, by=by))
+        if not hasattr(request, "steps"):
+            raise TypeError("do takes a request in words or a Plan; read_plan makes one of a dict")
         return await asking.finish(await self.submit(request, by=by))
 
     def do_sync(
@@ -258,9 +260,12 @@ class Plansmith:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
         return await self.runs.stopping.pause(run_id, by=by, reason=reason)
 
-    async def resume(self, run_id: str, *, by: Who = "") -> Run:
-        """Ends the pause of a run; call `run` to execute it."""
-        return await self.runs.stopping.resume(run_id, by=by)
+    async def resume(self, run_id: str, *, by: Who = "", force: bool = False) -> Run:
+        """Ends the pause of a run; call `run` to execute it.
+
+        By `force`, also takes it from a living process, which then writes and calls nothing more.
+        """
+        return await self.runs.stopping.resume(run_id, by=by, force=force)
 
     async def cancel(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
         """Stops a run for good: no step starts any more, running calls are cancelled.

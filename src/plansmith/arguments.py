@@ -69,8 +69,9 @@ def sources_of(tools: Sequence[ToolLike]) -> list[ToolSource]:
     """Returns the tool sources among the tools, and one for all functions."""
     given = _listed(tools, "tools", "give a list of functions, such as tools=[weather]")
     wrong = [each for each in given if not _is_source(each) and not _is_function(each)]
+    wrong += [each for each in given if getattr(each, "__name__", "") == "<lambda>"]
     if wrong:
-        hint = "give functions, marked with @tool, or tool sources"
+        hint = "give functions that have a name, marked with @tool, or tool sources"
         raise Misconfigured(f"{wrong[0]!r} is not a tool", hint=hint)
     sources = [cast("ToolSource", each) for each in given if _is_source(each)]
     plain = [cast("Callable[..., Any]", each) for each in given if not _is_source(each)]

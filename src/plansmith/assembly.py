@@ -49,6 +49,7 @@ def make_runs(
         ids=options.get("ids"),
         folder=options.get("folder", ""),
         team=options.get("team"),
+        lease_s=options.get("limits", Limits()).lease_s,
     )
     intake = _intake(journals, sources, agents, options)
     return RunService(

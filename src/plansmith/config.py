@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import Field, ValidationError, field_validator
 
 from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.adapters.oidc.settings import OidcSettings
 from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
@@ -102,10 +103,19 @@ class Settings(Record):
     profile: Path | None = None
     cache: Path | None = None
     store: str = ""
+    oidc: OidcSettings | None = None
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:
         """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""
         return self.store or f"sqlite:///{data_folder(environment) / 'plansmith.db'}"
+
+    def folder(self) -> Path:
+        """Returns the folder that tools work in."""
+        return Path.cwd()
+
+    def data(self) -> Path:
+        """Returns the folder of approvals and agent cards."""
+        return data_folder()
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -143,9 +153,11 @@ def load_settings(
     """
     environment = os.environ if environment is None else environment
     merged = _user_settings(config_folder(environment))
-    merged = _merge(merged, _project_settings(folder or Path.cwd(), merged, environment, tell))
-    merged = _merge(merged, _from_environment(environment))
-    return _parse(_merge(merged, dict(changes or {})), "the settings")
+    merged = merge_tables(
+        merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
+    )
+    merged = merge_tables(merged, _from_environment(environment))
+    return parse_settings(merge_tables(merged, dict(changes or {})), "the settings")
 
 
 def _user_settings(folder: Path) -> Table:
@@ -154,10 +166,10 @@ def _user_settings(folder: Path) -> Table:
     if not path.is_file():
         return {}
     try:
-        found = _read(path.read_bytes(), path)
+        found = read_table(path.read_bytes(), path)
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error}", hint=_FIX_FILE) from None
-    _parse(found, safe(str(path)))
+    parse_settings(found, safe(str(path)))
     return with_paths(found, lambda _, name: str(at(folder, name)))
 
 
@@ -194,9 +206,9 @@ def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Proj
         return None
     if data is None:
         return None
-    found = _read(data, path)
-    _parse(found, safe(str(path)))
-    kept, left = harmless(found, _parse(base, "the settings"), folder)
+    found = read_table(data, path)
+    parse_settings(found, safe(str(path)))
+    kept, left = harmless(found, parse_settings(base, "the settings"), folder)
     return Project(folder.resolve(), data, found, kept, tuple(left))
 
 
@@ -209,7 +221,8 @@ def look_at(folder: Path, environment: Mapping[str, str] | None = None) -> Proje
     return found
 
 
-def _read(data: bytes, path: Path) -> Table:
+def read_table(data: bytes, path: Path) -> Table:
+    """Reads the text of a settings file."""
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -224,22 +237,24 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             value: Any = environment[variable]
             for key in reversed(path):
                 value = {key: value}
-            found = _merge(found, value)
+            found = merge_tables(found, value)
     return found
 
 
-def _merge(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merge_tables(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns two tables of settings as one; where both have a value, `more` wins."""
     merged = dict(base)
     for key, value in more.items():
         old = merged.get(key)
         if key in ROLES and isinstance(old, str):
             old = {"model": old}
         both = isinstance(old, dict) and isinstance(value, dict)
-        merged[key] = _merge(cast("Any", old), cast("Any", value)) if both else value
+        merged[key] = merge_tables(cast("Any", old), cast("Any", value)) if both else value
     return merged
 
 
-def _parse(value: Mapping[str, Any], source: str) -> Settings:
+def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
+    """Reads a table of settings; the error names `source` and the wrong one."""
     try:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
@@ -258,5 +273,5 @@ def _known_names() -> list[str]:
 _PARTS: Final[tuple[type[Record], ...]] = (
     *(Settings, Models, ModelSettings, PlannerSettings),
     *(ReviewPolicy, BudgetLimits, Limits, BuiltinSettings),
-    *(McpSettings, AgentSettings, SecretSource),
+    *(McpSettings, AgentSettings, SecretSource, OidcSettings),
 )

@@ -23,6 +23,7 @@
     │   └── RunBusy             another process is running it
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
+        ├── RunTakenOver        another process executes the run now
         ├── StoreAway           the store does not answer now; a later try may succeed
         └── JournalDamaged      a stored event is missing, altered or out of order
             └── EventMisfit         an event does not fit its run, and was not stored
@@ -177,6 +178,10 @@ class JournalError(PlansmithError):
 
 class StaleWriter(JournalError):
     """Someone else appended to the run first."""
+
+
+class RunTakenOver(JournalError):
+    """Another process has claimed the run that this one executed; nothing was stored."""
 
 
 class StoreAway(JournalError):

@@ -229,7 +229,7 @@ class _Base:
         servers = make_servers(settings, secrets=secrets, tell=tell)
         return cls(
             settings=settings,
-            folder=folder or Path.cwd(),
+            folder=folder or settings.folder(),
             clock=clock,
             secrets=secrets,
             tools=_sources(make_tools(plain, clock=clock, secrets=secrets, tell=tell)),
@@ -243,7 +243,7 @@ class _Base:
     def other_folder(self) -> str:
         """The folder for files; empty if it is the working folder."""
         folder = self.folder.resolve()
-        return "" if folder == Path.cwd().resolve() else str(folder)
+        return "" if folder == self.settings.folder().resolve() else str(folder)
 
     @property
     def documents(self) -> tuple[str, ...]:

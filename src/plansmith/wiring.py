@@ -15,7 +15,7 @@ from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith, ToolLike
-from plansmith.config import Settings, data_folder, load_settings
+from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
 from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
@@ -89,7 +89,7 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     tell = parts.setdefault("tell", lambda _: None)
     clock = parts.setdefault("clock", SystemClock())
     secrets = parts.setdefault("secrets", SecretBox(settings.secrets))
-    parts.setdefault("folder", Path.cwd())
+    parts.setdefault("folder", settings.folder())
     parts.setdefault("policy", settings.review)
     parts.setdefault("budget", settings.budget)
     # The demo's script has no other plan to offer.
@@ -105,7 +105,7 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         # Some tools are context sources too: databases tell a planner what is in them.
         telling = [each for each in parts["tools"] if hasattr(each, "gather")]
         documents = make_sources(settings.documents, tell=tell)
-        folder = [folder_brief.FolderBrief(Path.cwd())] if settings.builtin.enabled else []
+        folder = [folder_brief.FolderBrief(settings.folder())] if settings.builtin.enabled else []
         parts["context"] = [*documents, *cast("list[ContextSource]", telling), *folder]
 
     def say(text: str) -> None:
@@ -226,7 +226,7 @@ def make_tools(
     """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
     sources: list[functions.FunctionTool | ToolSource] = []
     if settings.builtin.enabled:
-        sources += _builtin(settings, clock=clock)
+        sources += builtin_tools(settings, clock=clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -239,10 +239,11 @@ def make_tools(
     return [*sources, servers] if servers is not None else sources
 
 
-def _builtin(settings: Settings, *, clock: Clock) -> list[ToolSource]:
+def builtin_tools(settings: Settings, *, clock: Clock | None = None) -> list[ToolSource]:
+    """Makes the built-in tools for this folder."""
     given = {name: each for name, each in settings.builtin if name != "enabled"}
     zone = settings.planner.timezone
-    return builtin.builtin_sources(Path.cwd(), zone=zone, clock=clock, **given)
+    return builtin.builtin_sources(settings.folder(), zone=zone, clock=clock, **given)
 
 
 async def rules_plan(request: str, settings: Settings) -> bool:
@@ -250,7 +251,7 @@ async def rules_plan(request: str, settings: Settings) -> bool:
     if not settings.builtin.enabled or not settings.planner.triage:
         return False
     clock = SystemClock()
-    listed = [(each, await each.tools()) for each in _builtin(settings, clock=clock)]
+    listed = [(each, await each.tools()) for each in builtin_tools(settings, clock=clock)]
     found = await instant_rules.instant(
         request,
         tools=[spec for _, specs in listed for spec in specs],
@@ -272,28 +273,28 @@ def make_servers(
     for note in found.notes:
         tell(note)
     return mcp_servers.McpServers(
-        {name: _in_own_folder(each) for name, each in found.servers.items()},
+        {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()},
         approvals=_approvals(settings),
         environment=_Lookup(secrets, "mcp"),
         tell=tell,
     )
 
 
-def _in_own_folder(server: ServerSettings) -> ServerSettings:
+def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
     """A server that names no folder starts in an empty one.
 
     In the working folder, `npx` and `python -m` would run whatever code lies there.
     """
     if not server.command or server.cwd:
         return server
-    folder = data_folder() / "servers"
+    folder = data / "servers"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return server.replace(cwd=str(folder))
 
 
 def known_agents(settings: Settings, *, secrets: Secrets) -> list[Agent]:
     """Returns the A2A agents of the settings and those that were added by address."""
-    if not settings.agents and not (data_folder() / "agents").is_dir():
+    if not settings.agents and not (settings.data() / "agents").is_dir():
         return []
     return make_agents(settings, secrets=secrets).agents()
 
@@ -306,14 +307,14 @@ def make_agents(settings: Settings, *, secrets: Secrets) -> registry.AgentRegist
 
     return registry.AgentRegistry(
         settings=settings.agents,
-        book=agent_book.AgentBook(data_folder() / "agents"),
+        book=agent_book.AgentBook(settings.data() / "agents"),
         approvals=_approvals(settings),
         lookup=lookup,
     )
 
 
 def _approvals(settings: Settings) -> ApprovalFile:
-    return ApprovalFile(settings.mcp.approvals or data_folder() / "approvals.json")
+    return ApprovalFile(settings.mcp.approvals or settings.data() / "approvals.json")
 
 
 class _Lookup(Mapping[str, str]):
@@ -345,6 +346,11 @@ def _text(path: Path) -> str:
 
 def python_tools(path: Path) -> list[functions.FunctionTool]:
     """Runs a Python file and returns its functions that are marked with `@tool`."""
+    return list(python_functions(path).values())
+
+
+def python_functions(path: Path) -> dict[str, functions.FunctionTool]:
+    """Runs a Python file and returns its functions that are marked with `@tool`, by name in it."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise Misconfigured(f"there is no file {path}", hint="check the path")
@@ -355,7 +361,8 @@ def python_tools(path: Path) -> list[functions.FunctionTool]:
         raise Misconfigured(
             f"{path} cannot be run: {error}", hint="fix the error in the file"
         ) from None
-    found = [each for each in vars(module).values() if isinstance(each, functions.FunctionTool)]
+    named = vars(module).items()
+    found = {name: each for name, each in named if isinstance(each, functions.FunctionTool)}
     if not found:
         raise Misconfigured(f"{path} has no tools", hint="mark functions with @tool")
     return found

@@ -23,7 +23,7 @@ from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.engine.ownership import lives_here, this_process
+from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
 
 PLAN: dict[str, Any] = {
@@ -257,16 +257,17 @@ async def test_of_two_claims_one_wins_and_only_the_owner_lets_go(
         store = PostgresStore(server.new_database("owners"))
     claims = await asyncio.gather(*(store.claim("r", f"owner-{n}") for n in range(8)))
     [winner] = set(claims)
-    assert await store.owner("r") == winner
-    await store.release("r", "another")
-    assert await store.owner("r") == winner
-    assert await store.claim("r", "late", instead_of="wrong") == winner
+    assert await store.claim_of("r") == winner
+    await store.release("r", winner.term + 100)
+    assert await store.claim_of("r") == winner
+    assert await store.claim("r", "late", instead_of=winner.term + 100) == winner
     takers = await asyncio.gather(
-        *(store.claim("r", f"taker-{n}", instead_of=winner) for n in range(8))
+        *(store.claim("r", f"taker-{n}", instead_of=winner.term) for n in range(8))
     )
-    assert len(set(takers)) == 1
-    await store.release("r", takers[0])
-    assert await store.owner("r") == ""
+    [taker] = set(takers)
+    assert taker.term > winner.term
+    await store.release("r", taker.term)
+    assert await store.claim_of("r") is None
     await store.close()
 
 
@@ -279,7 +280,8 @@ async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
     @tool(effect="read")
     async def look() -> str:
         """See who owns the run."""
-        owners.append(await store.owner((await store.runs())[0]))
+        claim = await store.claim_of((await store.runs())[0])
+        owners.append(claim.owner if claim else "")
         return "seen"
 
     async with Plansmith(tools=[look], store=store) as smith:
@@ -288,7 +290,7 @@ async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
         run = await smith.runs.run((await smith.submit(plan)).id)
         assert run.status is RunStatus.ASKING
         assert owners == [this_process()]
-        assert await store.owner(run.id) == ""
+        assert await store.claim_of(run.id) is None
 
 
 def owner_of(process: int) -> str:

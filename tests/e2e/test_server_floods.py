@@ -19,8 +19,8 @@ import httpx
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
+from plansmith.server.connections import connection_limit
 from plansmith.server.routes import events
-from plansmith.server.serve import connection_limit
 
 FILES = 1024
 FLOOD = 1100

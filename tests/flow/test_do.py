@@ -250,6 +250,12 @@ async def test_errors_of_do_sync_are_those_of_do() -> None:
         smith.do_sync(plan({"id": "s", "tool": "sned"}))
 
 
+@pytest.mark.parametrize("request_", [5, {"goal": "Look", "steps": []}, None])
+async def test_do_says_what_it_takes_instead_of_words_or_a_plan(request_: Any) -> None:
+    with pytest.raises(TypeError, match="do takes a request in words or a Plan"):
+        await Plansmith(tools=[look]).do(request_)
+
+
 async def test_a_run_that_is_not_there_is_not_found() -> None:
     async with Plansmith() as smith:
         for verb in (smith.get, smith.run, smith.cancel):

@@ -142,6 +142,8 @@ def test_the_full_runner_bench_measures_every_engine_in_every_round() -> None:
             assert any(takes_turn(name, "plans", turn, quick=False) for turn in turns)
 
 
-def test_an_engine_of_a_goal_sits_out_no_turn_of_the_full_runner_bench() -> None:
+def test_floor_plansmith_and_langgraph_on_sqlite_run_plans_in_every_turn_of_the_full_bench() -> (
+    None
+):
     for name in (f"floor, {FULL}", f"Plansmith, {FULL}", "LangGraph, SQLite"):
         assert all(takes_turn(name, "plans", turn, quick=False) for turn in range(6))

@@ -116,6 +116,31 @@ STORIES: dict[str, list[dict[str, Any]]] = {
             "repeat": {"until": {"at_least": ["{{press.n}}", 3]}, "at_most": 4, "every": 60},
         }
     ],
+    "rounds of each item": [
+        {
+            "id": "all",
+            "over": ["a", "b"],
+            "each": {
+                "id": "one",
+                "tool": "poll",
+                "inputs": {"of": "{{item}}"},
+                "repeat": {
+                    "until": {"equals": ["{{one.state}}", "shipped"]},
+                    "at_most": 4,
+                    "every": 60,
+                },
+            },
+        },
+        order("a", 1, when={"equals": ["{{all[1].state}}", "shipped"]}),
+    ],
+    "rounds of a whole list": [
+        {
+            "id": "all",
+            "over": [1, 2],
+            "each": {"tool": "press", "inputs": {"x": "{{item}}"}},
+            "repeat": {"until": {"at_least": ["{{all[0].n}}", 0]}, "at_most": 3},
+        },
+    ],
     "rounds that never end well": [poll(2, every=60) | {"on_error": "skip"}, order("a", 1)],
     "collected errors": [
         {"id": "all", "over": [1, 2, 3], "each": ITEM, "on_error": "collect"},

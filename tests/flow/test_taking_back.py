@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith.config import Settings
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.review.policy import ReviewPolicy
-from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 
@@ -169,3 +171,124 @@ async def test_a_program_can_have_the_plan_made_but_not_approve_it() -> None:
     run = await ran(app, plan(order("a")))
     undo = await app.runs.undo_plan(run.id, by="program:bot")
     assert undo.status is RunStatus.REVIEWING
+
+
+async def changed(app: Plansmith, run_id: str, wanted: Plan) -> Run:
+    """A person changes the plan of a run that waits for an answer, and approves the new one."""
+    run = await app.edit(run_id, wanted, by="ada")
+    while not run.status.over:
+        if isinstance(move := next_move(run), AwaitReview):
+            await app.decide(run_id, approve=move.hash, by="ada")
+        for question in run.questions:
+            await app.answer(run_id, question, "go on", by="ada")
+        run = await app.run(run_id)
+    return run
+
+
+ASK: dict[str, Any] = {"id": "ask", "question": "Go on?"}
+
+
+async def test_what_a_person_edited_out_of_the_plan_can_still_be_taken_back() -> None:
+    tools = world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    run = await ran(app, plan(order("a"), ASK, order("b", 2, after=["ask"])))
+    assert run.status is RunStatus.ASKING
+    run = await changed(app, run.id, plan(ASK, order("b", 2, after=["ask"])))
+    assert "a" not in run.steps
+    undo = await app.runs.undo_plan(run.id, by="ada")
+    assert undo.plan is not None
+    assert [(each.tool, each.inputs) for each in undo.plan.steps if each.kind == "tool"] == [
+        ("cancel", {"id": "o2"}),
+        ("cancel", {"id": "o1"}),
+    ]
+    assert "a later plan left out" in undo.plan.steps[1].title
+    await approved(app, undo)
+    assert cancelled(tools) == ["o2", "o1"]
+    with pytest.raises(Refused, match="taken back already"):
+        await app.runs.undo_plan(run.id, by="ada")
+
+
+async def test_both_calls_of_a_step_whose_inputs_were_edited_can_be_taken_back() -> None:
+    """The tool returns the same for both: only what they were called with differs."""
+    alike = FakeTool("order", [{"ok": True}], effect=Effect.WRITE)
+    tools = FakeTools(alike, FakeTool("cancel", [{"ok": True}], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+
+    def buy(n: int) -> dict[str, Any]:
+        return order("a", n, undo_with={"tool": "cancel", "inputs": {"id": n}})
+
+    run = await ran(app, plan(buy(1), ASK))
+    run = await changed(app, run.id, plan(buy(5), ASK))
+    assert [each.arguments for each in tools.calls] == [{"n": 1}, {"n": 5}]
+    await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+    assert cancelled(tools) == [5, 1]
+
+
+async def test_a_step_that_left_the_plan_and_came_back_is_taken_back_once() -> None:
+    tools = world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    whole = plan(order("a"), ASK, order("b", 2, after=["ask"]))
+    run = await ran(app, whole)
+    await app.edit(run.id, plan(ASK), by="ada")
+    run = await changed(app, run.id, whole)
+    assert run.status is RunStatus.DONE
+    assert [each.arguments for each in tools.calls] == [{"n": 1}, {"n": 2}]
+    await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+    assert cancelled(tools) == ["o2", "o1"]
+
+
+async def test_items_and_parts_of_templates_that_were_edited_out_can_still_be_taken_back() -> None:
+    tools, store = world(), MemoryStore()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, store=store)
+    await app.templates.save(plan(order("x", 7)), "buy")
+    each = order("each", "{{item}}")
+    gone: list[dict[str, Any]] = [
+        {"id": "all", "over": [4, 5], "each": each},
+        {"id": "t", "template": "buy"},
+    ]
+    submitted = await app.submit(plan(*gone, ASK), by="bob")
+    assert submitted.plan is not None
+    await app.decide(submitted.id, approve=submitted.plan.hash, by="ada")
+    await app.run(submitted.id)
+    await app.close()
+    other = Plansmith(tools=[tools], limits=NO_WAIT, store=store)
+    run = await changed(other, submitted.id, plan(ASK))
+    undo = await other.runs.undo_plan(run.id, by="ada")
+    await approved(other, undo)
+    assert sorted(cancelled(tools)) == ["o4", "o5", "o7"]
+
+
+async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> None:
+    tools = world()
+    new = {"goal": "g", "steps": [{**order("b", 2), "kind": "tool"}]}
+    app = Plansmith(
+        tools=[tools],
+        limits=NO_WAIT,
+        model=ScriptedModel(new),
+        settings=Settings.model_validate({"planner": {"triage": False}}),
+    )
+    failing = {"id": "z", "tool": "break", "after": ["a"]}
+    run = await ran(app, plan(order("a"), failing))
+    assert run.status is RunStatus.REVIEWING
+    assert run.plan is not None
+    run = await approved(app, run)
+    assert run.status.over
+    undo = await app.runs.undo_plan(run.id, by="ada")
+    await approved(app, undo)
+    assert cancelled(tools) == ["o2", "o1"]
+
+
+async def test_what_another_run_did_is_taken_back_by_that_run_alone() -> None:
+    """A run that continues another one takes over its results: each effect has one owner."""
+    tools = world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    failing = {"id": "z", "tool": "break", "after": ["a"]}
+    first = await ran(app, plan(order("a"), failing, order("b", 2)))
+    more = plan(order("a"), order("b", 2), order("c", 3))
+    second = await app.retry(first.id, plan=more, by="ada")
+    second = await approved(app, second)
+    assert second.status is RunStatus.DONE
+    for run in (second, first):
+        await approved(app, await app.runs.undo_plan(run.id, by="ada"))
+    assert cancelled(tools)[0] == "o3"
+    assert sorted(cancelled(tools)) == ["o1", "o2", "o3"]

@@ -208,3 +208,26 @@ async def test_the_answer_of_a_run_is_its_last_reply_and_empty_before() -> None:
         assert waiting.answer == ""
         await smith.decide(waiting.id, approve=plan.hash)
         assert (await smith.run(waiting.id)).answer == "Done: x 1"
+
+
+class Branch(TypedDict):
+    name: str
+    inner: NotRequired[list[Branch]]
+
+
+@tool(effect="read")
+def branches() -> Branch:
+    """Return a tree."""
+    return {"name": "a", "inner": [{"name": "b"}]}
+
+
+async def test_a_typed_dict_that_contains_itself_has_a_schema_to_its_first_level() -> None:
+    schema = branches.spec.output_schema
+    assert schema is not None
+    found: Any = schema["properties"]
+    assert found["name"]["type"] == "string"
+    assert found["inner"]["items"]["type"] == "object"
+    tree = read_plan("steps: [{id: t, tool: branches}]")
+    async with Plansmith(tools=[branches]) as smith:
+        run = await smith.run((await smith.submit(tree)).id)
+    assert run.result("t", Branch) == {"name": "a", "inner": [{"name": "b"}]}

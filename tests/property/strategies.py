@@ -40,6 +40,76 @@ def inputs(draw: Any, sources: list[str]) -> dict[str, Json]:
     return plain
 
 
+WORD = st.sampled_from(["alpha", "beta", "查天气"])
+PAUSE = st.integers(0, 90)
+MOST = st.integers(1, 9)
+# The rules that each kind of step may have.
+RULES = {
+    "when": ("tool", "agent", "ask", "map", "plan", "reply"),
+    "otherwise": ("tool", "agent", "ask", "map", "plan", "reply"),
+    "on_error": ("tool", "agent", "ask", "map", "plan", "reply"),
+    "repeat": ("tool", "agent", "map", "plan"),
+    "retry": ("tool", "agent", "reply"),
+    "undo_with": ("tool", "agent"),
+}
+
+
+@st.composite
+def operands(draw: st.DrawFn, sources: list[str]) -> Json:
+    """A reference, its length, the first of several, or a literal."""
+    kind = draw(st.sampled_from(["literal", "ref", "text", "length", "first"]))
+    if not sources or kind == "literal":
+        return literal(draw(JSON))
+    refs: list[Json] = [{"$from": draw(st.sampled_from(sources)), "$path": ["a"]} for _ in "ab"]
+    match kind:
+        case "ref":
+            return refs[0]
+        case "text":
+            return "{{" + draw(st.sampled_from(sources)) + ".a[0]}}"
+        case "length":
+            return {"length": refs[0]}
+        case _:
+            return {"$first": refs}
+
+
+def conditions(sources: list[str]) -> st.SearchStrategy[Json]:
+    """Conditions over the sources, of any form."""
+    one = operands(sources)
+    pair = st.lists(one, min_size=2, max_size=2)
+    simple = st.sampled_from(["equals", "not_equals", "below", "at_least", "in", "contains"])
+    leaves: st.SearchStrategy[Json] = st.builds(lambda name, given: {name: given}, simple, pair)
+    leaves |= one.map(lambda given: {"empty": given})
+    return st.recursive(leaves, _joined_conditions, max_leaves=4)
+
+
+def _joined_conditions(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    several = st.lists(inner, min_size=1, max_size=3)
+    joined: st.SearchStrategy[Json] = inner.map(lambda given: {"not": given})
+    joined |= several.map(lambda given: {"all": [*given]})
+    joined |= several.map(lambda given: {"any": [*given]})
+    return joined
+
+
+@st.composite
+def rules(draw: st.DrawFn, step_id: str, kind: str, earlier: list[str]) -> dict[str, Any]:
+    """Some of the rules that a step of a kind may have; half of the steps have none."""
+    made: dict[str, st.SearchStrategy[Any]] = {
+        "when": conditions(earlier),
+        "otherwise": st.fixed_dictionaries({"value": JSON.map(literal)}),
+        "on_error": st.sampled_from(["fail", "skip", "collect", {"value": 0}]),
+        "repeat": st.fixed_dictionaries(
+            {"until": conditions([*earlier, step_id]), "at_most": MOST, "every": PAUSE}
+        ),
+        "retry": st.fixed_dictionaries({"at_most": MOST, "every": PAUSE}),
+        "undo_with": st.fixed_dictionaries({"tool": WORD, "inputs": inputs([*earlier, step_id])}),
+    }
+    if draw(st.booleans()):
+        return {}
+    names = [name for name, kinds in RULES.items() if kind in kinds]
+    chosen = draw(st.lists(st.sampled_from(names), max_size=3, unique=True))
+    return {name: draw(made[name]) for name in chosen}
+
+
 @st.composite
 def steps(draw: st.DrawFn, step_id: str, earlier: list[str]) -> dict[str, Any]:
     """One step that uses only earlier ones."""
@@ -47,7 +117,7 @@ def steps(draw: st.DrawFn, step_id: str, earlier: list[str]) -> dict[str, Any]:
     if earlier:
         fields["after"] = draw(st.lists(st.sampled_from(earlier), max_size=2, unique=True))
     kind = draw(st.sampled_from(["tool", "agent", "ask", "map", "plan", "reply"]))
-    word = st.sampled_from(["alpha", "beta", "查天气"])
+    word = WORD
     match kind:
         case "tool":
             fields |= {"tool": draw(word), "inputs": draw(inputs(earlier))}
@@ -56,12 +126,14 @@ def steps(draw: st.DrawFn, step_id: str, earlier: list[str]) -> dict[str, Any]:
         case "ask":
             fields |= {"question": "which?", "options": draw(st.lists(TEXT, max_size=2))}
         case "map":
-            each = {"tool": draw(word), "inputs": draw(inputs([*earlier, "item"]))}
+            each = {"id": "each", "tool": draw(word), "inputs": draw(inputs([*earlier, "item"]))}
+            each |= draw(rules("each", "tool", [*earlier, "item"]))
             fields |= {"over": [1, 2], "each": each, "width": draw(st.integers(1, 9))}
         case "plan":
             fields |= {"template": draw(word), "inputs": draw(inputs(earlier))}
         case _:
             fields |= {"instruction": "say it"}
+    fields |= draw(rules(step_id, kind, earlier))
     return fields | ({"kind": kind} if draw(st.booleans()) else {})
 
 

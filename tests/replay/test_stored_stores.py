@@ -121,7 +121,9 @@ async def test_everything_beside_the_journals_is_there(store: Store) -> None:
     schedule = TOLD["fires"][0]["schedule"]
     fires = await store.fires(schedule, limit=10)
     assert [each.to_json() for each in fires] == TOLD["fires"]
-    assert [list(each) for each in await store.owners()] == TOLD["owners"]
+    claims = await store.claims()
+    assert [[run, claim.owner] for run, claim in claims] == TOLD["owners"]
+    assert all(claim.term for _, claim in claims)
     assert [number for number, _ in await store.aside(NAMES["repaired"])] == TOLD["aside"]
     assert await store.missing() == []
     # One that nobody ever mentioned, and those of an event that is gone and of one made unreadable.
@@ -164,7 +166,9 @@ async def test_runs_of_the_first_release_go_on(store: Store) -> None:
 
     async with Plansmith(tools=[look, note], store=store) as smith:
         waiting = NAMES["question"]
-        await store.release(waiting, TOLD["owners"][0][1])
+        claim = await store.claim_of(waiting)
+        assert claim is not None
+        await store.release(waiting, claim.term)
         [question] = (await smith.get(waiting)).questions
         await smith.answer(waiting, question, "x", by="ada")
         assert (await smith.run(waiting)).status is RunStatus.DONE

@@ -56,6 +56,7 @@ def constructing(folder: Path) -> None:
     assert_type(Plansmith.from_settings(), Plansmith)
     Plansmith(tools=[weather, add, search, FileTools(folder)])
     Plansmith("rules", tools=[weather])
+    assert_type(tool(add, effect="read", name="sum"), FunctionTool)
     Plansmith(model=ScriptedModel("hello"), store="sqlite:///runs.db")
     Plansmith(store=MemoryStore(), agents=[])
 

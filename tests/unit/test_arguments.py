@@ -72,6 +72,7 @@ def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
         ({"tools": weather}, "tools takes a list, not <tool weather> (give a list of functions"),
         ({"tools": "weather"}, "tools takes a list"),
         ({"tools": ["weather"]}, "'weather' is not a tool"),
+        ({"tools": [lambda: 1]}, "functions that have a name"),
         ({"store": 3}, "3 is not a store (give a URL, such as 'sqlite:///runs.db'"),
         ({"store": MemoryStore}, "is not a store"),
         ({"agents": [weather.function]}, "is not an agent"),

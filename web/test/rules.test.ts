@@ -46,6 +46,13 @@ test("changing one rule leaves every other field as it was", () => {
   assert.deepEqual(withRule(odd, "retry", { at_most: 2 }), { ...odd, retry: { at_most: 2 } });
 });
 
+test("the call that takes a step back can be written, changed and taken out", () => {
+  const { undo_with: _, ...bare } = ORDER;
+  const undo = { tool: "shop.cancel", inputs: { id: "{{order.id}}" } };
+  assert.deepEqual(withRule(bare as Step, "undo_with", undo), { ...bare, undo_with: undo });
+  assert.deepEqual(withRule(ORDER, "undo_with", undefined), bare);
+});
+
 test("the page tells the round and when the next one begins", () => {
   const part = { status: "done", rule: "", wakes_at: null };
   const later = { status: "waiting", rule: "", wakes_at: "2026-01-01T14:05:00Z" };

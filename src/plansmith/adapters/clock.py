@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from typing import Final
 
 
 class SystemClock:
@@ -17,6 +20,13 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds since some moment; never steps back."""
         return time.monotonic()
+
+    # Seconds since the machine started, those in which it slept included, where that is known.
+    since_boot: Final[Callable[[], float]] = (
+        partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic
+    )
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

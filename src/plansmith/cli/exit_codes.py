@@ -12,6 +12,7 @@ from plansmith.errors import (
     PlansmithError,
     Refused,
     RunBusy,
+    RunTakenOver,
     ToolFailed,
 )
 
@@ -35,6 +36,8 @@ def exit_for(error: PlansmithError) -> Exit:
     match error:
         case PlanInvalid():
             return Exit.INVALID
+        case RunTakenOver():
+            return Exit.WAITING
         case ModelFailed() | ToolFailed() | JournalError():
             return Exit.FAILED
         case NotFound():

@@ -20,8 +20,15 @@ from plansmith.text import visible
 
 if TYPE_CHECKING:
     from importlib import metadata
+
+    from plansmith import config, tenants
 else:
-    lazy_modules(globals(), metadata="importlib.metadata")
+    lazy_modules(
+        globals(),
+        config="plansmith.config",
+        metadata="importlib.metadata",
+        tenants="plansmith.tenants",
+    )
 
 
 class WrongUsage(PlansmithError):
@@ -162,11 +169,12 @@ COMMANDS: Final = {
     "diff": Entry("plans:DIFF", "compare two plan files step by step"),
     "graph": Entry("plans:GRAPH", "draw a plan's graph"),
     "import": Entry("plans:IMPORT", "read a plan of another system's format"),
-    "export": Entry("plans:EXPORT", "write a plan or a run in such a format"),
+    "export": Entry("plans:EXPORT", "write a plan or a run in such a format, or as a program"),
     "schema": Entry("plans:SCHEMA", "print the JSON Schema of a plan"),
     "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
     "mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
     "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
+    "tenants": Entry("tenants:COMMAND", "create and remove the tenants of a server"),
     "tools": Entry("tools:COMMAND", "list, search, show, approve or call tools"),
     "agents": Entry("agents:COMMAND", "list, add, show or approve A2A agents"),
     "model": Entry("model:COMMAND", "download, choose and check an embedded model"),
@@ -174,28 +182,36 @@ COMMANDS: Final = {
     "prompts": Entry("prompts:COMMAND", "list, show or export the prompts"),
     "repair": Entry("decide:REPAIR", "repair a damaged run"),
     "verify": Entry("health:VERIFY", "check that a run's journal is unaltered"),
+    "audit": Entry("audit:COMMAND", "export who did what and when, as JSON lines or CSV"),
     "doctor": Entry("health:DOCTOR", "check the store, the model and the sandbox"),
+    "prune": Entry("housekeeping:PRUNE", "remove runs that ended long ago"),
+    "backup": Entry("housekeeping:BACKUP", "copy the store to a file, beside live runs"),
+    "restore": Entry("housekeeping:RESTORE", "put a backup in the place of the store"),
+    "vacuum": Entry("housekeeping:VACUUM", "give unused space of the store back"),
     "explain": Entry("plans:EXPLAIN", "explain a problem code"),
 }
 
-_HELP: Final = """usage: plansmith [-C FOLDER] COMMAND [OPTIONS]
+_HELP: Final = """usage: plansmith [-C FOLDER | --tenant NAME] COMMAND [OPTIONS]
 
 Turns a request into a checked, approved plan and runs it.
 
 commands:
 {commands}
 
-plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER.
+plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER,
+--tenant with the runs and the settings of a tenant.
 exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,
             6 budget, 7 partly done, 130 interrupted
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
+def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = None) -> int:
+    """Runs the command line, also within a tenant; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in ("-C", "--folder"):
         return _in_folder(arguments[1:])
+    if arguments and arguments[0] == "--tenant":
+        return _in_tenant(arguments[1:])
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         rows = (f"  {name:<10}{entry.summary}" for name, entry in COMMANDS.items())
         sys.stdout.write(_HELP.format(commands="\n".join(rows)))
@@ -208,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] not in COMMANDS:
         message = f"there is no command {arguments[0]!r}; try plansmith --help"
         return output.failed(PlansmithError(message), Exit.USAGE)
-    return _guarded(arguments[0], arguments[1:], output)
+    return _guarded(arguments[0], arguments[1:], output, within)
 
 
 def _in_folder(arguments: Sequence[str]) -> int:
@@ -222,10 +238,23 @@ def _in_folder(arguments: Sequence[str]) -> int:
         return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
 
 
-def _guarded(name: str, arguments: Sequence[str], output: Output) -> int:
+def _in_tenant(arguments: Sequence[str]) -> int:
+    """Runs the command line with the store, the folder and the settings of a tenant."""
+    try:
+        book = tenants.TenantBook(config.data_folder())
+        found = book.get(arguments[0] if arguments else "")
+    except PlansmithError as error:
+        return Output(wants_json="--json" in arguments).failed(error, Exit.USAGE)
+    with contextlib.chdir(found.folder):
+        return main(arguments[1:], within=found)
+
+
+def _guarded(
+    name: str, arguments: Sequence[str], output: Output, within: tenants.Tenant | None
+) -> int:
     try:
         with output.counted():
-            code = _run(name, arguments)
+            code = _run(name, arguments, within)
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -246,9 +275,10 @@ def _guarded(name: str, arguments: Sequence[str], output: Output) -> int:
 _ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
 
 
-def _run(name: str, arguments: Sequence[str]) -> int:
+def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> int:
     entry = COMMANDS[name]
     command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
     parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)
+    parser.set_defaults(within=within)
     return command.main(parser.parse_args(arguments))

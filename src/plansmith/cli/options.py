@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.text import visible
+
+if TYPE_CHECKING:
+    from plansmith import tenants
+else:
+    lazy_modules(globals(), tenants="plansmith.tenants")
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
@@ -95,7 +101,23 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
         "profile": given.get("profile"),
         "store": given.get("store"),
     }
-    return load_settings(changes=_without_empty(changes), tell=tell)
+    return loaded_settings(args, _without_empty(changes), tell)
+
+
+def loaded_settings(
+    args: argparse.Namespace,
+    changes: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = warn,
+) -> Settings:
+    """Loads the settings, with changes; those of a tenant where the command line names one."""
+    tenant: tenants.Tenant | None = vars(args).get("within")
+    if tenant is None:
+        return load_settings(changes=changes, tell=tell)
+    given = dict(changes or {})
+    store = {"store": given.pop("store")} if "store" in given else {}
+    # A settings file in the folder that the tenant's tools write to does not count.
+    base = load_settings(folder=tenant.home.parent, changes=store, tell=tell)
+    return tenants.tenant_settings(tenant, base, given)
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
@@ -249,6 +250,7 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     }
 
 
+@cache  # pydantic takes long to make them, and every request for a plan needs them
 def _properties(model: type[Any]) -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", model.model_json_schema()["properties"])
 

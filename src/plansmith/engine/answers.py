@@ -10,8 +10,10 @@ from typing import Final, NamedTuple, TypedDict
 import jsonschema_rs
 
 from plansmith.engine.budget import settle_limit
+from plansmith.engine.failing import instead_of_result, on_error
 from plansmith.engine.provenance import settle_data
 from plansmith.engine.recover import UNKNOWN_OPTIONS
+from plansmith.engine.units import named_unit, round_step
 from plansmith.errors import Refused
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json, content_hash
@@ -31,6 +33,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import OnError
 from plansmith.plan.steps import AnyStep, MapStep, PlanStep
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.review.policy import active_steps, effects
@@ -153,8 +156,12 @@ def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
             return
         yield _Level(plan, part, scope)
         scope, inner = f"{scope}{part}/", plan.by_id[part]
-        while isinstance(inner, MapStep) and parts:
-            scope, inner = f"{scope}{parts.pop(0)}/", inner.each
+        while parts and (inner.repeat is not None or isinstance(inner, MapStep)):
+            scope = f"{scope}{parts.pop(0)}/"
+            if inner.repeat is not None:
+                inner = round_step(inner)
+            elif isinstance(inner, MapStep):
+                inner = inner.each
         template = inner.template if isinstance(inner, PlanStep) else ""
         plan = known["templates"].get(template, Plan())
 
@@ -170,11 +177,24 @@ def _acts(step: AnyStep, known: Known) -> bool:
     return False
 
 
-def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list[AnyBody]:
-    """Returns the events that follow from an answer; refuses one that does not fit the question.
+class Settled(NamedTuple):
+    """The events that follow from an answer, and values that they refer to besides the answer."""
+
+    bodies: list[AnyBody]
+    values: tuple[Json, ...] = ()
+
+
+def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> Settled:
+    """Returns what follows from an answer; refuses one that does not fit the question.
 
     A no to a step that changes something skips that step; it is not used as a result.
     """
+    if asked.asks == "unknown" and asked.step is not None and value == "not_done":
+        return _settle_not_done(asked.step, run, known)
+    return Settled(_settled(asked, value, run, known))
+
+
+def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[AnyBody]:
     if asked.limit_asked:
         return settle_limit(asked.limit_asked, value)
     if asked.step is None:
@@ -215,9 +235,25 @@ def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
         raise Refused(f"{value!r} is not one of {', '.join(UNKNOWN_OPTIONS)}")
     if value == "done":
         return [StepDone(step=step, result=content_hash(value))]
-    if value == "not_done":
-        return [StepFailed(step=step, error=Sentence("step.not_happened"), kind="person")]
     return [StepReset(step=step, reason=Sentence("step.try_again"))]
+
+
+def _settle_not_done(name: str, run: Run, known: Known) -> Settled:
+    """Returns that a call did not happen: it has failed, which the plan may pass over."""
+    error = Sentence("step.not_happened")
+    unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
+    wanted: OnError = "fail"
+    if run.plan is not None and unit is not None:
+        around = named_unit(run.plan, name.rpartition("/")[0], known["templates"])
+        whole = around.step if around is not None and around.step.kind == "map" else None
+        wanted = on_error(unit.step, None if unit.is_round else whole)
+    if unit is None or wanted == "fail":
+        return Settled([StepFailed(step=name, error=error, kind="person")])
+    instead = instead_of_result(unit.step, wanted, error, "tool")
+    failed = StepFailed(step=name, error=error, kind="tool", passed=True)
+    if instead is None:
+        return Settled([failed])
+    return Settled([failed.replace(result=content_hash(instead.value))], (instead.value,))
 
 
 def _check(asked: QuestionAsked, value: Json) -> None:

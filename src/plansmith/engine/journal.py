@@ -1,4 +1,4 @@
-"""The journal of a run: checks events before it writes them; repairs damage."""
+"""The journal of a run: checks events before it writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace as with_fields
 
@@ -17,11 +17,9 @@ from plansmith.errors import (
     EventMisfit,
     JournalDamaged,
     NotFound,
-    Refused,
     StaleWriter,
     StoreAway,
 )
-from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
     Actor,
@@ -29,15 +27,18 @@ from plansmith.plan.events import (
     Event,
     RunCreated,
     StepDone,
+    StepFailed,
     StepReplied,
     next_events,
 )
 from plansmith.plan.fold import RunFold, State, fold
 from plansmith.plan.run import ReportText, Run, RunStatus
 from plansmith.plan.run_options import Team
-from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore
+from plansmith.ports import Clock, JournalStore, RepairStore
+
+if TYPE_CHECKING:
+    from plansmith.engine.lease import Fence
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
@@ -69,6 +70,8 @@ class Journal:
         self._summary: RunSummary | None = None
         self.events: list[Event] = []
         self.damage: JournalDamaged | None = None
+        # The claim under which this process executes the run, if it does.
+        self.fence: Fence | None = None
         # Readable events after the last good one, and the last event's number.
         self.beyond: Sequence[Event] = ()
         self.last = 0
@@ -131,6 +134,8 @@ class Journal:
         match body:
             case StepDone(result=digest) | StepReplied(state=digest, permit=False):
                 return await self._store.get(digest)
+            case StepFailed(result=digest) if digest:
+                return await self._store.get(digest)
             case _:
                 return None
 
@@ -158,14 +163,18 @@ class Journal:
         ahead, (status, summary) = self._looked_ahead(events)
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
+        fence = self.fence
+        told: dict[str, Any] = {"status": status, "summary": summary}
+        told |= {"term": fence.term} if fence is not None and fence.term else {}
         try:
-            await self._writes.append(events, values, status=status, summary=summary)
+            await self._writes.append(events, values, **told)
         except StaleWriter:
             await self._check_others_wrote()
             raise
         except StoreAway as away:
-            append = partial(self._writes.append, events, values, status=status, summary=summary)
-            await self._append_after(away, append, events)
+            await self._append_after(
+                away, partial(self._writes.append, events, values, **told), events
+            )
         if self._waiting is not None and self._waiting.outage.trouble:
             await self._waiting.answered()
         # Whoever caught up meanwhile has read them back already.
@@ -173,6 +182,9 @@ class Journal:
             self._fold.adopt(ahead)
             self.events += events
             self._summary = summary or self._summary
+        if fence is not None and fence.lease is not None and fence.lease.is_over():
+            # This process may have been stopped: whoever makes a call now must know that it may.
+            await (self._waiting.outage.until_done if self._waiting else _at_once)(fence.confirm)
         return events
 
     def _looked_ahead(self, events: Sequence[Event]) -> tuple[State, tuple[str, RunSummary | None]]:
@@ -280,6 +292,10 @@ class Journal:
             raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
 
 
+async def _at_once(action: Callable[[], Awaitable[None]]) -> None:
+    await action()
+
+
 async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:
     """Returns the readable events after a number, the last event's number, and the damage."""
     try:
@@ -332,65 +348,3 @@ async def whole_run(
     else:
         return run
     return run.replace(steps=steps, report_text=text)
-
-
-# Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps
-# them, so that no call is repeated only because its record was moved aside.
-_FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
-
-
-async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
-    """Moves damaged events aside; the run continues, paused, after its last good event."""
-    lost = await _lost_results(store, journal) if journal.damage is None else ()
-    if lost:
-        _go_back(journal, lost)
-    if journal.damage is None:
-        raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify checks it")
-    if not isinstance(store, RepairStore):
-        raise Refused("this store cannot repair a run", hint="use SQLite or PostgreSQL")
-    good = len(journal.events)
-    events: list[e.Event] = []
-    if not journal.run.phase.over:
-        facts = [
-            (each.body, each.by)
-            for each in journal.beyond
-            if isinstance(each.body, _FACTS) and each.number not in lost
-        ]
-        events = journal.following((_repair_event(journal), by), *facts)
-    await store.set_aside(journal.id, good, events)
-    await journal.catch_up()
-
-
-async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
-    """Returns the numbers of the events whose result is missing in the store or altered."""
-    lost: list[int] = []
-    for event in journal.events:
-        if isinstance(event.body, e.StepDone):
-            try:
-                await store.get(event.body.result)
-            except JournalDamaged:
-                lost.append(event.number)
-    return lost
-
-
-def _go_back(journal: Journal, lost: Sequence[int]) -> None:
-    """Goes back to before the first step whose result is lost; its call still counts as made."""
-    if journal.run.status.over:
-        hint = "its results are lost: restore the store from a backup, or run it again"
-        raise Refused(f"run {journal.id} is over and cannot be continued", hint=hint)
-    bodies = [event.body for event in journal.events]
-    names = [body.step for n in lost if isinstance(body := bodies[n - 1], e.StepDone)]
-    first = lost[0]
-    while isinstance(bodies[first - 2], e.QuestionAnswered):
-        first -= 1  # the question is asked again
-    steps = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
-    journal.doubt(first, f"the result of {steps} cannot be read")
-
-
-def _repair_event(journal: Journal) -> e.AnyBody:
-    good, read = len(journal.events), len(journal.beyond)
-    lost = max(journal.last - good - read, 0)
-    damage = journal.damage.message if journal.damage else ""
-    reasons = [Sentence("repair.done", damage=damage)]
-    reasons += [Sentence("repair.lost", count=lost)] if lost else []
-    return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(reasons))

@@ -2,114 +2,231 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from collections import Counter
-from collections.abc import Collection, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, cast
 
+from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
+from plansmith.engine.processes import (
+    described,
+    died_here,
+    is_elsewhere,
+    lives_here,
+    this_process,
+)
 from plansmith.errors import RunBusy, StoreAway
-from plansmith.ports import OwnerStore, PlanStore
+from plansmith.ports import Claim, Clock, OwnerStore, PlanStore, ProcessStore
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run
 
-_PROC: Final = Path("/proc")
-_ZOMBIE: Final = "Z"
+# What no run's name starts with.
+_ROLE: Final = "\n"
+_LOOK_S: Final = 2.0
+_NOBODY: Final = Claim("", 0)
 
 
 class _Owning:
     """A block in which a run is owned; far cheaper than a generator, for every run enters one."""
 
-    def __init__(self, owners: Owners, run: str) -> None:
-        self._owners, self._run = owners, run
+    def __init__(self, owners: Owners, run: str, force: bool) -> None:  # noqa: FBT001 - as below
+        self._owners, self._run, self._force = owners, run, force
 
-    async def __aenter__(self) -> None:
-        await self._owners.take(self._run)
+    async def __aenter__(self) -> Fence:
+        self._fence = await self._owners.take(self._run, force=self._force)
+        return self._fence
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._owners.let_go(self._run)
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Cancelled in the middle: whoever looks for such runs may go on with it.
+        unfinished = kind is not None and not issubclass(kind, Exception)
+        await self._owners.let_go(self._fence, unfinished=unfinished)
 
 
 class Owners:
     """The runs that this process owns; counts how many tasks here use each."""
 
-    def __init__(self, store: PlanStore) -> None:
+    def __init__(self, store: PlanStore, clock: Clock, *, lease_s: float = LEASE_S) -> None:
         self._store = store if isinstance(store, OwnerStore) else None
-        self._held: Counter[str] = Counter()
-        self._left: dict[str, str] = {}
+        self._clock = clock
+        # With the time in which the machine slept, where the clock tells it.
+        now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
+        is_shared = self._store is not None and isinstance(store, ProcessStore)
+        shared = cast("LeaseStore", store)
+        self.lease = Lease(shared, now=now, seconds=lease_s) if is_shared else None
+        self._others = OtherMachines(shared, now=now) if is_shared else None
+        self._fences: dict[str, Fence] = self.lease.fences if self.lease is not None else {}
+        self._left: dict[str, tuple[int, int]] = {}
         # Released while the store was away: written as soon as it answers.
-        self._to_release: set[str] = set()
+        self._to_release: dict[str, tuple[int, bool]] = {}
+        self.tell_lost: Callable[[str], None] = lambda _: None
+        self._roles: dict[str, asyncio.Event] = {}
+        self._servers: set[str] = set()
 
-    def owning(self, run: str) -> _Owning:
+    def owning(self, run: str, *, force: bool = False) -> _Owning:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
-        return _Owning(self, run)
+        return _Owning(self, run, force)
 
-    async def take(self, run: str) -> None:
-        """Claims a run that nobody owns, or whose owner is dead or on another machine."""
+    async def take(self, run: str, *, force: bool = False) -> Fence:
+        """Claims a run that nobody owns or whose owner is dead; by `force`, also from a living one.
+
+        Several tasks of this process share one claim.
+        """
+        fence = self._fences.get(run)
+        if fence is None or fence.lost:
+            fence = self._fences[run] = Fence(run, self.lease, self._tell_lost)
         # Counted first, so that another task here that lets go meanwhile does not release it.
-        self._held[run] += 1
-        try:
-            await self._claim(run)
-        except BaseException:
-            self._held[run] -= 1
-            raise
+        fence.uses += 1
+        if not fence.term:
+            try:
+                term = await self._claim(run, force=force)
+            except BaseException:
+                self._end_use(fence)
+                raise
+            fence.term = term
+        return fence
 
-    def hold(self, run: str) -> None:
+    def hold(self, fence: Fence) -> None:
         """Counts one more task for a run that this process owns already."""
-        self._held[run] += 1
+        fence.uses += 1
+
+    def _tell_lost(self, run: str) -> None:
+        if run in self._roles:
+            self._roles[run].set()
+        self.tell_lost(run)
 
     async def look(self) -> None:
         """Notes which runs have dead owners, so that each can be claimed without asking first."""
-        found = await self._store.owners() if self._store is not None else ()
-        lives = {owner: lives_here(owner) for owner in {owner for _, owner in found}}
-        self._left = {run: owner for run, owner in found if not lives[owner]}
+        self._left = {
+            run: (claim.term, self._beats_of(claim.owner))
+            for run, claim in await self._all_claims()
+            if self._is_dead(claim.owner)
+        }
 
-    async def _claim(self, run: str) -> None:
-        me, found = this_process(), self._left.pop(run, "")
-        while self._store is not None and found != me:
-            found = await self._store.claim(run, me, instead_of=found)
-            if found != me and lives_here(found):
-                raise _busy(run, found)
+    async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
+        """Returns all claims of runs, and looks at other machines if they own any."""
+        found = await self._store.claims() if self._store is not None else ()
+        if self._others is not None and any(is_elsewhere(each.owner) for _, each in found):
+            await self._others.look()
+        return [each for each in found if not each[0].startswith(_ROLE)]
 
-    async def let_go(self, run: str) -> None:
-        """Ends one use of a run; the last one releases it."""
-        self._held[run] -= 1
-        if self._held[run] > 0:
+    def _is_dead(self, owner: str) -> bool:
+        """Tells whether an owner is dead for certain, by what the last look at others told."""
+        if not owner or not is_elsewhere(owner):
+            return not owner or died_here(owner)
+        if self._others is None:
+            return True
+        return self._others.is_silent(owner) and not self._others.watch_s(owner)
+
+    def _beats_of(self, owner: str) -> int:
+        if self._others is None or not is_elsewhere(owner):
+            return -1
+        return self._others.beats_of(owner)
+
+    async def _claim(self, run: str, *, force: bool) -> int:
+        """Claims a run, and returns the term."""
+        if self._store is None:
+            return 0
+        if self.lease is not None:
+            await self.lease.begin()
+        me, (instead_of, beats) = this_process(), self._left.pop(run, (0, -1))
+        while True:
+            found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
+            if found.owner == me:
+                return found.term
+            if not force:
+                await self._need_dead(run, found.owner)
+            instead_of, beats = found.term, -1 if force else self._beats_of(found.owner)
+
+    async def _need_dead(self, run: str, owner: str) -> None:
+        """Returns if an owner is dead, when that is certain; raises `RunBusy` if it lives."""
+        while self._others is not None and is_elsewhere(owner):
+            await self._others.look()
+            if not self._others.is_silent(owner):
+                raise _busy(run, owner)
+            if not (left := self._others.watch_s(owner)):
+                return
+            await self._clock.sleep(left)
+        if lives_here(owner):
+            raise _busy(run, owner)
+
+    async def let_go(self, fence: Fence, *, unfinished: bool = False) -> None:
+        """Ends one use of a run; the last one releases it, or leaves it `unfinished` to others."""
+        term = self._end_use(fence)
+        if not term:
             return
-        del self._held[run]
-        self._to_release.add(run)
+        self._to_release[fence.run] = term, unfinished
         with suppress(StoreAway):
             while self._to_release and self._store is not None:
-                each = self._to_release.pop()
-                if not self._held[each]:
-                    await self._release(self._store, each)
+                run, (each, left) = self._to_release.popitem()
+                try:
+                    await self._store.release(run, each, unfinished=left)
+                except StoreAway:
+                    self._to_release[run] = each, left
+                    raise
 
-    async def _release(self, store: OwnerStore, run: str) -> None:
+    def _end_use(self, fence: Fence) -> int:
+        """Counts one task less; returns the term that is to be released."""
+        fence.uses -= 1
+        if fence.uses > 0:
+            return 0
+        if self._fences.get(fence.run) is fence:
+            del self._fences[fence.run]
+        if fence.lost:  # what is still written under it stays refused
+            return 0
+        term, fence.term = fence.term, 0
+        return term
+
+    @asynccontextmanager
+    async def role(self, name: str) -> AsyncGenerator[asyncio.Event]:
+        """Waits until this process has a role that only one of all processes has at a time.
+
+        The event is set if the role is lost to another one.
+        """
+        role, fence = f"{_ROLE}{name}", None
+        while fence is None:
+            try:
+                fence = await self.take(role)
+            except (RunBusy, StoreAway):
+                await self._clock.sleep(_LOOK_S)
+        lost = self._roles[role] = asyncio.Event()
         try:
-            await store.release(run, this_process())
-        except StoreAway:
-            self._to_release.add(run)
-            raise
+            yield lost
+        finally:
+            del self._roles[role]
+            await self.let_go(fence)
 
-    async def left_behind(self) -> Sequence[tuple[str, str]]:
-        """Returns the runs, with owner, whose owner was a process of this machine and is dead."""
-        found = await self._store.owners() if self._store is not None else ()
-        return [(run, owner) for run, owner in found if died_here(owner)]
+    async def serve(self) -> None:
+        """Keeps the lease renewed from now on, so that others see that this server lives."""
+        if self.lease is not None:
+            self.lease.kind, self.lease.always = "server", True
+            await self.lease.begin()
 
-    async def forget(self, run: str, dead: str) -> None:
-        """Removes a dead owner of a run; does nothing if someone else owns it by now."""
+    async def has_server_died(self) -> bool:
+        """Tells whether another server on this store has ended since this was asked last."""
+        if self._others is None:
+            return False
+        await self._others.look()
+        names, me = self._others.names(kind="server"), this_process()
+        before, self._servers = (
+            self._servers,
+            {each for each in names if each != me and not self._seems_dead(each)},
+        )
+        return bool(before - self._servers)
+
+    async def left_behind(self) -> Sequence[tuple[str, Claim]]:
+        """Returns the runs, with their claims, that were left in the middle by dead processes."""
+        return [each for each in await self._all_claims() if self._is_dead(each[1].owner)]
+
+    async def forget(self, run: str, claim: Claim) -> None:
+        """Removes the claim of a dead owner; does nothing if someone else owns the run by now."""
         if self._store is not None:
-            await self._store.release(run, dead)
+            await self._store.release(run, claim.term)
 
     async def need_writable(self) -> None:
         """Writes an empty change to the store, which fails if the store is read-only."""
         if self._store is not None:
-            await self._store.release("", "")
+            await self._store.release("", 0)
 
     async def marked(self, run: Run) -> Run:
         """Returns the run, marked `interrupted` if it was running and its process is gone."""
@@ -120,96 +237,55 @@ class Owners:
 
     async def _is_owned(self, run: str) -> bool:
         """Tells whether this process, or one not known to be dead, owns a run."""
-        found = await self._store.owner(run) if self._store is not None else this_process()
-        return bool(found) and not died_here(found)
+        if self._store is None:
+            return True
+        owner = (await self._store.claim_of(run) or _NOBODY).owner
+        if self._others is not None and is_elsewhere(owner):
+            await self._others.look()
+        return not self._seems_dead(owner)
+
+    def _seems_dead(self, owner: str) -> bool:
+        if self._others is not None and is_elsewhere(owner):
+            return self._others.is_silent(owner)
+        return not owner or died_here(owner)
 
     async def owned(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
         if self._store is None or not runs:
             return set(runs)
-        owners = dict(await self._store.owners())
-        return {run for run in runs if run in owners and not died_here(owners[run])}
+        claims = dict(await self._all_claims())
+        return {run for run in runs if run in claims and not self._seems_dead(claims[run].owner)}
 
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
-        if self._store is None:
+        found = await self._store.claim_of(run) if self._store is not None else None
+        if found is None or found.owner == this_process():
             return
-        found = await self._store.owner(run)
-        if found and found != this_process() and lives_here(found):
-            raise _busy(run, found)
+        if self._others is not None and is_elsewhere(found.owner):
+            await self._others.look()
+            if not self._others.is_silent(found.owner):
+                raise _busy(run, found.owner)
+        elif lives_here(found.owner):
+            raise _busy(run, found.owner)
+
+    async def other_owner(self, run: str) -> str:
+        """Describes the other process that owns a run and is not known to be dead, if any."""
+        found = await self._store.claim_of(run) if self._store is not None else None
+        if found is None or found.owner == this_process():
+            return ""
+        if self._others is not None and is_elsewhere(found.owner):
+            await self._others.look()
+        return "" if self._is_dead(found.owner) else described(found.owner)
+
+    def close(self) -> None:
+        """Renews the lease no more."""
+        if self.lease is not None:
+            self.lease.close()
 
 
 def _busy(run: str, owner: str) -> RunBusy:
-    process = owner.split()[3]
-    began = f" (started {_clock_time(owner)})" if _clock_time(owner) else ""
     return RunBusy(
-        f"run {run} is being run by process {process}{began} on this machine",
-        hint="wait for it, or stop that process",
+        f"run {run} is being run by {described(owner)}",
+        hint="wait for it, or stop that process; if it has stopped for good,"
+        f" plansmith resume {run} --force takes the run over",
     )
-
-
-def this_process() -> str:
-    """Returns the owner name of this process: machine, process id and start time."""
-    return _owner(os.getpid())
-
-
-@lru_cache(maxsize=4)
-def _owner(process: int) -> str:
-    return f"{_machine()} {process} {_stat(process)[1] or 0}"
-
-
-def lives_here(owner: str) -> bool:
-    """Tells whether an owner is a process of this machine that still exists."""
-    machine, _, began = owner.rpartition(" ")
-    machine, _, process = machine.rpartition(" ")
-    if machine != _machine() or not process.isdigit():
-        return False
-    if not _PROC.is_dir():
-        return _exists(int(process))
-    state, found = _stat(int(process))
-    return found == began and state != _ZOMBIE
-
-
-def died_here(owner: str) -> bool:
-    """Tells whether an owner was a process of this machine that is gone."""
-    return owner.rsplit(" ", 2)[0] == _machine() and not lives_here(owner)
-
-
-def _exists(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-@lru_cache(maxsize=1)
-def _machine() -> str:
-    boot, space = "-", "-"
-    with suppress(OSError):
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        space = str((_PROC / "self/ns/pid").readlink())
-    return f"{socket.gethostname() or '-'} {boot} {space}"
-
-
-def _stat(process: int) -> tuple[str, str]:
-    """Returns a process's state and start time in ticks since the boot; empty if it is gone."""
-    try:
-        text = (_PROC / str(process) / "stat").read_text()
-    except OSError:
-        return "", ""
-    # The name, in brackets, may contain brackets.
-    fields = text.rpartition(")")[2].split()
-    return fields[0], fields[19]
-
-
-def _clock_time(owner: str) -> str:
-    try:
-        rows = (_PROC / "stat").read_text().splitlines()
-        boot = next(int(row.split()[1]) for row in rows if row.startswith("btime "))
-        ticks = int(owner.rpartition(" ")[2]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, StopIteration):
-        return ""
-    return f"{datetime.fromtimestamp(boot + ticks, tz=UTC).astimezone():%H:%M}"

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from plansmith.engine.missing_words import with_words
 from plansmith.engine.units import Unit
 from plansmith.plan.graph import dependents, needs
-from plansmith.plan.refs import Ref, escape_text, pieces
+from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep
@@ -85,17 +86,7 @@ def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
     """Returns a reply that says which steps did not finish, in place of what they would give."""
-    texts = [
-        _missing(piece, locale)
-        if isinstance(piece, Ref) and piece.step in missing
-        else str(piece)
-        if isinstance(piece, Ref)
-        else escape_text(piece)
-        for piece in pieces(step.instruction)
-    ]
-    said = in_language(Sentence("reply.from_part", steps=missing), locale)
-    return step.replace(instruction=f"{''.join(texts)}\n\n{escape_text(said)}", after=())
-
-
-def _missing(piece: Ref, locale: str) -> str:
-    return escape_text(in_language(Sentence("reply.unfinished", step=piece.step), locale))
+    said = {name: in_language(Sentence("reply.unfinished", step=name), locale) for name in missing}
+    text = with_words(step.instruction, said)
+    end = escape_text(in_language(Sentence("reply.from_part", steps=missing), locale))
+    return step.replace(instruction=f"{text}\n\n{end}", after=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from plansmith.engine.call import Callees
 from plansmith.engine.state import State
@@ -97,6 +97,12 @@ def _shown(value: Json) -> str:
     return Sentence("text.cut", text=text[:_SHOWN], shown=_SHOWN, size=len(text))
 
 
+def _items_text(*, rounds: int, **told: Any) -> Sentence:
+    if rounds == 1:
+        return Sentence("question.items", **told)
+    return Sentence("question.items_rounds", rounds=rounds, **told)
+
+
 @dataclass(frozen=True, slots=True)
 class Consent:
     """Decides by the settings whether a person must agree before a step uses values from tools."""
@@ -146,14 +152,15 @@ class Consent:
         callees = [*dict.fromkeys(self._acting(step))]
         if not callees:
             return None
+        rounds = step.repeat.at_most if step.repeat is not None else 1
         return QuestionAsked(
             question=f"data:{unit.name}?{attempt}",
-            text=Sentence(
-                "question.items",
+            text=_items_text(
                 callees=callees,
                 count=len(items),
                 list=value_line(step.over),
                 most=most,
+                rounds=rounds,
             ),
             options=DATA_OPTIONS,
             step=unit.name,
@@ -161,7 +168,7 @@ class Consent:
             kind="consent",
             callee=", ".join(callees),
             sources=tuple(sources),
-            times=len(items),
+            times=len(items) * rounds,
         )
 
     def _acting(self, step: MapStep) -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from plansmith.engine.call import Callees
-from plansmith.engine.event_loops import Deadline, Deadlines
+from plansmith.engine.event_loops import Deadline, Deadlines, EagerTasks
 from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.outcome import Outcome, named
 from plansmith.engine.plain import is_plain
@@ -44,7 +44,8 @@ class RunningCalls:
         loop = asyncio.get_running_loop()
         # What `create_task` of the loop does, without four calls, unless somebody makes the tasks.
         plain = isinstance(loop, asyncio.BaseEventLoop) and loop.get_task_factory() is None
-        self.new_task = partial(asyncio.Task, loop=loop) if plain else loop.create_task
+        self._new_task = partial(asyncio.Task, loop=loop) if plain else loop.create_task
+        self.eager_task = EagerTasks(loop).start
         self.deadlines = self.callees.deadlines.here()
         return self.deadlines
 
@@ -55,7 +56,7 @@ class RunningCalls:
             function = None if ready.prefetched else self.callees.function(unit)
             if function is None:
                 work = self._work(ready)
-                self.running[unit.name] = self.new_task(work, name=unit.name)
+                self.running[unit.name] = self._new_task(work, name=unit.name)
                 continue
             kind = _AwaitedFunction if function.is_async else _FunctionInThread
             call = self.running[unit.name] = kind(self, unit, function)
@@ -150,20 +151,20 @@ class _FunctionInThread(_FunctionCall):
 
 
 class _AwaitedFunction(_FunctionCall):
-    """The call of an async function, in a task of its own."""
+    """The call of an async function, in a task of its own that begins at once."""
 
-    __slots__ = ("_has_begun", "_is_over_time", "task")
+    __slots__ = ("_is_over_time", "task")
 
     task: asyncio.Task[None]
 
     def start(self, inputs: dict[str, Json], call: Call | None) -> None:
-        """Starts the task."""
-        self._has_begun = self._is_over_time = False
-        self.calls.deadlines.add(self)
-        self.task = self.calls.new_task(self._run(inputs, call), name=self.unit.name)
+        """Starts the task; its time limit matters only if the function waits for something."""
+        self._is_over_time = False
+        self.task = self.calls.eager_task(self._run(inputs, call), self.unit.name)
+        if not self.task.done():
+            self.calls.deadlines.add(self)
 
     async def _run(self, inputs: dict[str, Json], call: Call | None) -> None:
-        self._has_begun = True
         try:
             result = await self.function.bind(inputs, call)()
         except asyncio.CancelledError as error:
@@ -181,10 +182,9 @@ class _AwaitedFunction(_FunctionCall):
             self.end(result, None)
 
     def cancel(self) -> None:
-        """Cancels the task."""
+        """Cancels the task, which no time limit has to end any more."""
         self.task.cancel()
-        if not self._has_begun:  # it will not even run, so that it cannot take this back
-            self.calls.deadlines.remove(self)
+        self.calls.deadlines.remove(self)
 
     def expire(self) -> None:
         """Cancels the task, since its time is over."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from plansmith.engine.missing_words import with_words
 from plansmith.engine.progress import Batch
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, Values
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.conditions import condition_text, holds
-from plansmith.plan.refs import Ref, escape_text, pieces
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_events import SkipRule
 from plansmith.plan.steps import ReplyStep
@@ -52,15 +52,8 @@ def told_without(unit: Unit, passed: Mapping[str, SkipRule], locale: str) -> Uni
     missing = [name for name in step.needed if f"{unit.scope}{name}" in passed]
     if not isinstance(step, ReplyStep) or not missing:
         return unit
-    texts = [
-        _skipped(piece, locale)
-        if isinstance(piece, Ref) and piece.step in missing
-        else str(piece)
-        if isinstance(piece, Ref)
-        else escape_text(piece)
-        for piece in pieces(step.instruction)
-    ]
-    told = step.model_copy(update={"instruction": "".join(texts)})
+    said = {name: in_language(Sentence("reply.skipped", step=name), locale) for name in missing}
+    told = step.model_copy(update={"instruction": with_words(step.instruction, said)})
     return Unit(
         unit.name,
         told,
@@ -70,7 +63,3 @@ def told_without(unit: Unit, passed: Mapping[str, SkipRule], locale: str) -> Uni
         depth=unit.depth,
         off=unit.off,
     )
-
-
-def _skipped(ref: Ref, locale: str) -> str:
-    return escape_text(in_language(Sentence("reply.skipped", step=ref.step), locale))

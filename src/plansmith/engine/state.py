@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from plansmith.engine.budget import CallReservations
+from plansmith.engine.failing import instead_of_result, on_error
 from plansmith.engine.outcome import FailureKind
 from plansmith.engine.parts import PartsMaker
 from plansmith.engine.plain import own_value
@@ -23,7 +24,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Made, Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_events import SkipRule
-from plansmith.plan.step_rules import Instead, OnError
+from plansmith.plan.step_rules import Instead
 from plansmith.plan.steps import MAX_NESTING
 from plansmith.ports import Reply
 
@@ -211,7 +212,7 @@ class State:
         otherwise = unit.step.otherwise
         body = e.StepSkipped(step=unit.name, reason=reason, rule=rule)
         batch.bodies.append(self._standing_in(unit, body, otherwise, batch))
-        self._pass(unit, rule, batch)
+        self._pass(unit.name, rule, batch)
 
     def _standing_in(
         self, unit: Unit, body: _Passed, instead: Instead | None, batch: Batch
@@ -224,14 +225,15 @@ class State:
         batch.values.append(content)
         return body.replace(result=content.digest)
 
-    def _pass(self, unit: Unit, rule: SkipRule, batch: Batch) -> None:
+    def _pass(self, name: str, rule: SkipRule, batch: Batch) -> None:
         """Lets units that waited for this one go on."""
-        self.settled.add(unit.name)
-        self.ended[unit.name] = StepStatus.SKIPPED
-        if unit.name not in self.results:
-            self.passed[unit.name] = rule
-        self.schedule.finish(unit.name)
-        self._leave(unit, batch)
+        self.settled.add(name)
+        self.ended[name] = StepStatus.SKIPPED
+        if name not in self.results:
+            self.passed[name] = rule
+        if name in self.units:
+            self.schedule.finish(name)
+            self._leave(self.units[name], batch)
 
     def _done(self, name: str, value: Json, batch: Batch) -> None:
         self.results[name] = value
@@ -278,24 +280,16 @@ class State:
 
     def fail(self, unit: Unit, error: str, batch: Batch, kind: FailureKind = "reference") -> None:
         """Records that a unit has failed for good; its `on_error` may let the plan go on."""
-        body, wanted = self.failure(unit, error, kind), self._on_error(unit)
+        whole = self.units[unit.parent].step if unit.is_item and unit.parent else None
+        body, wanted = self.failure(unit, error, kind), on_error(unit.step, whole)
         if wanted == "fail":
             batch.bodies.append(body)
             self._end(unit, StepStatus.FAILED, batch)
             return
-        instead = wanted if isinstance(wanted, Instead) else unit.step.otherwise
-        if wanted == "collect":
-            instead = Instead(value={"error": {"kind": kind, "message": str(error)}})
+        instead = instead_of_result(unit.step, wanted, error, kind)
         passed = self._standing_in(unit, body.replace(passed=True), instead, batch)
         batch.bodies.append(passed)
-        self._pass(unit, "error", batch)
-
-    def _on_error(self, unit: Unit) -> OnError:
-        """Returns what a failure of a unit means; a map that collects says it for its items."""
-        whole = self.units.get(unit.parent or "") if unit.is_item else None
-        wanted = unit.step.on_error
-        collects = whole is not None and whole.step.on_error == "collect"
-        return "collect" if collects and wanted == "fail" else wanted
+        self._pass(unit.name, "error", batch)
 
     def failure(
         self,
@@ -341,6 +335,9 @@ class State:
         match body:
             case e.StepDone(step=name):
                 self._done(name, value, batch)
+            case e.StepFailed(step=name, passed=True, result=digest):
+                self.results |= {name: value} if digest else {}
+                self._pass(name, "error", batch)
             case e.StepFailed(step=name):
                 self._ended(name, StepStatus.FAILED, batch)
             case e.StepSkipped(step=name):
@@ -383,6 +380,8 @@ def is_instruction(event: e.Event) -> bool:
     match event.body:
         case e.PlanProposed() | e.ChangesAsked():
             return False
+        case e.RunResumed(reason=reason) if reason:
+            return False  # taken over by another process
         case e.QuestionAnswered() | e.StepFailed(kind="person"):
             return True  # also written when a question expires
         case _:

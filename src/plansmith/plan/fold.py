@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
+from plansmith.plan.data import Json
 from plansmith.plan.fold_steps import OPEN_OR_UNSURE, StepsFold, misfit, waiting_again
 from plansmith.plan.graph import needs
 from plansmith.plan.planning_events import PlanningFailed
@@ -22,8 +23,10 @@ from plansmith.plan.run import (
     StepState,
     StepStatus,
 )
+from plansmith.plan.second_person import grants, why_not
 
 GO_ON: Final = "go_on"
+_SPEAKERS: Final = ("person", "program")
 _NEW_STEP: Final = StepState()
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
 # Programs may answer the plan's and the planner's questions; only persons answer the others.
@@ -198,6 +201,7 @@ class RunFold(StepsFold):
             origin=body.origin,
             folder=body.folder,
             created_at=event.at,
+            asked_by=event.by,
         )
 
     def triaged(self, _: e.Event, body: e.Triaged) -> None:
@@ -208,7 +212,7 @@ class RunFold(StepsFold):
         self._set(problems=body.problems if self.run.plan is None else self.run.problems)
         self._spend(body.tokens, body.cost)
 
-    def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
+    def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
         known = {**self.run.left, **self.steps, **self.changed}
         self.changed = {}
         self._needs = needs(body.plan)
@@ -240,6 +244,7 @@ class RunFold(StepsFold):
             changing=False,
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
+            edited_by=event.by if event.by.kind in _SPEAKERS else self.run.edited_by,
         )
         self._spend(body.tokens, body.cost)
 
@@ -253,19 +258,32 @@ class RunFold(StepsFold):
         self._check_hash(event, body.hash)
         if event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot approve a plan")
+        if self.run.options.second_person != "never":
+            self._need_second_person(event)
         self._set(
+            approved_by=event.by,
             approved=body.hash,
             approved_tools=body.tools,
             covered=self._current(),
             dropped=self.run.drops,
         )
 
+    def _need_second_person(
+        self, event: e.Event, asked: e.QuestionAsked | None = None, answer: Json = None
+    ) -> None:
+        """Refuses an approval, or such an answer, by who asked or changed the plan last."""
+        if asked is not None and not grants(asked, answer):
+            return
+        if why := why_not(self.run, event.by):
+            raise misfit(event, why)
+
     def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
         self._set(approved="", reason=body.reason)
 
-    def changes_asked(self, _: e.Event, body: e.ChangesAsked) -> None:
+    def changes_asked(self, event: e.Event, body: e.ChangesAsked) -> None:
         self._set(
             approved="",
+            edited_by=event.by,
             phase=RunStatus.PLANNING,
             reason=body.text,
             rejections=self.run.rejections + 1,
@@ -287,6 +305,8 @@ class RunFold(StepsFold):
         only_persons = asked is not None and asked.asks not in FOR_PROGRAMS and not timed_out
         if only_persons and event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot answer this question")
+        if only_persons and self.run.options.second_person != "never":
+            self._need_second_person(event, asked, body.answer)
         self._close(event, body.question)
         if asked is not None and asked.limit_asked and not body.no_answer:
             self._lift(asked.limit_asked, goes_on=body.answer == GO_ON)

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Final
-from uuid import UUID
 
 _RANDOM_BITS: Final = 74
 
@@ -16,7 +15,8 @@ def uuid7(milliseconds: int, randomness: int) -> str:
     """Makes a UUID from a Unix time in milliseconds and 74 random bits."""
     high = (milliseconds & (1 << 48) - 1) << 80
     upper, lower = randomness >> 62 & 0xFFF, randomness & (1 << 62) - 1
-    return str(UUID(int=high | 7 << 76 | upper << 64 | 2 << 62 | lower))
+    text = f"{high | 7 << 76 | upper << 64 | 2 << 62 | lower:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 class Ids:

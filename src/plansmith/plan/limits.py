@@ -23,6 +23,7 @@ class Limits(Record):
     the new plan (`ask`), or only what goes beyond the approval (`trust`). `data` is about values
     that came out of tools and reach a call that changes something: they are shown at review, need
     consent before the call, or are denied; tools matching `data_free` (patterns) are exempt.
+    `lease_s` is after how many silent seconds other machines take a process for dead.
     """
 
     width: Whole = Field(default=16, ge=1)
@@ -38,6 +39,7 @@ class Limits(Record):
     data: Literal["show", "ask", "deny"] = "ask"
     data_free: tuple[str, ...] = ()
     early_start: Flag = True
+    lease_s: Number = Field(default=20.0, ge=1, le=3600)
 
 
 class BudgetLimits(Record):

@@ -20,6 +20,7 @@ from plansmith.plan.data import (
     kept_property,
 )
 from plansmith.plan.field_types import Text
+from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields
 from plansmith.plan.timing import Timing
 
@@ -36,6 +37,10 @@ _NOT_HASHED: Final = PROSE | {"after"}
 _VALUES: Final = {
     each: itemgetter(*(name for name in each.model_fields if name != "each")) for each in STEP_TYPES
 }
+
+# The rules of a step, and what they are in a step without any.
+_RULES_OF: Final = itemgetter(*sorted(RULES))
+_NO_RULES: Final = tuple(StepFields.model_fields[name].default for name in sorted(RULES))
 
 
 class Plan(Record):
@@ -125,6 +130,16 @@ class Plan(Record):
         if len(table) < len(self.steps):
             table |= {step.id: step for step in reversed(self.steps)}
         return table
+
+    @kept_property
+    def features(self) -> frozenset[str]:
+        """The kinds of its steps, with those inside of maps, and `rules` if a step has any."""
+        inner = [step.each for step in self.steps if type(step) is MapStep]
+        found: set[str] = set()
+        for step in (*self.steps, *inner):
+            own = step.__dict__
+            found |= {own["kind"]} if _RULES_OF(own) == _NO_RULES else {own["kind"], "rules"}
+        return frozenset(found)
 
     @kept_property
     def needs(self) -> dict[str, frozenset[str]]:

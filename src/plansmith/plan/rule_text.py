@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from plansmith.plan.conditions import condition_text
+from plansmith.plan.conditions import condition_text, refs_alone
 from plansmith.plan.data import Json
+from plansmith.plan.refs import ITEM, RESERVED, Ref
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.step_rules import Instead, Repeat, Retry
+from plansmith.plan.step_rules import Instead, Repeat, Retry, Undo
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
 from plansmith.text import clip, safe
 
@@ -52,9 +53,35 @@ def _rules(step: StepFields) -> Iterator[Sentence]:
         yield _retry(step.retry)
     yield from _on_error(step)
     if step.undo_with is not None:
-        inputs = step.undo_with.inputs.items()
-        given = ", ".join(f"{safe(name)}={_value(value)}" for name, value in inputs)
-        yield Sentence("rule.undo_with", call=f"{safe(step.undo_with.tool)}({given})")
+        yield Sentence("rule.undo_with", call=_undo_call(step, step.undo_with))
+
+
+def _undo_call(step: StepFields, undo: Undo) -> str:
+    given = [
+        Sentence("rule.argument", name=safe(name), value=_argument(value, step))
+        for name, value in undo.inputs.items()
+    ]
+    arguments = joined(given, "rule.arguments")
+    return Sentence("rule.call", tool=safe(undo.tool), arguments=arguments)
+
+
+def _argument(value: Json, step: StepFields) -> str:
+    """Says an argument of the call that undoes a step; of a reference, whose result it is."""
+    refs = refs_alone(value)
+    if len(refs) != 1:
+        return _value(value)
+    [ref] = refs
+    path = clip(safe(str(Ref("", ref.path))[2:-2].lstrip(".")), 60)
+    whole = _whose(ref.step, step)
+    return Sentence("rule.part_of", path=path, whole=whole) if path else whole
+
+
+def _whose(name: str, step: StepFields) -> Sentence:
+    if name == step.id:
+        return Sentence("rule.own_result")
+    if name in RESERVED:
+        return Sentence("rule.the_item" if name == ITEM else "rule.the_parameters")
+    return Sentence("rule.result_of", step=clip(safe(name), 60))
 
 
 def _on_error(step: StepFields) -> Iterator[Sentence]:

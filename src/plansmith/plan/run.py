@@ -15,7 +15,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.event_body import FrozenStruct
-from plansmith.plan.events import Event, LimitName, QuestionAsked, StepAdvised, StepReplied
+from plansmith.plan.events import Actor, Event, LimitName, QuestionAsked, StepAdvised, StepReplied
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFigures, TriageDecision
@@ -186,7 +186,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     that the plan no longer has, kept for the calls they made. `earlier` are the content hashes of
     the results of earlier runs that any of its plans has used, by reference. `changing`: a person
     asked for another plan, which is not made yet. `acts` are the steps of the plan that change
-    something. `interrupted` and `report_text` are filled in by
+    something. `asked_by`, `edited_by` and `approved_by` made the request, changed the plan
+    last, and approved it. `interrupted` and `report_text` are filled in by
     whoever reads the store; `interrupted`: the process that executed the run has ended.
     """
 
@@ -232,6 +233,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     report_hash: str = ""
     report_text: ReportText = _NO_REPORT
     acts: tuple[str, ...] = ()
+    asked_by: Actor | None = None
+    edited_by: Actor | None = None
+    approved_by: Actor | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None

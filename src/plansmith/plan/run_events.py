@@ -20,10 +20,22 @@ from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 class Actor(
     FrozenStruct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Who caused an event; what a `program` does never counts as done by a person."""
+    """Who caused an event; what a `program` does never counts as done by a person.
+
+    `user` is whose token was used, where that is not the name.
+    """
 
     kind: Literal["person", "program", "model", "system"]
     name: str = ""
+    user: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The user behind the actor, the same for all their tokens; empty if nobody knows."""
+        if self.user or self.kind != "person":
+            return self.user
+        # A token of no named user is called "ann (token laptop)".
+        return self.name.partition(" (token ")[0] if self.name.endswith(")") else self.name
 
     @property
     def speaks(self) -> bool:
@@ -184,7 +196,9 @@ class RunPaused(EventBody, frozen=True, kw_only=True):
 
 
 class RunResumed(EventBody, frozen=True, kw_only=True):
-    """A paused run continues."""
+    """A paused run continues; with a `reason`, one that was taken from a living process."""
+
+    reason: ShownField = ""
 
 
 class RunRepaired(EventBody, frozen=True, kw_only=True):

@@ -17,6 +17,8 @@ from plansmith.plan.limits import BudgetLimits, why_invalid
 Mode = Literal["", "review", "read_only"]
 # When the run gets a new plan; empty is what the settings say.
 Replan = Literal["", "never", "on_failure", "after_each"]
+# For which plans another person has to approve: none, those that change something, all.
+SecondPerson = Literal["never", "changes", "always"]
 
 
 class EarlierMessage(NamedTuple):
@@ -94,6 +96,7 @@ class RunOptions(Record):
     """Everything given with a request; planning again uses the same options.
 
     `thread` and `message` are the conversation of the request and its number there.
+    `second_person` is the rule of the settings when the run was created.
     """
 
     locale: Text = ""
@@ -109,6 +112,7 @@ class RunOptions(Record):
     team: Team | None = None
     thread: Text = ""
     message: Whole | None = None
+    second_person: SecondPerson = "never"
 
 
 NO_OPTIONS: Final = RunOptions()

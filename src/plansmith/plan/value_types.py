@@ -81,22 +81,27 @@ def _name(kind: object) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
-def _readable(kind: object) -> Any:
-    """Returns the type with each `TypedDict` as one that pydantic reads on every Python."""
+def _readable(kind: object, around: tuple[object, ...] = ()) -> Any:
+    """Returns the type with each `TypedDict` as one that pydantic reads on every Python.
+
+    Of one that contains itself (it is in `around`) the inner one may be any object.
+    """
+    if kind in around:
+        return dict[str, Any]
     if typing_extensions.is_typeddict(kind):
-        return _typed_dict(cast("type[Any]", kind))
+        return _typed_dict(cast("type[Any]", kind), around)
     origin, given = get_origin(kind), get_args(kind)
     if origin is None or not given or origin is typing.Literal:
         return kind
     if origin is Annotated:
-        return Annotated[(_readable(given[0]), *given[1:])]
-    inner = tuple(_readable(each) for each in given)
+        return Annotated[(_readable(given[0], around), *given[1:])]
+    inner = tuple(_readable(each, around) for each in given)
     if inner == given:
         return kind
     return Union[inner] if origin in (Union, types.UnionType) else origin[inner]  # noqa: UP007
 
 
-def _typed_dict(kind: type[Any]) -> Any:
+def _typed_dict(kind: type[Any], around: tuple[object, ...]) -> Any:
     """Returns a copy that keeps further keys: to type checkers too, a value may have them."""
     hints: Mapping[str, Any] = get_type_hints(kind, include_extras=True)
     needed = cast("frozenset[str]", getattr(kind, "__required_keys__", frozenset(hints)))
@@ -106,7 +111,7 @@ def _typed_dict(kind: type[Any]) -> Any:
         is_marked = get_origin(hint) in _MARKS
         mark = get_origin(hint) if is_marked else _MARKS[name not in needed]
         plain = get_args(hint)[0] if is_marked else hint
-        fields[name] = mark[_readable(plain)]
+        fields[name] = mark[_readable(plain, (*around, kind))]
     make: Any = typing_extensions.TypedDict  # checkers want the fields written out
     made = make(kind.__name__, fields)
     made.__module__, made.__doc__ = kind.__module__, kind.__doc__

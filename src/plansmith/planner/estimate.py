@@ -72,7 +72,7 @@ class Workload:
         self._asks = bool([step for step in active if step.kind == "ask"])
         self._total = len(active)
         self._maybe = len([step for step in active if step.when is not None])
-        self._repeats = bool([step for step in inner if step.repeat is not None])
+        self._repeats = bool([step for step in (*active, *inner) if step.repeat is not None])
         self._last: tuple[object, Estimate] | None = None
 
     def estimate(
@@ -110,7 +110,7 @@ class Workload:
 
     def _basis(self, known: Mapping[str, Measured], price: Decimal | None) -> tuple[str, ...]:
         measured = sum([each.name in known for each in self._calls.values()])
-        lines = [Sentence("estimate.measured", count=measured, total=self._total)]
+        lines = [_said("estimate.measured", count=measured, total=self._total)]
         if self._guesses_items:
             lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
         if self._maybe:
@@ -118,10 +118,16 @@ class Workload:
         if self._repeats:
             lines.append(Sentence("estimate.rounds"))
         if price is None:
-            lines.append(Sentence("estimate.no_price"))
+            lines.append(_said("estimate.no_price"))
         if self._asks:
             lines.append(Sentence("estimate.no_waiting"))
         return tuple(lines)
+
+
+@lru_cache(maxsize=256)
+def _said(code: str, **fields: int) -> Sentence:
+    """Makes a sentence that many estimates hold."""
+    return Sentence(code, **fields)
 
 
 class _Calls(NamedTuple):
@@ -145,10 +151,12 @@ def _calls_of(step: AnyStep) -> _Calls:
         rounds, pauses = inner.repeat.at_most, inner.repeat.every * (inner.repeat.at_most - 1)
     if step.kind != "map":
         return _Calls(_name(step), _GUESS[step.kind], rounds, rounds, pauses)
+    whole, between = (step.repeat.at_most, step.repeat.every) if step.repeat else (1, 0.0)
     items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
     turns = -(-items // step.width)
     name, guess = _name(inner), _GUESS[inner.kind]
-    return _Calls(name, guess, items * rounds, turns * rounds, turns * pauses)
+    waits = turns * pauses * whole + between * (whole - 1)
+    return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
 
 
 @lru_cache(maxsize=1024)

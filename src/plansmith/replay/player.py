@@ -225,6 +225,8 @@ class _Player:
         match event.body:
             case e.RunPaused(reason=reason):
                 await self._again.stopping.pause(self._run, by=event.by, reason=reason)
+            case e.RunResumed(reason=reason) if reason:
+                await self._again.stopping.record_takeover(self._run, reason, by=event.by)
             case e.RunResumed():
                 await self._again.stopping.resume(self._run, by=event.by)
             case e.CancelAsked(reason=reason):

@@ -31,6 +31,7 @@ from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import READ_RESULTS, RunPlanner
 from plansmith.runs.service import RunService
+from plansmith.templates.book import Template
 
 
 def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
@@ -71,6 +72,7 @@ class TapedIntake(PlanIntake):
             price_per_million=intake.price_per_million,
         )
         self._tape = tape
+        self._present = intake
         self._cards = intake.agents()
         self._taped = TapeCallees(clock, callees.tools, callees.specs, callees.agents, tape=tape)
 
@@ -81,6 +83,12 @@ class TapedIntake(PlanIntake):
     def agents(self) -> list[AgentSpec]:
         """Returns the cards of all agents."""
         return self._cards
+
+    async def load_templates(self) -> Mapping[str, Template]:
+        """Returns the templates that are kept now: a tape has none, and their versions stay."""
+        found = await self._present.load_templates()
+        self.templates |= self._present.templates
+        return found
 
     async def past(self) -> CallTimings:
         """Returns the call times that were known when the next plan on the tape was proposed."""

@@ -13,6 +13,7 @@ from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find, is_earlier
 from plansmith.plan.rule_text import when_sentence
+from plansmith.plan.run_options import SecondPerson
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
@@ -35,12 +36,14 @@ class ReviewPolicy(Record):
     A tool whose effect is final is freed by its whole name, never by a pattern.
     A map step that changes something for each item of a list from tools asks again beyond
     `most_items` items, unless the step sets its own number. Calls that a new plan adds are
-    reviewed even if `never_for` names them.
+    reviewed even if `never_for` names them. `second_person` says for which plans the person who
+    approves must be neither the one who asked nor the one who changed the plan last.
     """
 
     ask: Literal["always", "writes"] = "writes"
     never_for: tuple[str, ...] = ()
     most_items: Whole = Field(default=MOST_ITEMS, ge=1)
+    second_person: SecondPerson = "never"
 
 
 class ActiveStep(NamedTuple):
@@ -76,6 +79,8 @@ def reasons_to_ask(
         reasons.append(Sentence("review.degraded"))
     if policy.ask == "always" and not reasons:
         reasons = [Sentence("review.always")]
+    if policy.second_person == "always" and not reasons:
+        reasons = [Sentence("review.second_person")]
     return tuple(reasons)
 
 

@@ -107,7 +107,7 @@ class PlanEditing:
                 question = Sentence("question.rejections", count=run.rejections)
                 await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)
-        async with self._journals.owners.owning(run_id):
+        async with self._journals.owners.owning(run_id) as journal.fence:
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._reviser.change(journal)
         return await self._journals.whole(journal)

@@ -14,16 +14,18 @@ from plansmith.engine.requested import missing_in
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.engine.values import load_replies, load_values
-from plansmith.errors import StaleWriter
+from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.second_person import why_not as why_alone
 from plansmith.review.coverage import redefined
 from plansmith.runs.conclude import conclude
 from plansmith.templates.book import runs_templates
 
 if TYPE_CHECKING:
+    from plansmith.engine.lease import Fence
     from plansmith.engine.pacing import Pacing
     from plansmith.runs.budgets import RunBudgets
     from plansmith.runs.intake import PlanIntake
@@ -53,6 +55,7 @@ class RunExecution:
         self._budgets = budgets
         self._active: dict[str, tuple[Executor, asyncio.Future[Run]]] = {}
         self._interrupted: set[str] = set()
+        journals.owners.tell_lost = self._stop_lost
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
@@ -71,9 +74,10 @@ class RunExecution:
         """Claims a run and starts to execute it; None if it cannot go on any more."""
         # Of several calls at once, one begins, and the others find what it has begun.
         lock = self._beginning.setdefault(journal.id, asyncio.Lock())
-        async with lock, self._journals.owners.owning(journal.id):
+        async with lock, self._journals.owners.owning(journal.id) as fence:
+            journal.fence = fence
             can_go_on = not await journal.catch_up() or may_execute(journal.run)
-            return await self._begin(journal) if can_go_on else None
+            return await self._begin(journal, fence) if can_go_on else None
 
     async def begin_new(self, run_id: str) -> bool:
         """Begins a run just created here, unless something is to be asked before.
@@ -83,7 +87,7 @@ class RunExecution:
         journal = self._journals.unread(run_id, if_so=_begins_as_it_is)
         return journal is not None and await self.begin(journal) is not None
 
-    async def _begin(self, journal: Journal) -> asyncio.Future[Run] | None:
+    async def _begin(self, journal: Journal, fence: Fence) -> asyncio.Future[Run] | None:
         """Starts to execute a run that this process owns; None if another writer was first."""
         if journal.id in self._active:
             return self.of(journal.id)
@@ -94,13 +98,13 @@ class RunExecution:
             if await self._asks_again(journal):
                 return None
             executor = await self._executor_for(journal)
-        except StaleWriter:
+        except (StaleWriter, RunTakenOver):
             return None
         if journal.id in self._active:
             return self.of(journal.id)  # begun by another call meanwhile
         journal.wait_for(WaitingStore(self._journals.patience))
-        self._journals.owners.hold(journal.id)
-        future = asyncio.create_task(self._execute_and_conclude(journal, executor))
+        self._journals.owners.hold(fence)
+        future = asyncio.create_task(self._execute_and_conclude(journal, executor, fence))
         self._active[journal.id] = executor, future
         future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return future
@@ -119,6 +123,9 @@ class RunExecution:
         else:
             now = await self._intake.definitions(run.plan, run.templates)
             why = redefined(run.approved_tools, now)
+            by = run.approved_by or e.Actor(kind="person")
+            if alone := why_alone(run, by, self._intake.policy.second_person):
+                why = (*why, alone)
             again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)
             asked = [again] if why else []
         if asked:
@@ -148,9 +155,11 @@ class RunExecution:
             pacing=pacing or self._reviser.pacing(journal),
         )
 
-    async def _execute_and_conclude(self, journal: Journal, executor: Executor) -> Run:
+    async def _execute_and_conclude(
+        self, journal: Journal, executor: Executor, fence: Fence
+    ) -> Run:
+        idle = unfinished = False
         try:
-            idle = False
             while True:
                 wakes_at = executor.wakes_at if idle else None
                 match next_move(journal.run, idle=idle, wakes_at=wakes_at):
@@ -163,19 +172,30 @@ class RunExecution:
                         self._active[journal.id] = executor, self._active[journal.id][1]
                     case _:
                         break
-        except StaleWriter:
+        except (StaleWriter, RunTakenOver):
+            return await self._as_it_is(journal)
+        except asyncio.CancelledError:
+            if journal.id not in self._interrupted:
+                unfinished = True  # a server that runs may go on with it
+                raise
+            return await self._as_it_is(journal)
+        finally:
+            await self._journals.owners.let_go(fence, unfinished=unfinished)
+        last = self._active[journal.id][0]  # another one may have written the last replies
+        whole = partial(self._journals.whole, journal, last.results)
+        return await self._journals.patience.until_done(whole)
+
+    async def _as_it_is(self, journal: Journal) -> Run:
+        """Returns a run that is no longer executed here."""
+        try:
             await journal.catch_up()
             return await self._journals.whole(journal)
         except asyncio.CancelledError:
             if journal.id not in self._interrupted:
                 raise
-            await journal.catch_up()
-            return await self._journals.whole(journal)
-        finally:
-            await self._journals.owners.let_go(journal.id)
-        last = self._active[journal.id][0]  # another one may have written the last replies
-        whole = partial(self._journals.whole, journal, last.results)
-        return await self._journals.patience.until_done(whole)
+            # Both ways told at once that it was taken over.
+            self._interrupted.discard(journal.id)
+            return await self._as_it_is(journal)
 
     async def wait_for_time(self, run: Run) -> bool:
         """Waits for the time for which a run waits, or until somebody writes to it.
@@ -245,6 +265,14 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=reason)
+
+    def _stop_lost(self, run_id: str) -> None:
+        """Stops the execution of a run that another process has taken over."""
+        future = self.of(run_id)
+        if future is not None and future is not asyncio.current_task():
+            self._interrupted.add(run_id)
+            future.add_done_callback(lambda _: self._interrupted.discard(run_id))
+            future.cancel()
 
     async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
         """Calls `tell` with the executor of a run in this process, and waits until it stops."""

@@ -15,7 +15,7 @@ from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.earlier import pinned_results, uses_of
+from plansmith.plan.earlier import pinned_results
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
@@ -218,7 +218,9 @@ class PlanIntake:
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*[event.body for event in journal.events], *begun]
-        used = await self._used(plan, journal, bodies[0], earlier)
+        used = _NOTHING_USED
+        if facts.uses:
+            used = await self._used(plan, facts.uses, journal, bodies[0], earlier)
         more = (*left_out(bodies, plan, **known), *used.notes)
         found = (*problems, *(each for each in more if each not in problems))
         workload = facts.once(Workload, plan, known["tools"], known["agents"])
@@ -237,12 +239,14 @@ class PlanIntake:
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
     async def _used(
-        self, plan: Plan, journal: Journal, created: e.AnyBody, given: UsableResults | None
+        self,
+        plan: Plan,
+        uses: Sequence[str],
+        journal: Journal,
+        created: e.AnyBody,
+        given: UsableResults | None,
     ) -> _Used:
         """Returns the contents of earlier runs that a plan uses, and what is said of them."""
-        uses = uses_of(plan)
-        if not uses:
-            return _NOTHING_USED
         if given is None:
             options = created.options if isinstance(created, e.RunCreated) else NO_OPTIONS
             given = await self.usable_results(options, journal.run.earlier)

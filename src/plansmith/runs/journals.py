@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plansmith.engine.journal import Journal, repair, whole_run
+from plansmith.engine.journal import Journal, whole_run
+from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Owners
+from plansmith.engine.repair import repair
 from plansmith.engine.store_outage import StoreOutage
 from plansmith.errors import (
     JournalDamaged,
@@ -56,13 +58,14 @@ class Journals:
         ids: Callable[[], str] | None = None,
         folder: Path | str = "",
         team: Team | None = None,
+        lease_s: float = LEASE_S,
     ) -> None:
         self.store = store
         self.clock = clock
         self.new_id = ids or Ids()
         self.team = team
         self.folder = str(Path(folder).resolve()) if folder else ""
-        self.owners = Owners(store)
+        self.owners = Owners(store, clock, lease_s=lease_s)
         self.patience = StoreOutage(store, clock)
         self._remembered: dict[str, Journal] = {}
 

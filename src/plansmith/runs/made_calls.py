@@ -12,6 +12,7 @@ from plansmith.engine.units import (
     named_unit,
     plan_units,
     resolved,
+    round_step,
     template_units,
 )
 from plansmith.errors import ReferenceFailed
@@ -118,6 +119,9 @@ def _place(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
     step: AnyStep | None = plan.by_id.get(first)
     place = first
     for part in rest:
+        if step is not None and step.repeat is not None:
+            step = round_step(step)  # all rounds are made by the same place of the plan
+            continue
         match step:
             case MapStep(each=each):
                 step, part = each, each.id  # noqa: PLW2901 - the name of the part in the plan

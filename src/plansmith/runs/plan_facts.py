@@ -21,8 +21,10 @@ _T = TypeVar("_T")
 class PlanFacts:
     """What was computed about one plan; each function is called once, with the same plan."""
 
-    def __init__(self, *, runs_templates: bool) -> None:
+    def __init__(self, *, runs_templates: bool, uses: Sequence[str]) -> None:
         self.runs_templates = runs_templates
+        # The results of earlier runs that the plan refers to.
+        self.uses = uses
         self._known: dict[Callable[..., Any], Any] = {}
 
     def once(self, make: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
@@ -60,8 +62,8 @@ class PlansKnown:
         if found is not None and mark is not None:
             self._facts.move_to_end(mark)
             return found
-        facts = PlanFacts(runs_templates=runs_templates(plan))
-        others = facts.runs_templates or plan.schedule or plan.schedules or uses_of(plan)
+        facts = PlanFacts(runs_templates=runs_templates(plan), uses=uses_of(plan))
+        others = facts.runs_templates or plan.schedule or plan.schedules or facts.uses
         if mark is None or others:
             return facts
         self._facts[mark] = facts

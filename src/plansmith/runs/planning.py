@@ -150,7 +150,7 @@ class RunPlanner:
         """Plans a run's request; also after a crash and after answers about the request."""
         run = journal.run
         self._journals.require_ours(run)
-        async with self._journals.owners.owning(journal.id):
+        async with self._journals.owners.owning(journal.id) as journal.fence:
             await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -28,11 +28,13 @@ from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, see
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
+from plansmith.runs.approvers import need_second_person, with_rule
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.journals import Journals, run_created, submitted
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
+from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, append_answer, append_decision
 
@@ -135,6 +137,7 @@ class RunService:
         """Stops planning and executing; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
+        self.journals.owners.close()
 
     async def create(  # noqa: PLR0913 - all by name
         self,
@@ -160,6 +163,7 @@ class RunService:
         `pins` the contents of earlier runs that the repeated run uses.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
+        options = with_rule(options, self.intake.policy)
         where = {"locale": locale, "folder": folder}
         start = [(run_created(request, plan, options=options, origin=origin, **where), who)]
         if plan is None:
@@ -227,7 +231,7 @@ class RunService:
         if self.planner.model is None or self.planner.is_planning(journal.id):
             return False
         if journal.run.changing:
-            async with self.journals.owners.owning(journal.id):
+            async with self.journals.owners.owning(journal.id) as journal.fence:
                 await self.reviser.change(journal)
         else:
             await self.planner.plan(journal)
@@ -290,6 +294,7 @@ class RunService:
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
         bodies: list[e.AnyBody] = []
         if approve is not None:
+            need_second_person(run, e.actor(by), self.intake.policy)
             tools = await self.intake.definitions(run.plan, run.templates)
             bodies = [e.PlanApproved(hash=run.plan.hash, tools=tools)]
         if reject:
@@ -314,6 +319,7 @@ class RunService:
         why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
         if why:
             raise Refused(f"{question!r} is not for programs to answer: {why}", hint=ONLY_PERSONS)
+        need_second_person(journal.run, e.actor(by), self.intake.policy, asked, value)
         need_plain(value)
         value = content_of(value).value()  # the caller may change its own later
         await append_answer(journal, asked, value, known=known, by=by)
@@ -361,7 +367,7 @@ class RunService:
                     except RunBusy as error:
                         busy(error)
             begun += await asyncio.gather(*map(self._resume, journals), return_exceptions=True)
-        runs = list(await asyncio.gather(*_started(begun, busy)))
+        runs = list(await asyncio.gather(*started(begun, busy)))
         for each in begun:
             if isinstance(each, JournalDamaged):
                 raise each
@@ -384,17 +390,3 @@ class RunService:
                 return await self.execution.begin(journal)
             case _:
                 return None
-
-
-def _started(
-    begun: Sequence[asyncio.Future[Run] | BaseException | None], busy: Callable[[RunBusy], None]
-) -> Iterator[asyncio.Future[Run]]:
-    """Yields the runs that this process executes; raises errors other than damage and busy."""
-    for each in begun:
-        if isinstance(each, RunBusy):
-            busy(each)
-        elif isinstance(each, BaseException):
-            if not isinstance(each, JournalDamaged):
-                raise each
-        elif each is not None:
-            yield each

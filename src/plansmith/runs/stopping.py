@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import NOT_BEGUN, Known, behind, settle
+from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, Known, behind, settle
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
@@ -48,7 +48,8 @@ async def append_answer(
         answered = e.QuestionAnswered(question=asked.question, answer=value)
         settled = settle(asked, value, run=journal.run, known=known)
         try:
-            await journal.append(answered, *settled, by=e.actor(by), values=[value])
+            values = [value, *settled.values]
+            await journal.append(answered, *settled.bodies, by=e.actor(by), values=values)
         except StaleWriter:
             await journal.catch_up()
             if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
@@ -102,12 +103,36 @@ class RunStopping:
         await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused)
         return await self._journals.whole(journal)
 
-    async def resume(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Ends the pause of a run; call `run` to execute it."""
+    async def resume(self, run_id: str, *, by: e.Who = "", force: bool = False) -> Run:
+        """Ends the pause of a run; call `run` to execute it.
+
+        By `force`, also takes it from a living process, which then writes and calls nothing more.
+        """
         journal = await self._journals.own(run_id)
-        if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused):
+        if force:
+            await self._take_over(journal, by)
+        if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused) and not force:
             raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
         return await self._journals.whole(journal)
+
+    async def _take_over(self, journal: Journal, by: e.Who) -> None:
+        """Takes a run from the process that executes it, if one does, and records that."""
+        if e.actor(by).kind != "person":
+            raise Refused(f"a {e.actor(by).kind} cannot take a run over", hint=ONLY_PERSONS)
+        owners = self._journals.owners
+        if journal.run.status.over or not (process := await owners.other_owner(journal.id)):
+            return
+        async with owners.owning(journal.id, force=True) as journal.fence:
+            await journal.catch_up()
+            reason = Sentence("resume.taken_over", process=process)
+            await self.record_takeover(journal.id, reason, by=by, journal=journal)
+
+    async def record_takeover(
+        self, run_id: str, reason: str, *, by: e.Who, journal: Journal | None = None
+    ) -> None:
+        """Writes that a run was taken from a living process, by whom and from which one."""
+        journal = journal or await self._journals.load(run_id)
+        await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
         """Pauses a run without waiting for running calls; the executing process obeys."""

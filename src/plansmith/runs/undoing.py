@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from plansmith.engine.undoing import Reversal, reversals
+from plansmith.engine.undoing import Deeds, Reversal, deeds, reversals
 from plansmith.engine.values import load_values
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
@@ -54,7 +54,7 @@ class RunUndoing:
         while True:
             found = await self._found(old)
             earlier = await self._earlier(old, _names(found))
-            left = [each for each in found if each.step not in earlier.undone]
+            left = [each for each in found if each.effect not in earlier.undone]
             self._refuse_nothing(old, found, left, earlier)
             try:
                 return await self._make(old, found, left, number=earlier.runs + 1, by=by)
@@ -62,9 +62,17 @@ class RunUndoing:
                 continue  # somebody else has just made it: the next round tells so
 
     async def _found(self, old: Run) -> list[Reversal]:
+        """Returns the calls that take back what a run did under all its plans, newest first."""
         await self._intake.load_templates()
-        templates = {**self._intake.templates, **old.templates}
-        return reversals(old, await load_values(self._journals.store, old), templates)
+        found: list[Reversal] = []
+        for done in await self._deeds(old):
+            templates = {**self._intake.templates, **done.run.templates}
+            values = await load_values(self._journals.store, done.run)
+            found += reversals(done, values, templates)
+        return sorted(found, key=lambda each: each.done_at, reverse=True)
+
+    async def _deeds(self, old: Run) -> list[Deeds]:
+        return deeds(await self._journals.store.events(old.id))
 
     async def _earlier(self, old: Run, names: Mapping[str, str]) -> _Earlier:
         count, undone, last = 0, set[str](), ""
@@ -103,8 +111,7 @@ class RunUndoing:
         by: e.Who,
     ) -> Run:
         plan = _plan(old, left, _names(found))
-        acting = await self._intake.acting(old.plan, old.templates) if old.plan else ()
-        reasons = [Sentence("review.undoes", run=old.id), *_reasons(old, left, acting)]
+        reasons = [Sentence("review.undoes", run=old.id), *await self._reasons(old, found, left)]
         journal = await self._create(
             plan.goal,
             by=by,
@@ -121,6 +128,25 @@ class RunUndoing:
         )
         return await self._journals.whole(journal)
 
+    async def _reasons(
+        self, old: Run, found: Sequence[Reversal], left: Sequence[Reversal]
+    ) -> list[Sentence]:
+        """Returns what is not taken back, so that nobody takes the plan for the whole."""
+        reasons: list[Sentence] = []
+        unable = [each.step for each in left if each.inputs is None]
+        for done in await self._deeds(old):
+            plan = done.run.plan
+            acts = await self._intake.acting(plan, done.run.templates) if plan else ()
+            told = {each.step for each in found if each.left_at == done.left_at}
+            roots = {name.split("/", maxsplit=1)[0] for name in told}
+            unable += [name for name in acts if name in done.names and name not in roots]
+        if unable:
+            reasons.append(Sentence("review.not_undone", steps=[*dict.fromkeys(unable)]))
+        unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
+        if unsure:
+            reasons.append(Sentence("review.unsure_undone", steps=unsure))
+        return reasons
+
 
 def _id(old: Run, number: int) -> str:
     """The id of a run that undoes another: the same for all who want to make it."""
@@ -128,9 +154,9 @@ def _id(old: Run, number: int) -> str:
 
 
 def _names(found: Sequence[Reversal]) -> dict[str, str]:
-    """Returns the id of the step that takes back each step or part; always the same."""
+    """Returns the id of the step that takes back each thing that was done; always the same."""
     names: dict[str, str] = {}
-    for name in sorted(each.step for each in found):
+    for name in sorted(each.effect for each in found):
         wished = f"undo_{name.replace('/', '-')}"[-60:]
         number, free = 2, wished
         while free in names.values():
@@ -145,24 +171,10 @@ def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
     for each in left:
         if each.inputs is None:
             continue
-        title = in_language(Sentence("undo.title", step=each.step), old.locale)
+        said = "undo.title_left" if each.left_at else "undo.title"
+        title = in_language(Sentence(said, step=each.step), old.locale)
         after = [steps[-1]["id"]] if steps else []
         call = {"tool": each.tool, "inputs": each.inputs}
-        steps.append({"id": names[each.step], "title": title, "after": after, **call})
+        steps.append({"id": names[each.effect], "title": title, "after": after, **call})
     goal = in_language(Sentence("undo.goal", run=old.id), old.locale)
     return Plan.model_validate({"goal": goal, "locale": old.locale, "steps": steps})
-
-
-def _reasons(old: Run, left: Sequence[Reversal], acting: Sequence[str]) -> Iterator[Sentence]:
-    """Yields what the plan does not take back, so that nobody takes it for the whole."""
-    told = {each.step for each in left if each.inputs is not None}
-    roots = {name.split("/", maxsplit=1)[0] for name in told}
-    unable = [each.step for each in left if each.inputs is None]
-    unable += [
-        name for name in acting if old.steps[name].status is StepStatus.DONE and name not in roots
-    ]
-    if unable:
-        yield Sentence("review.not_undone", steps=[*dict.fromkeys(unable)])
-    unsure = [name for name, state in old.steps.items() if state.status is StepStatus.UNKNOWN]
-    if unsure:
-        yield Sentence("review.unsure_undone", steps=unsure)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, Refused
 from plansmith.plan import events as e
+from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
+from plansmith.runs.approvers import need_second_person
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Entry
@@ -48,12 +50,18 @@ class StandingApproval:
     async def of(self, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
         """Returns the approval of exactly this plan if there is one, else a review request."""
         changed = redefined(schedule.tools, await self._intake.definitions(plan))
-        if plan.hash == schedule.approved and not changed:
+        acts = bool(await self._intake.acting(plan))
+        alone = applies(self._intake.policy.second_person, acts=acts) and same_user(
+            schedule.by, schedule.approved_by
+        )
+        if plan.hash == schedule.approved and not changed and not alone:
             given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
             approved = given, e.actor(schedule.approved_by)
             why = Sentence("start.schedule", schedule=schedule.name)
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
-        if plan.hash == schedule.approved:
+        if plan.hash == schedule.approved and not changed:
+            first = Sentence("second.asked", user=schedule.by)
+        elif plan.hash == schedule.approved:
             first = Sentence("review.schedule_redefined", schedule=schedule.name, changes=changed)
         elif schedule.approved:
             first = Sentence("review.schedule_other", schedule=schedule.name)
@@ -62,3 +70,22 @@ class StandingApproval:
         asked = await self._intake.review(plan)
         more = asked[0].reasons if asked else ()
         return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
+
+
+async def need_second_scheduler(
+    plan: Plan, who: e.Actor, source: Run | None, intake: PlanIntake
+) -> None:
+    """Refuses the approval of a plan by its own author, where the settings want a second person.
+
+    `source` is the run that the plan comes from; a plan that comes alone is of who schedules it.
+    """
+    if source is not None:
+        need_second_person(source, who, intake.policy)
+    elif applies(intake.policy.second_person, acts=bool(await intake.acting(plan))):
+        raise Refused(Sentence("second.schedule"), hint=Sentence("second.hint"))
+
+
+def requester(source: Run | None) -> str:
+    """Returns the user who asked for a run, or an empty text."""
+    asked_by = source.asked_by if source is not None else None
+    return asked_by.identity if asked_by is not None else ""

@@ -13,6 +13,7 @@ from plansmith.errors import (
     Misconfigured,
     PlansmithError,
     RunBusy,
+    RunTakenOver,
     StaleWriter,
     StoreAway,
 )
@@ -262,7 +263,7 @@ class Firing:
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
                 self._runs.planner.tell(f"schedule {schedule.name}: run {hold.fire.run}")
                 await self._ended(schedule, hold, await self._runs.run(hold.fire.run))
-        except (StaleWriter, RunBusy, StoreAway):
+        except (StaleWriter, RunTakenOver, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             ending = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from plansmith.engine.journal import SYSTEM
 from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
@@ -35,6 +36,7 @@ class Schedules(Protocol):
         request: str,
         approve: str,
         by: e.Who,
+        part_of: Run | None,
         id: str,  # noqa: A002 - the field of a schedule
     ) -> Schedule:
         """Creates a schedule under the approval of its plan's hash, once for each id."""
@@ -111,6 +113,7 @@ async def _scheduled(
         approve=part.plan.hash,
         request=_about(part.plan) or source.request,
         by=by,
+        part_of=source,
         id=own_id,
     )
 
@@ -122,6 +125,9 @@ def _about(plan: Plan) -> str:
 
 async def _keep(run_id: str, once: Plan, *, by: e.Who, runs: RunService) -> None:
     """Leaves in a run what runs once: the person who approved the whole has approved it too."""
-    run = await runs.editing.edit(run_id, once, by=by)
+    run = await runs.journals.get(run_id)
+    # The part is the program's choice, so that it makes nobody the author of what they approve.
+    alone = run.options.second_person == "never"
+    run = await runs.editing.edit(run_id, once, by=by if alone else SYSTEM)
     if run.phase is RunStatus.REVIEWING and run.plan is not None:
         await runs.decide(run_id, approve=run.plan.hash, by=by)

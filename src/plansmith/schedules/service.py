@@ -31,8 +31,9 @@ from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
 from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import StandingApproval
+from plansmith.schedules.approval import StandingApproval, need_second_scheduler, requester
 from plansmith.schedules.firing import Firing
+from plansmith.schedules.names import free_name
 from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside
 from plansmith.schedules.scope import reasons_attended
 from plansmith.templates.book import TemplateBook
@@ -40,7 +41,6 @@ from plansmith.templates.book import TemplateBook
 LOOK_S: Final = 5.0
 MAX_BACKFILLED: Final = 1000
 _MIN_PREFIX: Final = 4
-_NAME_LENGTH: Final = 60
 _AHEAD: Final = 50
 _ALL: Final = 10**9
 
@@ -104,6 +104,7 @@ class Schedules:
         approve: str = "",
         name: str = "",
         by: e.Who = "",
+        part_of: Run | None = None,
         **settings: Unpack[NewSettings],
     ) -> Schedule:
         """Creates a schedule for a plan, a run's plan, a template, or a request.
@@ -111,8 +112,8 @@ class Schedules:
         `approve` is the hash of the plan, which may then run unattended; no other plan may. A
         request alone is planned again each time, and each new plan waits for approval.
         """
-        if run:
-            source = await self._source(run)
+        source = await self._source(run) if run else part_of
+        if run and source is not None:
             plan, request = source.plan, request or without_recurrence(source.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",
@@ -121,10 +122,10 @@ class Schedules:
             "plan": plan,
             "template": template,
             "inputs": dict(inputs or {}),
-            "by": e.actor(by).name,
+            "by": requester(source) or e.actor(by).identity,
             **settings,
         }
-        made = await self._approved(self._new(fields), approve, by)
+        made = await self._approved(self._new(fields), approve, by, source)
         schedule = made.replace(name=await self._free_name(made, name))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
@@ -170,23 +171,26 @@ class Schedules:
             raise Misconfigured(why, hint=hint)
         return schedule
 
-    async def _approved(self, schedule: Schedule, approve: str, by: e.Who) -> Schedule:
+    async def _approved(
+        self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
+    ) -> Schedule:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
         who = e.actor(by)
         if who.kind != "person":
             raise Refused(f"a {who.kind} cannot approve a schedule")
         plan = await self.firing.plan_of(schedule)
         if plan is None:
-            return schedule.replace(approved=approve, approved_by=who.name if approve else "")
+            return schedule.replace(approved=approve, approved_by=who.identity if approve else "")
         await self.require_unattended(plan)
         if approve != plan.hash:
             hint = f"review it and approve its hash: {plan.hash}"
             if approve:
                 raise StaleDecision("this is not the hash of the plan", hint=hint)
             raise Refused("a scheduled plan runs unattended and needs approval", hint=hint)
+        await need_second_scheduler(plan, who, source, self._runs.intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._runs.intake.definitions(plan)
-        return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
+        return schedule.replace(plan=kept, approved=approve, approved_by=who.identity, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuses a plan that cannot run unattended, with every reason."""
@@ -204,11 +208,7 @@ class Schedules:
             if " ".join(wanted.split()).lower() in taken:
                 raise Refused(f"there is a schedule {wanted!r} already", hint="use another name")
             return wanted
-        text = schedule.request or (schedule.plan.goal if schedule.plan else "")
-        words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
-        first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
-        names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
-        return next(each for each in names if each.lower() not in taken)
+        return free_name(schedule, taken)
 
     async def all(self) -> list[Schedule]:
         """Returns all schedules that are not removed, oldest first."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,6 +23,7 @@ from plansmith.ports import News
 from plansmith.server.auth import Auth, need_scope
 from plansmith.server.errors import HttpProblem, of_error, wanted_language
 from plansmith.server.middleware import GateRules, RequestGate
+from plansmith.server.oidc_login import OidcLogin
 from plansmith.server.openapi import Ask, Route
 from plansmith.server.ops.idempotency import Idempotency
 from plansmith.server.ops.metrics import Spans
@@ -91,18 +92,38 @@ async def _continue_run(server_state: ServerState, run_id: str, number: int) -> 
 Resource = Callable[[], Any]
 
 
+class App(NamedTuple):
+    """The application of one tenant, without the gate."""
+
+    app: ASGIApp
+    refused: Callable[[Scope, int], None]
+    lifespan: Callable[[], AbstractAsyncContextManager[None]]
+
+
+def gated(
+    app: App,
+    *,
+    auth: Auth,
+    rules: GateRules,
+    monotonic: Callable[[], float],
+    login: OidcLogin | None = None,
+) -> RequestGate:
+    """Puts the gate before an application."""
+    return RequestGate(app.app, auth, rules, monotonic, app.refused, login)
+
+
 def make_app(
     server_state: ServerState,
     *,
     auth: Auth,
-    rules: GateRules,
     more: Sequence[BaseRoute] = (),
     during: Sequence[Resource] = (),
     spans: Spans | None = None,
-) -> ASGIApp:
-    """Builds the server; `more` are the routes of MCP and A2A, `during` their open resources."""
+) -> App:
+    """Builds an application; `more` are the routes of MCP and A2A, `during` open resources."""
     monotonic = server_state.smith.runs.journals.clock.monotonic
     dispatcher = _Dispatcher(server_state, Idempotency(monotonic), spans or Spans(None))
+    lifespan = partial(_lifespan, server_state, during, dispatcher.spans)
     by_path: dict[str, list[Route]] = {}
     for each in (*ROUTES, *PAGES):
         by_path.setdefault(each.path, []).append(each)
@@ -116,11 +137,11 @@ def make_app(
             HTTPException: dispatcher.refused,
             PlansmithError: dispatcher.failed,
         },
-        lifespan=partial(_lifespan, server_state, during, dispatcher.spans),
+        lifespan=lambda _: lifespan(),
     )
     app.state.routes = ROUTES
     app.state.auth = auth
-    return RequestGate(_Observed(app, dispatcher), auth, rules, monotonic, dispatcher.count_refused)
+    return App(_Observed(app, dispatcher), dispatcher.count_refused, lifespan)
 
 
 def _web_route(dispatcher: _Dispatcher, path: str, routes: Sequence[Route]) -> WebRoute:
@@ -135,7 +156,7 @@ def _web_route(dispatcher: _Dispatcher, path: str, routes: Sequence[Route]) -> W
 
 @asynccontextmanager
 async def _lifespan(
-    server_state: ServerState, during: Sequence[Resource], spans: Spans, _: Starlette
+    server_state: ServerState, during: Sequence[Resource], spans: Spans
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
     tasks = [
@@ -190,11 +211,29 @@ async def _sum_up(server_state: ServerState) -> None:
 
 
 async def _fire_schedules(server_state: ServerState) -> None:
-    """Fires schedules, if the store can keep schedules."""
+    """Fires schedules, if the store can keep them, as long as no other server here does so."""
+    journals = server_state.smith.runs.journals
     try:
-        await server_state.smith.schedules.keep()
+        await journals.patience.until_done(journals.owners.serve)
+        while True:
+            async with journals.owners.role(f"schedules {journals.folder}") as lost:
+                server_state.log.info("fires_schedules")
+                await _until_lost(server_state.smith.schedules.keep(), lost)
     except PlansmithError as error:
         server_state.log.info("no_schedules", why=str(error))
+
+
+async def _until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
+    """Does work of a role until it fails, or the role is lost to another server."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(lost.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[0].result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Dispatcher:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Actor
 from plansmith.server.errors import HttpProblem
-from plansmith.server.tokens import PERSON_SCOPES, Token, TokenFile
+from plansmith.server.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
 
 LOGIN: Final = timedelta(days=30)
 _GRANT: Final = "plansmith_grant"
@@ -35,6 +35,11 @@ class Grant:
     scopes: frozenset[str]
     token: Token | None = None
     is_new: bool = False
+
+    @property
+    def tenant(self) -> str:
+        """The key of the client's tenant; empty for the server's own."""
+        return self.token.tenant if self.token is not None else ""
 
     @property
     def login(self) -> Token | None:
@@ -80,16 +85,26 @@ class Auth:
         """The token in the one-time link."""
         return self._link
 
-    def take_link(self, given: str) -> bool:
-        """Uses up the token of a one-time link; returns whether it was valid."""
+    def take_link(self, given: str) -> Member | None:
+        """Uses up the token of a one-time link; returns for whom it was, if it was valid."""
         if not self._link or not _same(given, self._link):
-            return bool(given) and self._tokens.take_link(given, self._now())
+            found = self._tokens.take_link(given, self._now()) if given else None
+            return None if found is None else member_of(found)
         self._link = ""
-        return True
+        return NOBODY
 
-    def log_in(self) -> str:
-        """Creates a log-in for the person; returns the value of its cookie."""
-        return self._tokens.log_in(by=self._by, now=self._now(), lasts=self.login)
+    def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
+        """Creates a log-in for a person; returns the value of its cookie.
+
+        One that `lasts` some time ends then, however often it is used.
+        """
+        return self._tokens.log_in(
+            by=self._by,
+            now=self._now(),
+            lasts=lasts or self.login,
+            member=member,
+            prolonged=lasts is None,
+        )
 
     def log_out(self, login: Token) -> None:
         """Ends a log-in; its cookie stops working."""
@@ -110,7 +125,7 @@ class Auth:
         now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
         if found is not None:
-            return Grant(found.name, found.actor, frozenset(found.scopes), found)
+            return Grant(found.name, found.actor, found.rights, found)
         login = self._tokens.find(cookie, kind="login", now=now) if cookie else None
         return self._logged_in(login, now) if login is not None else None
 
@@ -121,7 +136,12 @@ class Auth:
         kept = self._tokens.prolong(login, now) if is_old else login
         if kept is None:
             return None
-        return Grant(kept.name, kept.actor, frozenset(kept.scopes), kept, is_new=is_old)
+        return Grant(kept.name, kept.actor, kept.rights, kept, is_new=is_old)
+
+
+def member_of(token: Token) -> Member:
+    """Returns whose a token is."""
+    return Member(user=token.user, tenant=token.tenant, role=token.role)
 
 
 def _same(given: str, wanted: str) -> bool:

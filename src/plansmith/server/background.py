@@ -14,10 +14,12 @@ from plansmith.errors import (
     EventMisfit,
     JournalDamaged,
     JournalError,
+    NotFound,
     OtherFolder,
     OtherTeam,
     PlansmithError,
     RunBusy,
+    RunTakenOver,
     StaleWriter,
 )
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
@@ -45,6 +47,10 @@ class BackgroundRuns:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._other_tasks: set[asyncio.Task[Any]] = set()
         self._known: set[str] = set()
+        # Runs of other processes, to continue when those let go, and of other folders.
+        self._elsewhere: set[str] = set()
+        self._not_here: set[str] = set()
+        self._adopts = False
 
     def knows(self, run_id: str) -> bool:
         """Whether this server created the run or found it open, and so has to continue it."""
@@ -70,11 +76,11 @@ class BackgroundRuns:
                 self._continue_at_expiry(
                     await self._smith.runs.journals.patience.until_done(advance)
                 )
-        except StaleWriter:
+        except (StaleWriter, RunTakenOver):
             self._log.info("run_taken_over", run=run_id)
         except RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
-            self._continue_later(run_id, _LOOK_S)
+            self._look_again(run_id)
         except EventMisfit as error:
             self._log.failure("run_broke", run=run_id, error=str(error))
             await self._pause(run_id, Sentence("pause.broke", error=repr(error)))
@@ -92,6 +98,13 @@ class BackgroundRuns:
             if run_id in self._again:
                 self._again.discard(run_id)
                 self.go_on(run_id)
+
+    def _look_again(self, run_id: str) -> None:
+        """Continues a run of another process once that lets go of it."""
+        if self._adopts:
+            self._elsewhere.add(run_id)
+        else:
+            self._continue_later(run_id, _LOOK_S)
 
     async def _plan_or_execute(self, run_id: str) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
@@ -212,7 +225,8 @@ class BackgroundRuns:
         return count
 
     async def adopt_orphans(self) -> None:
-        """Keeps looking for runs whose process on this machine died, and continues them."""
+        """Keeps looking for runs whose process died or let go, and continues them."""
+        self._adopts = True
         while True:
             await self._smith.runs.journals.clock.sleep(_LOOK_S)
             try:
@@ -221,18 +235,29 @@ class BackgroundRuns:
                 self._log.warning("orphans_not_adopted", error=str(error))
 
     async def _adopt_orphans(self) -> None:
-        for run_id, dead in await self._smith.runs.journals.owners.left_behind():
+        owners = self._smith.runs.journals.owners
+        for run_id, claim in await owners.left_behind():
+            if run_id in self._not_here:
+                continue
             try:
                 await self._resume(run_id)
-            except JournalDamaged as error:
+            except (JournalDamaged, NotFound) as error:
                 self._log.failure("run_damaged", run=run_id, error=str(error))
-            await self._smith.runs.journals.owners.forget(run_id, dead)
+            if run_id not in self._not_here:
+                await owners.forget(run_id, claim)
+        for run_id in self._elsewhere - await owners.owned(self._elsewhere):
+            self._elsewhere.discard(run_id)
+            self.go_on(run_id)
+        if await owners.has_server_died():
+            # What waited there for an answer or a time is this server's to continue now.
+            await self.resume_open()
 
     async def _resume(self, run_id: str) -> int:
         journal = await self._smith.runs.journals.load(run_id)
         journal.need_sound()
         run = journal.run
         if not self._smith.runs.journals.is_here(run.folder):
+            self._not_here.add(run_id)
             return 0
         self._known.add(run_id)
         if goes_on(run):

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from plansmith.errors import Misconfigured
 from plansmith.server.auth import Auth, grant_of, put_grant
 from plansmith.server.errors import HttpProblem
+from plansmith.server.oidc_login import LoginResponse, OidcLogin
 
 _MOST_CLIENTS: Final = 10_000
 
@@ -62,6 +63,7 @@ SIGN_IN: Final = (
     " <code>plansmith serve</code> printed when it started; it works once."
     " <code>plansmith tokens link</code> makes a new one.</p>"
 )
+BY_PROVIDER: Final = '<p><a href="/login">Log in</a> with the account of your organisation.</p>'
 NOT_BUILT: Final = (
     f"{_HEAD}<h1>Plansmith</h1><p>The server works, but its page has not been built here."
     " <code>scripts/page</code> builds it from <code>web/</code> (it needs Node.js);"
@@ -147,6 +149,7 @@ class RequestGate:
     rules: GateRules
     now: Callable[[], float]
     refused: Callable[[Scope, int], None]
+    login: OidcLogin | None = None
     _rates: RateLimiter = field(init=False)
     _failures: RateLimiter = field(init=False)
 
@@ -186,12 +189,14 @@ class RequestGate:
             self.auth.cookie_name, value, max_age=seconds, httponly=True, samesite="strict"
         )
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | LoginResponse | None:
         headers = Headers(scope=scope)
         try:
             self._check_host(headers)
             _check_origin(scope["method"], headers, self.rules.hosts)
             self._check_rate(scope)
+            if self.login is not None and (answer := self.login.response(scope)):
+                return answer
             signed_in = self._sign_in(scope)
             if signed_in is not None:
                 return signed_in
@@ -199,7 +204,7 @@ class RequestGate:
             self._check_size(headers)
         except HttpProblem as problem:
             if problem.status == 401 and "text/html" in headers.get("accept", ""):
-                return HTMLResponse(SIGN_IN, 401)
+                return HTMLResponse(SIGN_IN + (BY_PROVIDER if self.login else ""), 401)
             return problem.response()
         except Misconfigured as error:  # the tokens file cannot be read: refuse every token
             return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
@@ -230,10 +235,11 @@ class RequestGate:
         ):
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not self.auth.take_link(given):
+        member = self.auth.take_link(given)
+        if member is None:
             return None
         response = RedirectResponse("/", 303)
-        self._set_cookie(response, self.auth.log_in())
+        self._set_cookie(response, self.auth.log_in(member))
         return response
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:

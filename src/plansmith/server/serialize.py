@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from plansmith.app import Plansmith
+from plansmith.engine.undoing import can_be_undone
 from plansmith.engine.values import load_results
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
@@ -61,6 +62,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "report": whole.report,
         "prefetches": await _prefetches(smith, run),
         "continues": _continues(run),
+        "can_be_undone": run.status.over and not run.damage and can_be_undone(run, events),
         "conversation": await conversation_of(smith, run),
     }
 

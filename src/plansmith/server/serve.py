@@ -7,169 +7,51 @@ import getpass
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
-from plansmith.config import Settings, data_folder
+from plansmith.config import Settings
 from plansmith.errors import Misconfigured
 from plansmith.models import make_model
-from plansmith.server.app import make_app
+from plansmith.server.app import gated, make_app
 from plansmith.server.auth import Auth, load_token, scoped
 from plansmith.server.background import BackgroundRuns
+from plansmith.server.connections import Connection, connection_limit
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules, host_names, is_loopback
+from plansmith.server.oidc_login import OidcLogin
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, OpenRuns, ServerState
+from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
 from plansmith.server.tokens import TokenFile
+from plansmith.tenants import Tenant, TenantBook, tenant_settings
 from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
 
-if sys.platform != "win32":
-    import resource
+if TYPE_CHECKING:
+    from plansmith.adapters.oidc.client import OidcClient
 
 BACKLOG: Final = 128
-_MOST: Final = 512
-_FEWEST: Final = 16
-_RESERVED: Final = 256
-_WANTED_FILES: Final = 4096
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
-    b"Connection: close\r\n\r\n"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimit:
-    """How many connections are allowed, in all and per address, and the time for a request head."""
-
-    most: int = _MOST
-    per_peer: int = _MOST * 3 // 4
-    head_s: float = 10.0
-
-
-def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
-    """Returns the limit; `most=0` allows as many as leave enough open files for runs."""
-    if most:
-        return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
-    if sys.platform == "win32":
-        return ConnectionLimit(head_s=head_s)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    files = _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
-    # Half of what is left: many new connections arrive before old ones are closed.
-    most = max(_FEWEST, min(_MOST, (files - _RESERVED) // 2))
-    return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
-
-
-class Connection(H11Protocol):
-    """A connection that closes if no request head arrives, or when others need its place.
-
-    A full server closes the connection that has been idle the longest, so that a client which
-    sends a request is served, however many connections somebody else holds open.
-    """
-
-    def __init__(self, *, limit: ConnectionLimit, **uvicorn: Any) -> None:
-        super().__init__(**uvicorn)
-        self._limit = limit
-        self._timer: asyncio.TimerHandle | None = None
-        self.since = self.loop.time()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is being answered."""
-        cycle = cast("RequestResponseCycle | None", self.cycle)
-        return cycle is None or cycle.response_complete
-
-    def connection_made(self, transport: Any) -> None:
-        """Accepts the connection; closes an idle one if there are too many."""
-        super().connection_made(transport)
-        self._start_timer()
-        too_many = self._too_many()
-        if not too_many:
-            return
-        idle = [each for each in too_many if each is not self and each.is_idle]
-        if idle:
-            min(idle, key=lambda each: each.since).drop()
-        else:
-            self.transport.write(_FULL)
-            self.drop(at_once=False)
-
-    def _too_many(self) -> list[Connection]:
-        """The connections of which one has to close: those of this address, or all; or none."""
-        everyone = cast("list[Connection]", list(self.connections))
-        host = self.client[0] if self.client else ""
-        here = [each for each in everyone if (each.client or ("",))[0] == host]
-        if len(here) > self._limit.per_peer:
-            return here
-        return everyone if len(everyone) > self._limit.most else []
-
-    def drop(self, *, at_once: bool = True) -> None:
-        """Closes the connection and frees its place now."""
-        self._stop_timer()
-        self.connections.discard(self)
-        if at_once:
-            self.transport.abort()
-        else:
-            self.transport.close()
-
-    def data_received(self, data: bytes) -> None:
-        """Receives data; a request head that has begun must be complete in time."""
-        if self.is_idle and self._timer is None:
-            self._start_timer()
-        super().data_received(data)
-        if not self.is_idle:
-            self._stop_timer()
-
-    def on_response_complete(self) -> None:
-        """Marks the connection as idle."""
-        self.since = self.loop.time()
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timer of a lost connection."""
-        self._stop_timer()
-        super().connection_lost(exc)
-
-    def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self._limit.head_s, self._too_slow)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _too_slow(self) -> None:
-        self._timer = None
-        if self.is_idle:
-            self.drop()
-
-
 _PROTOCOLS: Final = {
     "mcp": ("plansmith.server.protocols.mcp:mcp_routes", ("/mcp",)),
     "a2a": ("plansmith.server.protocols.a2a:a2a_routes", ("/a2a", "/.well-known/agent-card.json")),
@@ -242,13 +124,13 @@ def _lock_path(settings: Settings) -> Path | None:
         return None
     path = sqlite_path(url)
     # One per folder: a server resumes only the runs of the folder it is in.
-    here = sha256(str(Path.cwd().resolve()).encode()).hexdigest()[:12]
+    here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
     return path.with_name(f"{path.name}.{here}.serve.lock")
 
 
 def _registry(settings: Settings) -> AgentRegistry | None:
     """Returns the registry of A2A agents, or None if there are no agents."""
-    if not settings.agents and not (data_folder() / "agents").is_dir():
+    if not settings.agents and not (settings.data() / "agents").is_dir():
         return None
     return make_agents(settings, secrets=SecretBox(settings.secrets))
 
@@ -279,9 +161,9 @@ def bind(serve: Serve) -> socket.socket:
 class Server(uvicorn.Server):
     """A uvicorn server that ends event streams before it waits for connections to close."""
 
-    def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
-        self._closing = closing
+        self._end_streams = end_streams
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -301,7 +183,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops; event streams first."""
-        self._closing.set()
+        self._end_streams()
         await super().shutdown(sockets)
 
 
@@ -321,18 +203,25 @@ def make_server(
     )
     for each in (token, auth.link_token):
         server_state.log.hide(each)
-    routes, during = protocol_routes(server_state, base_url(sock))
-    app = make_app(
-        server_state,
-        auth=auth,
-        rules=GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules),
-        more=routes,
-        during=during,
-        spans=Spans(tracer() if serve.telemetry else None),
-    )
+    spans = Spans(tracer() if serve.telemetry else None)
+    base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
+    routes, during = protocol_routes(server_state, base)
+    during += [tenants.running] if tenants else []
+    app = make_app(server_state, auth=auth, more=routes, during=during, spans=spans)
+    rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
+    monotonic = server_state.smith.runs.journals.clock.monotonic
+    inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
+    login = _oidc_login(server_state, serve, auth, base)
+    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic, login=login)
+
+    def end_streams() -> None:
+        server_state.closing.set()
+        if tenants is not None:
+            tenants.end_streams()
+
     limit = connection_limit(serve.head_s, most=serve.connections)
     config = uvicorn.Config(
-        app,
+        gate,
         http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
         backlog=BACKLOG,
         log_config=None,
@@ -343,7 +232,42 @@ def make_server(
         timeout_graceful_shutdown=_GRACE_S,
         proxy_headers=False,
     )
-    return Server(config, server_state.closing), auth
+    return Server(config, end_streams), auth
+
+
+def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants | None:
+    """Returns the tenants of a server; None if it keeps none."""
+    if serve.tenants is None:
+        return None
+
+    def make(tenant: Tenant) -> TenantApp:
+        log = own.log.of_tenant(tenant.name)
+        state = make_state(tenant_settings(tenant, own.settings), log=log, by=own.by)
+        routes, during = protocol_routes(state, base)
+        app = make_app(state, auth=auth, more=routes, during=during)
+        return TenantApp(app.app, app.lifespan, state.closing)
+
+    return Tenants(TenantBook(serve.tenants), make, log=own.log)
+
+
+def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLogin | None:
+    """Returns how people log in by a provider; None if the settings name none."""
+    if own.settings.oidc is None:
+        return None
+    try:
+        make_client: type[OidcClient] = resolve_name("plansmith.adapters.oidc.client:OidcClient")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[oidc]'"
+        raise Misconfigured(f"OpenID Connect needs the package {error.name}", hint=hint) from None
+    monotonic = own.smith.runs.journals.clock.monotonic
+    return OidcLogin(
+        client=make_client(own.settings.oidc, monotonic=monotonic),
+        auth=auth,
+        book=TenantBook(serve.tenants) if serve.tenants else None,
+        base=base,
+        log=own.log,
+        monotonic=monotonic,
+    )
 
 
 def base_url(sock: socket.socket) -> str:

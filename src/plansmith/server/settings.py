@@ -16,7 +16,8 @@ class Serve:
     """Where and how to serve; `rules` are fields of `GateRules`.
 
     `tokens_file` keeps tokens and log-ins; by default it is beside the token file.
-    `connections` is the most there may be; 0 allows as many as open files permit.
+    `connections` is the most there may be; 0 allows as many as open files permit. `tenants` is the
+    folder in which tenants are kept, if the server has any.
     """
 
     token_file: Path
@@ -29,6 +30,7 @@ class Serve:
     allow_hosts: tuple[str, ...] = ()
     remote: bool = False
     telemetry: bool = False
+    tenants: Path | None = None
     rules: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

@@ -19,23 +19,47 @@ from pydantic import AwareDatetime, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.files import locked, replace_file
-from plansmith.plan.data import Record
+from plansmith.plan.data import Json, Record
 from plansmith.plan.events import Actor
 
 SCOPES: Final = {
     "look": "see runs, plans, reports, tools and settings",
     "propose": "make runs, plans and templates, pause and cancel",
     "answer": "answer questions",
-    "approve": "decide as the person does: approve plans, allow, resume, approve tools",
+    "approve": "decide as the person does: approve plans, allow, resume",
+    "admin": "approve tools and agents (comes with approve, unless a role is given)",
+    "audit": "export who did what and when",
     "mcp": "use the MCP server (a program's)",
     "a2a": "use the A2A server (a program's)",
 }
 PROTOCOLS: Final = frozenset({"mcp", "a2a"})
 PERSON_SCOPES: Final = frozenset(SCOPES) - PROTOCOLS
+# A role is a named set of scopes.
+ROLES: Final[dict[str, tuple[str, ...]]] = {
+    "viewer": ("look",),
+    "operator": ("look", "propose", "answer"),
+    "approver": ("look", "propose", "answer", "approve"),
+    "admin": ("look", "propose", "answer", "approve", "admin", "audit"),
+}
+# Before there were roles, who could approve could do all of this.
+_WITH_APPROVE: Final = frozenset({"admin", "audit"})
 _MARKS: Final = {"token": "pst_", "login": "psl_", "link": "psl_"}
 _LINK: Final = timedelta(minutes=10)
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
+NAME_HINT: Final = "1 to 64 letters, digits and _ . @ -"
 _NEWER: Final = "update Plansmith: a newer version wrote this file"
+
+
+class Member(Record):
+    """Whose a token or a log-in is: a user in a tenant, with a role.
+
+    An empty tenant is the server's own, by its `key` any other; without a role all is allowed that
+    the scopes say.
+    """
+
+    user: str = ""
+    tenant: str = ""
+    role: str = ""
 
 
 class Token(Record):
@@ -49,19 +73,39 @@ class Token(Record):
     created: AwareDatetime
     expires: AwareDatetime | None = None
     seconds: float = 0.0
+    user: str = ""
+    tenant: str = ""
+    role: str = ""
+
+    @property
+    def person(self) -> str:
+        """The user whose it is."""
+        return self.user or self.by
+
+    @property
+    def rights(self) -> frozenset[str]:
+        """The scopes that it has now."""
+        if self.role:
+            return frozenset(ROLES.get(self.role, ()))
+        scopes = frozenset(self.scopes)
+        return scopes | _WITH_APPROVE if "approve" in scopes else scopes
 
     @property
     def actor(self) -> Actor:
         """Who acts with it: a token that may approve counts as the person, others as programs."""
         if self.kind != "token":
-            return Actor(kind="person", name=self.by)
-        if "approve" in self.scopes:
-            return Actor(kind="person", name=f"{self.by} (token {self.name})")
-        return Actor(kind="program", name=self.name)
+            return Actor(kind="person", name=self.person)
+        if "approve" in self.rights:
+            name = f"{self.person} (token {self.name})"
+            return Actor(kind="person", name=name, user=self.user)
+        return Actor(kind="program", name=self.name, user=self.user)
 
     def is_good(self, now: datetime) -> bool:
         """Whether it has not expired."""
         return self.expires is None or now < self.expires
+
+
+NOBODY: Final = Member()
 
 
 class TokenFile:
@@ -94,26 +138,29 @@ class TokenFile:
         return found
 
     def create(
-        self, name: str, scopes: Iterable[str], *, by: str, now: datetime, lasts: timedelta | None
+        self,
+        name: str,
+        scopes: Iterable[str],
+        *,
+        by: str,
+        now: datetime,
+        lasts: timedelta | None,
+        member: Member = NOBODY,
     ) -> tuple[Token, str]:
         """Creates a token; returns it with its secret, which is not stored."""
-        wanted = tuple(dict.fromkeys(scopes))
-        unknown = [each for each in wanted if each not in SCOPES]
-        if unknown or not wanted:
-            why = f"there is no scope {unknown[0]!r}" if unknown else "a token needs a scope"
-            raise Misconfigured(why, hint=f"the scopes are {', '.join(SCOPES)}")
-        if PROTOCOLS & set(wanted) and "approve" in wanted:
-            hint = "create one token for the program and another one for yourself"
-            raise Misconfigured(
-                "a token with the scope mcp or a2a cannot have the scope approve", hint=hint
-            )
-        if not _NAME.fullmatch(name):
-            hint = "1 to 64 letters, digits and _ . @ -"
-            raise Misconfigured(f"{name[:80]!r} is not a valid name for a token", hint=hint)
+        wanted = _scopes(tuple(dict.fromkeys(scopes)), member)
+        if not NAME.fullmatch(name):
+            raise Misconfigured(f"{name[:80]!r} is not a valid name for a token", hint=NAME_HINT)
         secret = _MARKS["token"] + secrets.token_urlsafe(32)
         ends = None if lasts is None else now + lasts
         token = Token(
-            name=name, hash=_hash(secret), scopes=wanted, by=by, created=now, expires=ends
+            name=name,
+            hash=_hash(secret),
+            scopes=wanted,
+            by=by,
+            created=now,
+            expires=ends,
+            **dict(member),
         )
         with self._locked():
             known = [each for each in self.all() if each.is_good(now)]
@@ -123,22 +170,34 @@ class TokenFile:
             self._write((*known, token))
         return token, secret
 
-    def log_in(self, *, by: str, now: datetime, lasts: timedelta) -> str:
-        """Creates a log-in; returns its secret for a browser's cookie."""
+    def log_in(
+        self,
+        *,
+        by: str,
+        now: datetime,
+        lasts: timedelta,
+        member: Member = NOBODY,
+        prolonged: bool = True,
+    ) -> str:
+        """Creates a log-in, which use may prolong; returns its secret for a browser's cookie."""
         scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
-        return self._add("login", scopes, by=by, now=now, lasts=lasts)
+        wanted = ROLES[member.role] if member.role else scopes
+        seconds = lasts.total_seconds() if prolonged else 0.0
+        made = {"by": by, "now": now, "lasts": lasts, "member": member}
+        return self._add("login", wanted, seconds=seconds, **made)
 
-    def new_link(self, *, by: str, now: datetime) -> str:
+    def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
         """Creates a one-time log-in link; returns its secret."""
-        return self._add("link", (), by=by, now=now, lasts=_LINK)
+        _check_member(member)
+        return self._add("link", (), by=by, now=now, lasts=_LINK, member=member)
 
-    def take_link(self, secret: str, now: datetime) -> bool:
-        """Uses up a one-time link; returns whether the secret was valid."""
+    def take_link(self, secret: str, now: datetime) -> Token | None:
+        """Uses up a one-time link; returns it if the secret was valid."""
         found = self.find(secret, kind="link", now=now)
         try:
-            return found is not None and bool(self.revoke(found.name))
+            return None if found is None else self.revoke(found.name)
         except Misconfigured:
-            return False
+            return None
 
     def _add(
         self,
@@ -148,6 +207,8 @@ class TokenFile:
         by: str,
         now: datetime,
         lasts: timedelta,
+        member: Member,
+        seconds: float = 0.0,
     ) -> str:
         secret = _MARKS[kind] + secrets.token_urlsafe(32)
         made = Token(
@@ -158,7 +219,8 @@ class TokenFile:
             by=by,
             created=now,
             expires=now + lasts,
-            seconds=lasts.total_seconds(),
+            seconds=seconds,
+            **dict(member),
         )
         with self._locked():
             self._write((*(each for each in self.all() if each.is_good(now)), made))
@@ -185,12 +247,57 @@ class TokenFile:
             self._write(each for each in known if each is not found)
         return found
 
+    def revoke_tenant(self, key: str) -> int:
+        """Revokes everything of a tenant; returns how many tokens and log-ins that were."""
+        with self._locked():
+            known = self.all()
+            kept = [each for each in known if each.tenant != key]
+            self._write(kept)
+        return len(known) - len(kept)
+
     def _write(self, tokens: Iterable[Token]) -> None:
-        value = {"version": 1, "tokens": [each.model_dump(mode="json") for each in tokens]}
+        value = {"version": 1, "tokens": [_row(each) for each in tokens]}
         replace_file(self._path, json.dumps(value, indent=2), durable=True)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
         return locked(self._path, hint="make its folder writable")
+
+
+def _row(token: Token) -> dict[str, Json]:
+    """Returns a token as it is kept; one without a tenant as earlier releases kept it."""
+    whole: dict[str, Json] = token.model_dump(mode="json")
+    return {name: each for name, each in whole.items() if each or name not in Member.model_fields}
+
+
+def _scopes(wanted: tuple[str, ...], member: Member) -> tuple[str, ...]:
+    """Returns the scopes of a new token; refuses what cannot be."""
+    _check_member(member)
+    if member.role and wanted:
+        raise Misconfigured("give a role or scopes, not both", hint="a role is a set of scopes")
+    wanted = wanted or ROLES.get(member.role, ())
+    unknown = [each for each in wanted if each not in SCOPES]
+    if unknown or not wanted:
+        why = f"there is no scope {unknown[0]!r}" if unknown else "a token needs a scope or a role"
+        raise Misconfigured(why, hint=f"the scopes are {', '.join(SCOPES)}")
+    if PROTOCOLS & set(wanted) and "approve" in wanted:
+        hint = "create one token for the program and another one for yourself"
+        raise Misconfigured(
+            "a token with the scope mcp or a2a cannot have the scope approve", hint=hint
+        )
+    if "admin" in wanted and "approve" not in wanted:
+        hint = "give it approve too: only a person approves tools"
+        raise Misconfigured("the scope admin needs the scope approve", hint=hint)
+    return wanted
+
+
+def _check_member(member: Member) -> None:
+    if member.role and member.role not in ROLES:
+        hint = f"the roles are {', '.join(ROLES)}"
+        raise Misconfigured(f"there is no role {member.role!r}", hint=hint)
+    if member.user and not NAME.fullmatch(member.user):
+        raise Misconfigured(f"{member.user[:80]!r} is not a valid user name", hint=NAME_HINT)
+    if member.tenant and not member.user:
+        raise Misconfigured("a token for a tenant needs a user", hint="add --user NAME")
 
 
 def _hash(secret: str) -> str:

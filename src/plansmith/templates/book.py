@@ -282,9 +282,9 @@ async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[st
 
 def runs_templates(plan: Plan | None) -> bool:
     """Tells whether a plan has a step that runs a template."""
-    if plan is None:
+    # Without a look at each step: it is asked at every submission and start.
+    if plan is None or "plan" not in plan.features:
         return False
-    # Without a call a step: it is asked at every submission and start.
     for step in plan.steps:
         kind = step.each.kind if step.kind == "map" else step.kind
         if kind == "plan" and not step.disabled:

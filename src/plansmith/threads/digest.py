@@ -53,7 +53,7 @@ def conversation(
 def _told(said: ThreadMessage, runs: Mapping[str, RunDigest], reader: e.Actor) -> Iterator[Message]:
     if said.undone and said.instead not in runs:
         return
-    if said.by.kind == "person" or said.by == reader:
+    if said.by.kind == "person" or said.by.label == reader.label:
         yield Message("user", said.text)
     else:
         yield Message("assistant", f"(said by the {said.by.label}) {said.text}")

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.progress import spending
-from plansmith.errors import PlansmithError, Refused, RunBusy, StaleDecision, StaleWriter
+from plansmith.errors import (
+    PlansmithError,
+    Refused,
+    RunBusy,
+    RunTakenOver,
+    StaleDecision,
+    StaleWriter,
+)
 from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
@@ -184,7 +191,7 @@ class Thread:
         """Plans what a process left behind; what cannot be planned is said in its reply."""
         try:
             return await self.plan(turn)
-        except (RunBusy, StaleWriter, StaleDecision):  # another process is at it
+        except (RunBusy, RunTakenOver, StaleWriter, StaleDecision):  # another process is at it
             return turn
         except Refused as refused:
             await self.reply(turn.number, str(refused))
@@ -205,7 +212,7 @@ class Thread:
                 raise Refused(f"the thread {self.id} has no message {number} to undo")
             if said.undone:
                 raise Refused(f"message {number} was undone before")
-            if who.kind != "person" and said.by != who:
+            if who.kind != "person" and said.by.label != who.label:
                 raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
             instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None

@@ -180,7 +180,7 @@ async def serving(
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}
     own = {name: rules.pop(name) for name in ("head_s", "connections") if name in rules}
-    serve = Serve(token_file=folder / "token", rules=rules, **own)
+    serve = Serve(token_file=folder / "token", rules=rules, tenants=folder, **own)
     sock = bind(serve)
     server, keys = make_server(server_state, serve, sock)
     port = sock.getsockname()[1]

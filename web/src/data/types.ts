@@ -163,6 +163,8 @@ export interface RunView {
   // Where the run acts, and nowhere else; why its journal cannot be read to its end.
   folder: string;
   damage: string;
+  // Why the person who looks cannot approve the plan; only where that is so.
+  cannot_approve?: string;
   plan: Plan | null;
   hash: string | null;
   approved: string;
@@ -187,6 +189,8 @@ export interface RunView {
   prefetches: Prefetch[];
   // How many steps are done and would not run again, if the run were continued.
   continues: { done: number; total: number } | null;
+  // Whether it is over and did anything that has a call which takes it back.
+  can_be_undone: boolean;
   origin: Origin;
   // The conversation that the run belongs to; empty for a run of its own.
   conversation: string;

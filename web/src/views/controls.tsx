@@ -9,12 +9,6 @@ import { go } from "../route";
 import { Button, Confirm, ErrorNote, useAction } from "../ui/parts";
 import { t } from "../words/words";
 
-// Whether any step or part that is done says how it is taken back.
-function canTakeBack(run: RunView): boolean {
-  const undone = (run.plan?.steps ?? []).filter((step) => step.undo_with ?? step.each?.undo_with).map((step) => step.id);
-  return Object.entries(run.steps).some(([name, step]) => step.status === "done" && undone.includes(name.split("/")[0]!));
-}
-
 export function Controls({ run, reload }: { run: RunView; reload: () => void }): JSX.Element {
   const action = useAction();
   const [sure, setSure] = useState(false);
@@ -24,7 +18,7 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
     go(["runs", made.id]);
   });
   const over = isOver(run.status);
-  const back = over && canTakeBack(run);
+  const back = over && run.can_be_undone;
   const noPlan = over && !run.plan && run.status === "failed";
   if (run.damage) {
     return (

@@ -180,12 +180,13 @@ function Decision({ run, editor, reload, onStale }: { run: RunView; editor: Edit
     }
   });
   const errors = run.problems.some((each) => each.severity === "error");
-  const reason = editor.dirty ? t("review.saveFirst") : errors ? t("review.hasErrors") : t("review.approveHash", { hash: short(run.hash) });
+  const barred = run.cannot_approve ?? "";
+  const reason = barred ? barred : editor.dirty ? t("review.saveFirst") : errors ? t("review.hasErrors") : t("review.approveHash", { hash: short(run.hash) });
   return (
     <section class="decision" aria-label={t("review.title")}>
       <ErrorNote error={action.error} />
       <div class="actions">
-        <Button kind="primary" icon="done" describedBy={why} disabled={action.busy || editor.dirty || errors || !run.hash}
+        <Button kind="primary" icon="done" describedBy={why} disabled={action.busy || editor.dirty || errors || !run.hash || barred !== ""}
           onClick={() => send({ approve: run.hash })}>{t("review.approve")}</Button>
         <span id={why} class="dim small">{reason}</span>
         <a class="button quiet" href={link(["schedules", "new"], { run: run.id })}>{t("report.schedule")}</a>

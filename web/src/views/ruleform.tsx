@@ -1,4 +1,4 @@
-// The rules of a step in the editor: when it runs, how often, and what a failure means.
+// The rules of a step in the editor: when it runs, how often, what a failure means, what takes it back.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -10,11 +10,17 @@ import type { Json, JsonObject, Step } from "../data/types";
 import { Button, Field, Grow } from "../ui/parts";
 import { t } from "../words/words";
 
-type Rule = "when" | "otherwise" | "repeat" | "on_error" | "retry";
-interface Props { step: Step; prefix: string; put: (step: Step, field: string) => void }
+type Rule = "when" | "otherwise" | "repeat" | "on_error" | "retry" | "undo_with";
+export type Undo = NonNullable<Step["undo_with"]>;
+// `undoCall` is the form of the call that takes the step back; it needs what the editor knows.
+interface Props {
+  step: Step; prefix: string; put: (step: Step, field: string) => void;
+  undoCall: (undo: Undo, put: (undo: Undo) => void) => JSX.Element;
+}
 
-const RULES: Rule[] = ["when", "otherwise", "repeat", "on_error", "retry"];
-const REPEATED = new Set(["tool", "agent", "plan"]);
+const RULES: Rule[] = ["when", "otherwise", "repeat", "on_error", "retry", "undo_with"];
+const REPEATED = new Set(["tool", "agent", "plan", "map"]);
+const UNDONE = new Set(["tool", "agent"]);
 const RETRIED = new Set(["tool", "agent", "reply"]);
 const ERRORS = ["fail", "skip", "collect", "value"] as const;
 const FIRST: JsonObject = { equals: ["", ""] };
@@ -25,9 +31,9 @@ export function withRule<Name extends Rule>(step: Step, name: Name, value: Step[
   return (value === undefined ? rest : { ...rest, [name]: value }) as Step;
 }
 
-export function RuleForm({ step, prefix, put }: Props): JSX.Element {
+export function RuleForm({ step, prefix, put, undoCall }: Props): JSX.Element {
   const set = <Name extends Rule>(name: Name) => (value: Step[Name] | undefined): void => put(withRule(step, name, value), `${prefix}${name}`);
-  const { when, otherwise, repeat, retry } = step;
+  const { when, otherwise, repeat, retry, undo_with: undo } = step;
   return (
     <details open={RULES.some((name) => step[name] !== undefined)}>
       <summary>{t("rule.label")}</summary>
@@ -52,6 +58,14 @@ export function RuleForm({ step, prefix, put }: Props): JSX.Element {
         </Switch>
       )}
       <OnError value={step.on_error} onChange={set("on_error")} />
+      {(undo || UNDONE.has(step.kind)) && (
+        <Switch label={t("rule.undo")} on={undo !== undefined} set={(on) => set("undo_with")(on ? { tool: "", inputs: {} } : undefined)}>
+          {undo && <>
+            <p class="dim small">{t("rule.undoWhy", { step: step.id })}</p>
+            {undoCall(undo, set("undo_with"))}
+          </>}
+        </Switch>
+      )}
     </details>
   );
 }

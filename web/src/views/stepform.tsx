@@ -13,6 +13,7 @@ import { EffectChip, Origin, originClass } from "../ui/status";
 import { t } from "../words/words";
 import type { Editor } from "./editing";
 import { RuleForm } from "./ruleform";
+import type { Undo } from "./ruleform";
 import { newId } from "./steplist";
 
 interface Props { step: Step; editor: Editor; saved: Plan; onSelect: (id: string | undefined) => void }
@@ -54,7 +55,7 @@ export function StepForm({ step, editor, saved, onSelect }: Props): JSX.Element 
           onInput={(event) => put(timed(step, event.currentTarget.value), "timeout_s")} />}</Field>
         <label class="check"><input type="checkbox" checked={step.disabled ?? false} onChange={(event) => put(switched(step, event.currentTarget.checked), "disabled")} />{t("edit.disabled")}</label>
       </div>
-      <RuleForm step={step} prefix="" put={put} />
+      <RuleForm step={step} prefix="" put={put} undoCall={undoForm(plan)} />
       <AsJson step={step} put={put} />
     </div>
   );
@@ -95,7 +96,17 @@ function Body({ step, editor, origins, prefix, saved, put }: BodyProps): JSX.Ele
       <Field label={t("edit.over")}>{(id) => <Grow id={id} mono value={editable(step.over)} onInput={(text) => set("over")(typed(text))} />}</Field>
       <Field label={t("edit.width")}>{(id) => <input id={id} type="number" min="1" max="256" value={step.width ?? 4} onInput={(event) => set("width")(Number(event.currentTarget.value) || 1)} />}</Field>
       {step.each && <fieldset><legend>{t("edit.each")}</legend><Body step={step.each} editor={editor} origins={origins} prefix="each." saved={saved?.each} put={(each, field) => put({ ...step, each }, field)} />
-        <RuleForm step={step.each} prefix="each." put={(each, field) => put({ ...step, each }, field)} /></fieldset>}
+        <RuleForm step={step.each} prefix="each." put={(each, field) => put({ ...step, each }, field)} undoCall={undoForm(editor.plan)} /></fieldset>}
+    </>
+  );
+}
+
+// The call that takes a step back: its tool and arguments, which may be results of the step itself.
+function undoForm(plan: Plan): (undo: Undo, put: (undo: Undo) => void) => JSX.Element {
+  return (undo, put) => (
+    <>
+      <Name label={t("edit.tool")} from="/v1/tools" value={undo.tool} onChange={(tool) => put({ ...undo, tool })} />
+      <Inputs inputs={undo.inputs ?? {}} origins={{}} path="undo_with.inputs" saved={undefined} plan={plan} own="" put={(inputs) => put({ ...undo, inputs })} />
     </>
   );
 }

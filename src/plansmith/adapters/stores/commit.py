@@ -28,7 +28,7 @@ class Request:
 class Append(Request):
     """Events of one run, and values, that become durable together; the status after them."""
 
-    __slots__ = ("events", "rows", "run", "status", "summary", "values")
+    __slots__ = ("events", "rows", "run", "status", "summary", "term", "values")
 
     def __init__(
         self,
@@ -38,11 +38,13 @@ class Append(Request):
         *,
         status: str = "",
         summary: SummaryCells | None = None,
+        term: int = 0,
     ) -> None:
         # Without a call of the base class for every append.
         self.result, self.error, self.future = None, None, asyncio.Future()
         self.status = status
         self.summary = summary
+        self.term = term
         self.run = run
         self.events = events
         self.rows: Sequence[Cells] = ()
@@ -71,6 +73,16 @@ class WithCommit(Request):
     def __init__(self, action: Callable[[Any], object]) -> None:
         super().__init__()
         self.action = action
+
+
+class ChangeClaim(WithCommit):
+    """A change of the claim of a run, with the appends; the action returns the claim then."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: str, action: Callable[[Any], object]) -> None:
+        super().__init__(action)
+        self.run = run
 
 
 class BetweenCommits(Request):

@@ -316,10 +316,10 @@ async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: F
 
 _SERVER: Final = """
     SELECT current_setting('server_version'), coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
-    FROM pg_class WHERE relnamespace = 'plansmith'::regnamespace AND relkind = 'r'
+    FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
 """
 _OWNERS: Final = """
     SELECT DISTINCT pid FROM pg_locks JOIN pg_class ON pg_class.oid = relation
-    WHERE relnamespace = 'plansmith'::regnamespace AND granted AND mode IN
+    WHERE relnamespace = current_schema()::regnamespace AND granted AND mode IN
         ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 """

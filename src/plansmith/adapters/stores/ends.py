@@ -11,11 +11,11 @@ import os
 import struct
 import sys
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import JournalDamaged
@@ -29,6 +29,8 @@ _BYTES: Final = 64
 _FORM: Final = struct.Struct("<48sI4sI4x")
 _NAME_BYTES: Final = 48
 _HASH_BYTES: Final = 4
+# Where the checksum stands.
+_CHECK: Final = 56
 
 
 class End(NamedTuple):
@@ -52,10 +54,11 @@ class Ends:
         with suppress(OSError):
             handle = self._opened()
             for run, number, digest in ends:
-                name, mark = run.encode(), bytes.fromhex(digest)[:_HASH_BYTES]
+                name, mark = run.encode(), bytes.fromhex(digest[: 2 * _HASH_BYTES])
                 if len(name) <= _NAME_BYTES:
-                    check = zlib.crc32(_FORM.pack(name, number, mark, 0))
-                    os.pwrite(handle, _FORM.pack(name, number, mark, check), _place(name))
+                    told = _FORM.pack(name, number, mark, 0)
+                    check = crc32(told).to_bytes(4, "little")
+                    os.pwrite(handle, told[:_CHECK] + check + told[_CHECK + 4 :], _place(name))
 
     def forget(self, run: str) -> None:
         """Removes a run that was deleted, or whose end was set aside."""
@@ -135,13 +138,13 @@ def need_end(run: str, end: End | None, last: int, digest: object) -> None:
 
 
 def _place(name: bytes) -> int:
-    return zlib.crc32(name) % PLACES * _BYTES
+    return crc32(name) % PLACES * _BYTES
 
 
 def _read(data: bytes) -> End | None:
     if len(data) < _BYTES or not data.strip(b"\0"):
         return None
     name, number, mark, check = _FORM.unpack(data)
-    if zlib.crc32(_FORM.pack(name, number, mark, 0)) != check:
+    if crc32(_FORM.pack(name, number, mark, 0)) != check:
         return None
     return End(name.rstrip(b"\0").decode(errors="replace"), number, mark.hex())

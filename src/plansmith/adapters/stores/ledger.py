@@ -8,9 +8,12 @@ from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from plansmith.adapters.stores.commit import Append, Request, WithCommit
+import msgspec
+
+from plansmith.adapters.stores.claims import CLAIM_OF
+from plansmith.adapters.stores.commit import Append, ChangeClaim, Request, WithCommit
 from plansmith.adapters.stores.database import (
     SameFile,
     Synchronous,
@@ -21,7 +24,7 @@ from plansmith.adapters.stores.database import (
 )
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import PACKED_COLUMNS
-from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale
+from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale, taken_over
 from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
@@ -33,12 +36,17 @@ _LOOK_UP: Final = 500
 _Rows = Sequence[tuple[object, ...]]
 
 
-class Head(NamedTuple):
-    """The last event of a run, which the next one must follow; its hash or the stored part."""
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """The last event of a run, which the next one must follow; its hash or the stored part.
+
+    `term` is that of the present claim of the run, 0 without one.
+    """
 
     id: int
     number: int
     hash: str
+    status: str
+    term: int = 0
 
     def is_before(self, event: Event) -> bool:
         """Tells whether an event follows this one."""
@@ -124,21 +132,29 @@ class Ledger:
             self._load_heads(connection, appends)
             known = self._last_run
             heads, events, values = self._rows(appends)
-            told = {each.run: each.status for each in appends if each.error is None}
-            runs = [(head.id, run, head.number, told[run]) for run, head in heads.items()]
-            _insert(connection, _INTO_RUNS, runs, _UPDATE_LAST)
+            going_on, others = self._rows_of_runs(heads)
+            _insert(connection, _INTO_RUNS, going_on, _UPDATE_LAST)
+            _insert(connection, _INTO_RUNS, others, _UPDATE_STATUS)
             _insert(connection, _INTO_SUMMARIES, _summaries(appends, heads), SUM_UP_AGAIN)
             _insert(connection, _INTO_EVENTS, events)
             _insert(connection, _INTO_CONTENTS, values, PUT_AGAIN)
             if self._last_run > known:
                 more = self._last_run - known
                 connection.execute("UPDATE tally SET runs = runs + ?", (more,))
+            claims: dict[str, Any] = {}
             for work in batch:
                 if isinstance(work, WithCommit):
                     work.result = work.action(connection)
+                    if isinstance(work, ChangeClaim):
+                        claims[work.run] = work.result
         # After the commit: what is remembered there was durable.
         self.ends.note(End(run, head.number, head.hash) for run, head in heads.items())
         self._heads.update(heads)
+        for run, claim in claims.items():
+            if run in self._heads:
+                self._heads[run] = msgspec.structs.replace(
+                    self._heads[run], term=claim[1] if claim else 0
+                )
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
 
@@ -157,19 +173,39 @@ class Ledger:
                 values[digest] = (digest, day, text.decode())
         return heads, events, list(values.values())
 
+    def _rows_of_runs(self, heads: Mapping[str, Head]) -> tuple[_Rows, _Rows]:
+        """Returns the runs whose status stays, which leaves the index of statuses alone; others."""
+        going_on: list[tuple[object, ...]] = []
+        others: list[tuple[object, ...]] = []
+        for run, head in heads.items():
+            stays = run in self._heads and self._heads[run].status == head.status
+            rows = going_on if stays else others
+            rows += ((head.id, run, head.number, head.status),)
+        return going_on, others
+
     def _place(self, request: Append, heads: dict[str, Head]) -> int:
         if not request.events:
             return 0
         head = heads.get(request.run) or self._heads.get(request.run)
         first, last = request.events[0], request.events[-1]
+        if request.term and request.term != (head.term if head else self._term_of(request.run)):
+            request.error = taken_over(request.run)
+            return 0
         if not (head.is_before(first) if head else (first.number, first.before) == (1, "")):
             request.error = stale(request.run, first.number)
             return 0
         if head is None:
             self._last_run += 1
         run = head.id if head else self._last_run
-        heads[request.run] = Head(run, last.number, last.hash)
+        heads[request.run] = Head(
+            run, last.number, last.hash, request.status, head.term if head else 0
+        )
         return run
+
+    def _term_of(self, run: str) -> int:
+        """Returns the term of a run that has no event yet; 0 without a claim."""
+        found = self._opened().execute(CLAIM_OF, {"run": run}).fetchone()
+        return int(found[1]) if found else 0
 
     def _load_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
         version = int(connection.execute("PRAGMA data_version").fetchone()[0])
@@ -182,9 +218,9 @@ class Ledger:
             some = unknown[start : start + _LOOK_UP]
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
-            for run, key, number, digest in found:
+            for run, key, number, digest, status, term in found:
                 mark = digest.hex() if isinstance(digest, bytes) else ""
-                self._heads[run] = Head(key, number, mark)
+                self._heads[run] = Head(key, number, mark, status, term)
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -224,13 +260,13 @@ def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
 
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
-    SELECT name, runs.id, last, hash FROM runs
+    SELECT name, runs.id, last, hash, status, coalesce(term, 0) FROM runs
     JOIN events ON events.run = runs.id AND number = last
+    LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
-_UPDATE_LAST: Final = (
-    "ON CONFLICT (id) DO UPDATE SET last = excluded.last, status = excluded.status"
-)
+_UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_UPDATE_STATUS: Final = f"{_UPDATE_LAST}, status = excluded.status"
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {PACKED_COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"

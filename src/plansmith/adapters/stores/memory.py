@@ -10,9 +10,9 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
-from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
-from plansmith.ports import News, Sound
+from plansmith.ports import Claim, News, Sound
 
 if TYPE_CHECKING:
     from plansmith.adapters.stores import thread_rows
@@ -50,7 +50,8 @@ class MemoryStore:
         self._schedules: dict[str, Schedule] = {}
         self._fires: dict[tuple[str, datetime], Fire] = {}
         self._aside: dict[str, list[Event]] = {}
-        self._owners: dict[str, str] = {}
+        self._claims: dict[str, Claim] = {}
+        self._terms = 0
         self._statuses: dict[str, str] = {}
         self._summaries: dict[str, RunSummary] = {}
         self._entries: dict[str, list[str]] = {}
@@ -64,11 +65,14 @@ class MemoryStore:
         *,
         status: str = "",
         summary: RunSummary | None = None,
+        term: int = 0,
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         if not events:
             return
         run = events[0].run
+        if term and (run not in self._claims or self._claims[run].term != term):
+            raise RunTakenOver(f"run {run} was taken over by another process")
         journal = self._events.get(run, [])
         for number, event in enumerate(events, start=len(journal) + 1):
             if event.run != run or event.number != number:
@@ -86,8 +90,11 @@ class MemoryStore:
             self._summaries[run] = summary
         self._news += events
         if self._waiting:
-            for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
-                waiting.set()
+            self._wake(run)
+
+    def _wake(self, run: str) -> None:
+        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
+            waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
@@ -258,30 +265,36 @@ class MemoryStore:
         moved = self._aside.get(run, ())
         return [(each.number, data.canonical_json(each.to_json())) for each in moved]
 
-    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""
-        if self._owners.get(run, instead_of) == instead_of:
-            self._owners[run] = owner
-        return self._owners[run]
+    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
+        """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
+        del beats  # no other machine has this store
+        found = self._claims.get(run)
+        if found is None or not found.owner or found.term == instead_of:
+            self._terms += 1
+            found = self._claims[run] = Claim(owner, self._terms)
+        return found
 
-    async def release(self, run: str, owner: str) -> None:
-        """Ends the ownership of a run; does nothing if another owns it."""
-        if self._owners.get(run) == owner:
-            del self._owners[run]
+    async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
+        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
+        if run in self._claims and self._claims[run].term == term:
+            if unfinished:
+                self._claims[run] = Claim("", term)
+            else:
+                del self._claims[run]
 
-    async def owner(self, run: str) -> str:
-        """Returns who owns a run; None if nobody does."""
-        return self._owners.get(run, "")
+    async def claim_of(self, run: str) -> Claim | None:
+        """Returns the claim of a run, if there is one."""
+        return self._claims.get(run)
 
-    async def owners(self) -> Sequence[tuple[str, str]]:
-        """Returns all owned runs with their owners."""
-        return list(self._owners.items())
+    async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
+        """Returns every claimed run with its claim, or those of one owner."""
+        return [each for each in self._claims.items() if owner in ("", each[1].owner)]
 
     async def delete_run(self, run: str) -> bool:
         """Deletes a run's journal; positions of other news stay as they are."""
         found = self._events.pop(run, None) is not None
         self._news = [None if each and each.run == run else each for each in self._news]
-        for kept in (self._statuses, self._summaries, self._owners, self._aside, self._thread_of):
+        for kept in (self._statuses, self._summaries, self._claims, self._aside, self._thread_of):
             kept.pop(run, None)
         return found
 

@@ -2,15 +2,14 @@
 
 Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
 so that earlier releases no longer write there. Then the rows are moved in many small transactions,
-which makes version 9. One transaction each makes 10, 11 and 12. Whoever opens the store goes on
-there.
+which makes version 9. One transaction each makes 10 to 13. Whoever opens the store goes on there.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -27,11 +26,12 @@ from plansmith.adapters.stores.deflated_rows import (
 from plansmith.adapters.stores.migration_progress import Progress
 from plansmith.errors import Misconfigured
 
-VERSION: Final = 12
+VERSION: Final = 13
 _MOVING: Final = 8
 _MOVED: Final = 9
 _SUMMED: Final = 10
 _PACKED: Final = 11
+_THREADED: Final = 12
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.
@@ -104,6 +104,10 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
     with _transaction(connection):
         if _number(connection, "user_version") == _PACKED:
             _run(connection, schemas.SQLITE_FROM_11)
+            connection.execute(f"PRAGMA user_version = {_THREADED}")
+    with _transaction(connection):
+        if _number(connection, "user_version") == _THREADED:
+            _run(connection, schemas.SQLITE_FROM_12)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -252,7 +256,7 @@ def _number(connection: sqlite3.Connection, setting: str) -> int:
 
 
 async def migrate_postgres(connection: Any) -> None:
-    """Brings the schema `plansmith` to the newest version."""
+    """Brings the schema of a connection to the newest version."""
     if await schema_version(connection) == VERSION:
         return
     # Locked before the transaction begins: only then does it see what others have made.
@@ -266,26 +270,40 @@ async def migrate_postgres(connection: Any) -> None:
                 await _begin_postgres(connection, done)
         if 0 < done < _MOVED:
             await _move_postgres(connection)
-        async with connection.transaction():
-            if await schema_version(connection) == _MOVED:
-                await connection.execute(schemas.FROM_9)
-                await status_migration.tell_postgres(connection)
-                await _note(connection, _SUMMED)
-        async with connection.transaction():
-            if await schema_version(connection) == _SUMMED:
-                await packing_migration.pack_postgres(connection)
-                await _note(connection, _PACKED)
-        async with connection.transaction():
-            if await schema_version(connection) == _PACKED:
-                await connection.execute(schemas.POSTGRES_FROM_11)
-                await _note(connection, VERSION)
+        for before, after, change in _POSTGRES_STEPS:
+            async with connection.transaction():
+                if await schema_version(connection) == before:
+                    await change(connection)
+                    await _note(connection, after)
     finally:
         if not connection.closed:
             await connection.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
 
 
+async def _sum_up_postgres(connection: Any) -> None:
+    await connection.execute(schemas.FROM_9)
+    await status_migration.tell_postgres(connection)
+
+
+def _script(text: str) -> Callable[[Any], Awaitable[object]]:
+    async def run(connection: Any) -> None:
+        await connection.execute(text)
+
+    return run
+
+
+# Each in a transaction of its own: from which version, to which one, and how.
+_POSTGRES_STEPS: Final = (
+    (_MOVED, _SUMMED, _sum_up_postgres),
+    (_SUMMED, _PACKED, packing_migration.pack_postgres),
+    (_PACKED, _THREADED, _script(schemas.POSTGRES_FROM_11)),
+    (_THREADED, VERSION, _script(schemas.POSTGRES_FROM_12)),
+)
+
+
 async def _begin_postgres(connection: Any, done: int) -> None:
-    await connection.execute("CREATE SCHEMA IF NOT EXISTS plansmith")
+    [schema] = await (await connection.execute("SHOW search_path")).fetchone()
+    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     await connection.execute(_RECORD)
     steps = (*schemas.EARLIER_POSTGRES[done:], schemas.POSTGRES_FROM_7)
     for script in steps if done else (schemas.POSTGRES,):
@@ -363,8 +381,8 @@ _RECORD: Final = """
 
 async def schema_version(connection: Any) -> int:
     """Returns the version of the schema; 0 if there is none."""
-    cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
+    cursor = await connection.execute("SELECT to_regclass('migration') IS NOT NULL")
     if not (await cursor.fetchone())[0]:
         return 0
-    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM plansmith.migration")
+    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM migration")
     return int((await cursor.fetchone())[0])

@@ -45,13 +45,15 @@ _SYSTEM_TEXT: Final = SYSTEM.decode()
 _NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
 # A negative number says that the type is still in the body.
 _TYPE_OF: Final = {sign * number: name for name, number in _NUMBERS.items() for sign in (1, -1)}
-_TAILS: Final = tuple(f',"type":"{name}"}}'.encode() for name in TYPES)
+# How a body with this type ends, and where that begins, from its end.
+_TAILS: Final = tuple((f',"type":"{name}"}}'.encode(), -len(name) - 11) for name in TYPES)
 _ALONE: Final = tuple(f'{{"type":"{name}"}}'.encode() for name in TYPES)
 _DONE: Final = _NUMBERS["step_done"]
 _STEP: Final = b'"step":"'
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _HASH_CHARS: Final = 64
+_REF_SIGN: Final = 2**31
 _BEGINNING: Final = 16
 
 # The cells of an event to be written, in the order of `PACKED_COLUMNS`: a plain tuple, since
@@ -84,14 +86,15 @@ def at_text(microseconds: int) -> str:
 
 def ref_of(digest: str) -> int:
     """Returns the part of a content hash by which a value inside an event is found."""
-    return int.from_bytes(bytes.fromhex(digest[:8]), signed=True)
+    ref = int(digest[:8], 16)
+    return ref if ref < _REF_SIGN else ref - 2 * _REF_SIGN
 
 
 def pack_body(kind: int, body: bytes) -> tuple[int, bytes]:
     """Leaves the type out of a body; a negative number says that it is still in it."""
-    tail = _TAILS[kind]
+    tail, cut = _TAILS[kind]
     if body.endswith(tail):
-        return kind, body[: -len(tail)] + b"}"
+        return kind, body[:cut] + b"}"
     return (kind, b"{}") if body == _ALONE[kind] else (-kind, body)
 
 
@@ -104,18 +107,18 @@ def pack(event: Event, small: Mapping[str, bytes]) -> tuple[int, bytes, str]:
     body = event.body
     kind, packed = pack_body(_NUMBERS[body.type], event.body_text)
     digest = ""
-    if isinstance(body, StepDone):
+    # By class: nearly all events are these two.
+    if body.__class__ is StepDone:
         digest = body.result
-    elif isinstance(body, StepStarted):
+    elif body.__class__ is StepStarted:
         digest = body.inputs
     if digest not in small:
         return kind, packed, ""
     end = packed.rfind(_STEP)
     part = _left_out(kind, event.run, packed[end:], digest.encode(), len(small[digest]))
-    start = end - len(part)
-    if start < 1 or packed[start:end] != part:
+    if not packed.endswith(part, 1, end):
         return kind, packed, ""
-    return kind, packed[:start] + packed[end:], digest
+    return kind, packed[: end - len(part)] + packed[end:], digest
 
 
 def _left_out(kind: int, run: str, end: bytes, digest: bytes, size: int) -> bytes:
@@ -152,7 +155,7 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
     if value is not None:
         packed = _put_back(number, run, packed, f"{value}".encode())
     if number > 0:
-        packed = _ALONE[number] if packed == b"{}" else packed[:-1] + _TAILS[number]
+        packed = _ALONE[number] if packed == b"{}" else packed[:-1] + _TAILS[number][0]
     told = SYSTEM if by is None else f"{by}".encode()
     return _TYPE_OF[number], at_text(at), told, digest.hex(), packed
 

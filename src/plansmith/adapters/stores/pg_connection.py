@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from plansmith.adapters.stores.migrations import migrate_postgres
 from plansmith.errors import (
@@ -18,6 +20,8 @@ from plansmith.errors import (
 )
 
 _T = TypeVar("_T")
+SCHEMA: Final = "plansmith"
+_SCHEMA_NAME: Final = re.compile(rf"{SCHEMA}(_[a-z0-9_]{{1,48}})?")
 _TRY_AGAIN: Final = ("40001", "40P01")
 _FULL: Final = ("53100", "53200")
 # Shut down, starting, read-only for a while after a fail-over, too many connections.
@@ -37,11 +41,25 @@ def load_psycopg() -> Any:
         ) from error
 
 
+def schema_of(url: str) -> tuple[str, str]:
+    """Takes the name of the schema out of an address; each tenant has a schema of its own."""
+    parts = urlsplit(url)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    schemas = [value for name, value in given if name == "schema"]
+    if not schemas:
+        return url, SCHEMA
+    if len(schemas) > 1 or not _SCHEMA_NAME.fullmatch(schemas[0]):
+        hint = f"{SCHEMA}, or {SCHEMA}_ with small letters, digits and _"
+        raise Misconfigured("the address names no valid schema", hint=hint)
+    rest = urlencode([each for each in given if each[0] != "schema"])
+    return urlunsplit(parts._replace(query=rest)), schemas[0]
+
+
 class Connection:
     """One connection, opened at first use; reconnects for a while when it is lost."""
 
     def __init__(self, dsn: str, *, patience_s: float, migrating: bool = True) -> None:
-        self._dsn = dsn
+        self._dsn, self.schema = schema_of(dsn)
         self._patience_s = patience_s
         self._migrating = migrating
         self._driver: Any = None
@@ -93,7 +111,7 @@ class Connection:
                 try:
                     # Our statements are short. On tables that were not analysed yet the server
                     # overrates them, and would compile them for seconds.
-                    await connection.execute("SET search_path TO plansmith; SET jit TO off")
+                    await connection.execute(f"SET search_path TO {self.schema}; SET jit TO off")
                     if self._migrating and not self._was_open:
                         await migrate_postgres(connection)
                 except BaseException:
@@ -101,6 +119,33 @@ class Connection:
                     raise
                 self._connection, self._was_open = connection, True
             return self._connection
+
+
+class ConnectionPool:
+    """Connections for work that goes on at the same time; opened when all others are busy."""
+
+    def __init__(self, make: Callable[[], Connection], *, most: int) -> None:
+        self._make = make
+        self._idle: list[Connection] = []
+        self._all: list[Connection] = []
+        self._free = asyncio.Semaphore(most)
+
+    async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
+        """Runs `work` with a connection that nobody else uses meanwhile."""
+        async with self._free:
+            if not self._idle:
+                self._idle.append(self._make())
+                self._all.append(self._idle[-1])
+            connection = self._idle.pop()
+            try:
+                return await connection.use(work)
+            finally:
+                self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for connection in self._all:
+            await connection.close()
 
 
 def named(error: Exception) -> PlansmithError:

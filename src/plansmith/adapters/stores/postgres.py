@@ -1,10 +1,11 @@
-"""A store on PostgreSQL, in the schema `plansmith`, for several machines."""
+"""A store on PostgreSQL, in a schema of its own, for several machines."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.adapters.stores.batched_reads import (
@@ -15,9 +16,10 @@ from plansmith.adapters.stores.batched_reads import (
     apart,
     thread_key,
 )
+from plansmith.adapters.stores.claims import CLAIM_OF, POSTGRES_CLAIMS
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
 from plansmith.adapters.stores.packing import ref_of
-from plansmith.adapters.stores.pg_connection import Connection
+from plansmith.adapters.stores.pg_connection import Connection, ConnectionPool
 from plansmith.adapters.stores.records import Database, DatabaseStore
 from plansmith.adapters.stores.rows import (
     DOCTOR,
@@ -25,6 +27,7 @@ from plansmith.adapters.stores.rows import (
     read_journal,
     sound_part,
     stale,
+    taken_over,
     values_of,
 )
 from plansmith.adapters.stores.statements import (
@@ -49,8 +52,8 @@ _FEW: Final = 256
 class PostgresStore(DatabaseStore):
     """Journals and results in a PostgreSQL database.
 
-    Reconnects for up to `patience_s`; an interrupted write is then looked up, so that it is neither
-    lost nor done twice. Nothing is opened before the first call.
+    Reads over up to `connections`. Reconnects for up to `patience_s`; an interrupted write is then
+    looked up, so that it is neither lost nor done twice. Nothing is opened before the first call.
     """
 
     def __init__(
@@ -58,23 +61,27 @@ class PostgresStore(DatabaseStore):
         dsn: str,
         *,
         patience_s: float = 10.0,
+        connections: int = 4,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._now = now
         self._writing = Connection(dsn, patience_s=patience_s)
-        self._reading = Connection(dsn, patience_s=patience_s)
+        make = partial(Connection, dsn, patience_s=patience_s)
+        self._reading = ConnectionPool(make, most=connections)
         self._listening = Connection(dsn, patience_s=patience_s)
-        # Many read at the same time; a transaction has its connection for itself.
+        # A transaction has its connection for itself.
         self._changing = Connection(dsn, patience_s=patience_s)
         self._transacting = asyncio.Lock()
         self._writer = WriterTask(self._commit, settle=self._settle)
         self._journals = BatchedReads(self._read_journals)
         database = Database(
             dialect=POSTGRES,
+            claims=POSTGRES_CLAIMS,
             query=self._query,
             execute=self._execute,
             transact=self._transact,
             submit=self._writer.submit,
+            change_claim=self._change_claim,
             now=now,
         )
         super().__init__(
@@ -123,21 +130,23 @@ class PostgresStore(DatabaseStore):
             units, puts, rest = units_of(rest)
             won = await self._write(units, puts)
             for run, requests in units.items():
-                for request in requests:
-                    if run not in won:
-                        request.error = stale(run, request.events[0].number)
+                for request in requests if not won.get(run) else ():
+                    first = request.events[0].number
+                    request.error = taken_over(run) if run in won else stale(run, first)
 
     async def _write(
         self, units: Mapping[str, Sequence[Append]], puts: Sequence[Append]
-    ) -> set[str]:
+    ) -> dict[str, bool]:
+        """Returns the runs that were written, and as false those that were taken over."""
         asked = columns_of(units, puts, day=day_of(self._now()))
 
-        async def write(connection: Any, again: bool) -> set[str]:  # noqa: FBT001 - as `use` calls it
+        async def write(connection: Any, again: bool) -> dict[str, bool]:  # noqa: FBT001 - as `use` calls it
             cursor = await connection.execute(APPEND, asked, prepare=True)
-            won = {str(row[0]) for row in await cursor.fetchall()}
+            won = {str(row[0]): bool(row[1]) for row in await cursor.fetchall()}
             if again:
                 # The lost connection may have taken the answer with it, not the write.
-                won |= await self._stored(connection, set(units) - won, units)
+                lost = {run for run in units if not won.get(run)}
+                won |= dict.fromkeys(await self._stored(connection, lost, units), True)
             return won
 
         return await self._writing.use(write)
@@ -178,6 +187,17 @@ class PostgresStore(DatabaseStore):
 
         return await self._use(execute)
 
+    async def _change_claim(self, _: str, steps: Sequence[str], given: Parameters) -> Any:
+        async def change(connection: Any) -> Any:
+            for step in steps:
+                cursor = await connection.execute(for_postgres(step), given)
+                if cursor.description is not None and (row := await cursor.fetchone()):
+                    return row
+            found = await connection.execute(for_postgres(CLAIM_OF), given)
+            return await found.fetchone()
+
+        return await self._use(change)
+
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
         async def transact(connection: Any, again: bool) -> list[list[int] | None]:  # noqa: FBT001 - as `use` calls it
             async with connection.transaction(), connection.cursor() as cursor:
@@ -216,7 +236,7 @@ class PostgresStore(DatabaseStore):
 
     async def _watch(self) -> None:
         async def listen(connection: Any, _: bool) -> None:  # noqa: FBT001 - as `use` calls it
-            await connection.execute("LISTEN plansmith")
+            await connection.execute(f"LISTEN {self._listening.schema}")
             # What happened before the first notification, or while the connection was lost.
             await self._followers.look()
             async for note in connection.notifies():

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
+from plansmith.adapters.stores import pruning
 from plansmith.adapters.stores import statements as sql
 from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
+from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
 from plansmith.adapters.stores.commit import Append, Request, closed, settle
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import (
     COLUMNS,
     MARK_BYTES,
     shown_row,
-    since_epoch,
     stored_time,
     timed,
     values_inside,
@@ -24,7 +25,6 @@ from plansmith.adapters.stores.packing import (
 from plansmith.adapters.stores.rows import (
     RunHead,
     day_of,
-    hashes_in,
     head_of,
     need_following,
     read_value,
@@ -42,7 +42,7 @@ from plansmith.plan.summary import RunSummary
 from plansmith.ports import News, Sound
 
 _SPARED_FIRES: Final = 100
-_BODIES_AT_ONCE: Final = 1000
+_RUNS_AT_ONCE: Final = 50
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
 _NAMES: Final = COLUMNS.split(", ")
@@ -66,21 +66,31 @@ class Database:
     """
 
     dialect: Dialect
+    claims: ClaimSql
     query: Callable[[str, Parameters], Awaitable[list[Any]]]
     execute: Callable[[str, Parameters], Awaitable[int]]
     transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]]
     submit: Callable[[Request], Awaitable[Any]]
+    change_claim: Callable[[str, Sequence[str], Parameters], Awaitable[Any]]
     now: Callable[[], datetime]
     ends: Ends | None = None
 
 
-class DatabaseStore(SummaryReads, ThreadRecords):
-    """A store over a database: values, lists of runs, threads, templates, schedules, owners."""
+class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
+    """A store over a database: values, lists of runs, threads, templates, schedules, claims."""
 
     def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
         query, transact, notify = database.query, database.transact, database.dialect.notify
         SummaryReads.__init__(self, query, transact)
         ThreadRecords.__init__(self, query, transact, notify=notify, followers=followers)
+        ClaimRecords.__init__(
+            self,
+            database.claims,
+            query=query,
+            execute=database.execute,
+            change_claim=database.change_claim,
+            now=database.now,
+        )
         self._database = database
         self._values = values
         self._followers = followers
@@ -93,6 +103,7 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         *,
         status: str = "",
         summary: RunSummary | None = None,
+        term: int = 0,
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
@@ -102,7 +113,7 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
-            request = Append(run, events, texts, status=status, summary=cells)
+            request = Append(run, events, texts, status=status, summary=cells, term=term)
             await self._database.submit(request)
             self._values.keep(texts)
 
@@ -203,43 +214,28 @@ class DatabaseStore(SummaryReads, ThreadRecords):
                 self._database.ends.forget(run)
         return len(gone)
 
-    async def prune(self, before: datetime) -> Pruned:
+    async def over_before(self, before: datetime) -> dict[str, int]:
+        """Returns the runs that ended before a moment, with the bytes of their journals."""
+        old = await pruning.over_before(self._database, before)
+        return {run: await pruning.size_of(self._database, run) for run in old}
+
+    async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> Pruned:
         """Deletes runs and fires that ended before a moment, then values no event mentions."""
         self._values.forget()
-        spared = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
-        old = await self._database.query(sql.OVER_BEFORE, {"before": since_epoch(before)})
-        runs = await self._delete({str(run): int(number) for run, number in old})
-        fires = await self._database.execute(sql.OLD_FIRES, spared)
+        gone = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
+        old = list((await pruning.over_before(self._database, before, spared)).items())
+        runs = 0
+        for start in range(0, len(old), _RUNS_AT_ONCE):  # others write in between
+            runs += await self._delete(dict(old[start : start + _RUNS_AT_ONCE]))
+        fires = await self._database.execute(sql.OLD_FIRES, gone)
         # A value put a moment ago may not have its event yet.
         day = min(day_of(before), day_of(self._database.now() - timedelta(days=1)))
-        return Pruned(runs, await self._sweep(day), fires)
+        swept = await pruning.sweep(self._database, day, await self._position())
+        return Pruned(runs, swept, fires)
 
     async def unmentioned(self) -> int:
         """Returns how many values no event mentions."""
-        return len((await self._unmentioned(_NO_DAY))[0])
-
-    async def _unmentioned(self, day: str) -> tuple[set[str], int]:
-        """Returns the values last put before a day that no event mentions, and the position."""
-        seen = await self._position()
-        rows = await self._database.query(sql.OLD_CONTENTS, {"day": day})
-        old = {str(row[0]) for row in rows}
-        for after in range(0, seen if old else 0, _BODIES_AT_ONCE):
-            window = {"after": after, "until": min(after + _BODIES_AT_ONCE, seen)}
-            bodies = await self._database.query(sql.BODIES, window)
-            old -= hashes_in(str(row[0]) for row in bodies)
-        return old, seen
-
-    async def _sweep(self, day: str) -> int:
-        old, seen = await self._unmentioned(day)
-        rows = [
-            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"} for each in sorted(old)
-        ]
-        if not rows:
-            return 0
-        [done] = await self._database.transact(
-            [Change(("SELECT 1", {}), [(sql.DELETE_CONTENT, rows)])]
-        )
-        return sum(done or ())
+        return len(await pruning.unmentioned(self._database, _NO_DAY, await self._position()))
 
     async def missing(self) -> Sequence[str]:
         """Describes the runs that were written and are no longer there."""
@@ -298,30 +294,6 @@ class DatabaseStore(SummaryReads, ThreadRecords):
         """Returns the events of a run that were set aside, oldest first."""
         rows = await self._database.query(sql.ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
-
-    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""
-        given = {"run": run, "owner": owner, "instead_of": instead_of}
-        found = ""
-        while not found:
-            if await self._database.execute(sql.CLAIM, given):
-                return owner
-            # Another one has it, unless it was let go this moment.
-            found = await self.owner(run)
-        return found
-
-    async def release(self, run: str, owner: str) -> None:
-        """Ends the ownership of a run; does nothing if another owns it."""
-        await self._database.execute(sql.RELEASE, {"run": run, "owner": owner})
-
-    async def owner(self, run: str) -> str:
-        """Returns who owns a run; None if nobody does."""
-        rows = await self._database.query(sql.OWNER, {"run": run})
-        return str(rows[0][0]) if rows else ""
-
-    async def owners(self) -> Sequence[tuple[str, str]]:
-        """Returns all owned runs with their owners."""
-        return [(str(run), str(owner)) for run, owner in await self._database.query(sql.OWNERS, {})]
 
     async def keep_template(self, name: str, value: Json) -> int:
         """Stores the next version of a template, unless it equals the last one."""

@@ -6,11 +6,11 @@ The parts of the text that was hashed can be computed from a row of the table `e
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.packing import (
@@ -32,8 +32,8 @@ from plansmith.adapters.stores.packing import (
     texts_of,
     timed,
 )
-from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.chain import hash_of, moment_text, run_text
+from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
+from plansmith.plan.chain import EVENT_TEXT, hash_of, moment_text, run_text
 from plansmith.plan.data import Json, read_canonical
 from plansmith.plan.events import Event, stored_event
 from plansmith.ports import Sound
@@ -93,26 +93,28 @@ def rows_of(
     small = {digest: text for digest, text in values if len(text) <= LARGEST_INSIDE}
     inside: set[str] = set()
     known, when, at, last = None, b"", 0, None
+    run, name, was_whole = None, b"", False
     for event in events:
         if event.at is not known:
             known, when, at = event.at, moment_text(event.at), stored_time(event.at)
-        body, by, number, digest = event.body_text, event.by_text, event.number, event.hash
-        before, run = event.before.encode(), run_text(event.run)
-        if hash_of(when, before, body, by, number, run) != digest:
-            raise JournalDamaged(f"event {number} of run {event.run} was altered")
+        if event.run is not run:
+            run, name = event.run, run_text(event.run)
+        by, number, digest = event.by_text, event.number, event.hash
+        # Without a function for each, as where the hash was made.
+        text = EVENT_TEXT % (when, event.before.encode(), event.body_text, by, number, name)
+        if sha256(text).hexdigest() != digest:
+            raise JournalDamaged(f"event {number} of run {run} was altered")
         kind, packed, key = pack(event, small)
-        value, ref = None, None
-        if key:
-            value, ref = small[key].decode(), ref_of(key)
-            inside.add(key)
-        who, mark = None if by == SYSTEM else by.decode(), bytes.fromhex(digest)
+        value, ref = (small[key].decode(), ref_of(key)) if key else (None, None)
+        inside |= {key}
         # Whoever begins to read behind a whole hash needs a time there.
-        time = SAME_TIME if at == last and is_mark(rows[-1][4]) else at
-        if number % WHOLE_HASH_EVERY and kind != RUN_FINISHED:
-            mark = mark[:MARK_BYTES]
-        rows.append((number, kind, time, who, mark, packed.decode(), value, ref))
+        time = SAME_TIME if at == last and not was_whole else at
+        was_whole = not number % WHOLE_HASH_EVERY or kind == RUN_FINISHED
+        mark = bytes.fromhex(digest if was_whole else digest[: 2 * MARK_BYTES])
+        who = None if by == SYSTEM else by.decode()
+        rows += ((number, kind, time, who, mark, packed.decode(), value, ref),)
         last = at
-    return rows, inside
+    return rows, inside - {""}
 
 
 def stale(run: str, number: int) -> StaleWriter:
@@ -120,6 +122,13 @@ def stale(run: str, number: int) -> StaleWriter:
     return StaleWriter(
         f"event {number} of run {run} does not follow the last one stored",
         hint="read the run again and decide again",
+    )
+
+
+def taken_over(run: str) -> RunTakenOver:
+    """Returns the error for an append under a term that no longer holds."""
+    return RunTakenOver(
+        f"run {run} was taken over by another process", hint="nothing was written here since"
     )
 
 
@@ -238,7 +247,7 @@ def hashes_in(bodies: Iterable[str]) -> set[str]:
 def read_value(digest: str, text: object) -> Json:
     """Parses a stored value and checks its content hash."""
     data = text.encode(errors="replace") if isinstance(text, str) else b""
-    if hashlib.sha256(data).hexdigest() != digest:
+    if sha256(data).hexdigest() != digest:
         raise JournalDamaged(f"the value stored under {digest} was altered", hint=DOCTOR)
     return read_canonical(data)
 
@@ -246,9 +255,7 @@ def read_value(digest: str, text: object) -> Json:
 def values_of(hashes: Sequence[str], texts: Iterable[object]) -> dict[str, object]:
     """Returns those of the texts that have one of the content hashes."""
     asked = set(hashes)
-    made = (
-        (hashlib.sha256(str(each).encode(errors="replace")).hexdigest(), each) for each in texts
-    )
+    made = ((sha256(str(each).encode(errors="replace")).hexdigest(), each) for each in texts)
     return {digest: text for digest, text in made if digest in asked}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from plansmith.adapters.stores import claim_tables
 from plansmith.adapters.stores.packing import TYPES, time_of
 
 # One text for both databases. `last` tells a journal whose end was lost from a whole one,
@@ -19,7 +20,6 @@ _COUNTS: Final = """
     ){half_full};
     CREATE TABLE tally (runs integer NOT NULL);
     INSERT INTO tally VALUES (0);
-    CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL){no_rowid};
 """
 _COUNTER: Final = """
     CREATE TABLE counter (position bigint NOT NULL){tenth_full};
@@ -157,6 +157,8 @@ _IN_SQLITE: Final = {
     "no_rowid": " WITHOUT ROWID",
     "half_full": "",
     "tenth_full": "",
+    "terms": "ALTER TABLE tally ADD COLUMN terms integer NOT NULL DEFAULT 0",
+    "after_claims": "UPDATE tally SET terms = (SELECT count(*) FROM claims)",
 }
 # Rows that are written again and again find room on their page.
 _IN_POSTGRES: Final = {
@@ -170,14 +172,20 @@ _IN_POSTGRES: Final = {
     "no_rowid": "",
     "half_full": " WITH (fillfactor = 50)",
     "tenth_full": " WITH (fillfactor = 10)",
+    "terms": "CREATE SEQUENCE terms",
+    "after_claims": "SELECT setval('terms', (SELECT count(*) + 1 FROM claims))",
 }
-_ALL: Final = _COUNTS + _COUNTER + _EVENTS + _VIEW + _TABLES + _SUMMARIES + _THREADS
+_ALL: Final = (
+    _COUNTS + claim_tables.CLAIMS + _COUNTER + _EVENTS + _VIEW + _TABLES + _SUMMARIES + _THREADS
+)
 SQLITE: Final = _ALL.format(**_IN_SQLITE)
 POSTGRES: Final = _ALL.format(**_IN_POSTGRES)
 # Rows stay as they are: they have whole hashes and their own times.
 _FROM_11: Final = "DROP VIEW IF EXISTS events_text;" + _VIEW + _THREADS
 SQLITE_FROM_11: Final = _FROM_11.format(**_IN_SQLITE)
 POSTGRES_FROM_11: Final = _FROM_11.format(**_IN_POSTGRES)
+SQLITE_FROM_12: Final = claim_tables.FROM_12.format(**_IN_SQLITE)
+POSTGRES_FROM_12: Final = claim_tables.FROM_12.format(**_IN_POSTGRES)
 # The rows are moved afterwards.
 _RENAME: Final = "ALTER TABLE events RENAME TO old_events;"
 SQLITE_FROM_10: Final = _RENAME + _EVENTS.format(**_IN_SQLITE)

@@ -19,7 +19,14 @@ from plansmith.adapters.stores.batched_reads import (
     apart,
     thread_key,
 )
-from plansmith.adapters.stores.commit import BetweenCommits, WithCommit, WriterThread, closed
+from plansmith.adapters.stores.claims import CLAIM_OF, SQLITE_CLAIMS
+from plansmith.adapters.stores.commit import (
+    BetweenCommits,
+    ChangeClaim,
+    WithCommit,
+    WriterThread,
+    closed,
+)
 from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
 from plansmith.adapters.stores.ends import End, need_end
 from plansmith.adapters.stores.ledger import Ledger
@@ -71,10 +78,12 @@ class SqliteStore(DatabaseStore):
         self._was_open = False
         database = Database(
             dialect=SQLITE,
+            claims=SQLITE_CLAIMS,
             query=self._query,
             execute=self._execute,
             transact=self._transact,
             submit=self._writer.submit,
+            change_claim=self._change_claim,
             now=now,
             ends=self._ledger.ends,
         )
@@ -206,6 +215,14 @@ class SqliteStore(DatabaseStore):
             return connection.execute(statement, given).rowcount
 
         return int(await self._writer.submit(WithCommit(work)))
+
+    async def _change_claim(self, run: str, steps: Sequence[str], given: Parameters) -> Any:
+        def work(connection: sqlite3.Connection) -> Any:
+            for step in steps:
+                connection.execute(step, given)
+            return connection.execute(CLAIM_OF, given).fetchone()
+
+        return await self._writer.submit(ChangeClaim(run, work))
 
     async def _transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
         work = BetweenCommits(lambda: self._ledger.transact(changes))

@@ -60,7 +60,7 @@ SQLITE: Final = Dialect(
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
-    notify="SELECT pg_notify('plansmith', :note)",
+    notify="SELECT pg_notify(current_schema(), :note)",
 )
 
 
@@ -89,6 +89,10 @@ OVER_BEFORE: Final = f"""
     WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED}
         AND {time_of("events")} < :before
 """  # noqa: S608 - constants
+RUN_SIZE: Final = """
+    SELECT sum(length(body) + coalesce(length(value), 0) + 64) FROM events
+    WHERE run = (SELECT id FROM runs WHERE name = :run)
+"""
 NEWS: Final = """
     SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
     WHERE position > :after ORDER BY position LIMIT :most
@@ -120,7 +124,7 @@ FORGET_SUMMARY: Final = (
 DELETE_RUN: Final = (
     *FORGET_SUMMARY,
     "DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = :run)",
-    "DELETE FROM owners WHERE run = :run",
+    "DELETE FROM claims WHERE run = :run",
     "DELETE FROM thread_runs WHERE run = :run",
     "DELETE FROM set_aside WHERE run = :run",
     "UPDATE tally SET runs = runs - 1",
@@ -160,14 +164,6 @@ ADD: Final = f"""
 """  # noqa: S608 - constants
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
-
-OWNERS: Final = "SELECT run, owner FROM owners ORDER BY run"
-OWNER: Final = "SELECT owner FROM owners WHERE run = :run"
-CLAIM: Final = """
-    INSERT INTO owners (run, owner) VALUES (:run, :owner)
-    ON CONFLICT (run) DO UPDATE SET owner = excluded.owner WHERE owners.owner = :instead_of
-"""
-RELEASE: Final = "DELETE FROM owners WHERE run = :run AND owner = :owner"
 
 TEMPLATES: Final = "SELECT name, version, removed, hash, body FROM templates ORDER BY name, version"
 TEMPLATE_VERSION: Final = """
@@ -219,9 +215,10 @@ OLD_FIRES: Final = """
 """
 
 # The rest is for PostgreSQL. Who inserts the first event of a unit has won: the server's primary
-# keys decide, and the rest of the unit and its values follow only then. All begins with the
-# counter, which a writer holds until its commit: positions grow in the order of commits, and two
-# writers cannot wait for each other.
+# keys decide, and the rest of the unit and its values follow only then. Who executes a run must
+# still have its claim, whose row is locked: a claim at the same time comes before or after. All
+# begins with the counter, which a writer holds until its commit: positions grow in the order of
+# commits, and two writers cannot wait for each other.
 _NAMES: Final = PACKED_COLUMNS.split(", ")
 APPEND: Final = f"""
     WITH taken AS (
@@ -232,16 +229,21 @@ APPEND: Final = f"""
             %(runs)b::text[], %(lasts)b::int[], %(befores)b::bytea[], %(places)b::int[],
             %(numbers)b::int[], %(types)b::int[], %(ats)b::bigint[], %(bys)b::text[],
             %(hashes)b::bytea[], %(bodies)b::text[], %(insides)b::text[], %(refs)b::int[],
-            %(statuses)b::text[]
-        ) AS unit (name, last, before, place, {PACKED_COLUMNS}, status)
+            %(statuses)b::text[], %(terms)b::bigint[]
+        ) AS unit (name, last, before, place, {PACKED_COLUMNS}, status, term)
+    ), held AS (
+        SELECT name FROM unit CROSS JOIN taken
+        JOIN claims ON claims.run = unit.name AND claims.term = unit.term FOR SHARE OF claims
+    ), allowed AS (
+        SELECT * FROM unit WHERE term = 0 OR name IN (SELECT name FROM held)
     ), made AS (
         INSERT INTO runs (name, last, status)
-        SELECT name, last, status FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
+        SELECT name, last, status FROM allowed CROSS JOIN taken WHERE number = 1 ORDER BY name
         ON CONFLICT (name) DO NOTHING RETURNING id, name
     ), following AS (
         SELECT id, name FROM made
         UNION ALL
-        SELECT runs.id, name FROM unit JOIN runs USING (name)
+        SELECT runs.id, name FROM allowed AS unit JOIN runs USING (name)
         JOIN events AS head ON head.run = runs.id AND head.number = unit.number - 1
             AND substr(head.hash, 1, {MARK_BYTES}) = substr(unit.before, 1, {MARK_BYTES})
     ), opened AS (
@@ -284,7 +286,9 @@ APPEND: Final = f"""
         WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
         {PUT_AGAIN}
     )
-    SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) FROM won
+    SELECT name, pg_notify(current_schema(), last || ' ' || left(name, 1000)) IS NOT NULL FROM won
+    UNION ALL
+    SELECT name, false FROM unit WHERE term > 0 AND name NOT IN (SELECT name FROM held)
 """  # noqa: S608 - constants
 EVENTS: Final = f"""
     SELECT name, start, last, {COLUMNS}
@@ -310,11 +314,16 @@ def units_of(
             puts.append(request)
         elif request.run not in units:
             units[request.run] = [request]
-        elif request.events[0].before == units[request.run][-1].events[-1].hash:
+        elif _follows(request, units[request.run][-1]):
             units[request.run].append(request)
         else:
             later.append(request)
     return units, puts, later
+
+
+def _follows(request: Append, before: Append) -> bool:
+    """Tells whether an append is written together with the one before, both or neither."""
+    return request.events[0].before == before.events[-1].hash and request.term == before.term
 
 
 def columns_of(
@@ -363,6 +372,7 @@ def _summaries(units: Mapping[str, Sequence[Append]]) -> dict[str, list[object]]
     columns = zip(*found.values(), strict=True) if found else [()] * len(names)
     return {
         "statuses": [requests[-1].status for requests in units.values()],
+        "terms": [requests[-1].term for requests in units.values()],
         "sum_runs": list(found),
         **{f"sum_{name}": list(each) for name, each in zip(names, columns, strict=True)},
     }

@@ -95,7 +95,18 @@ class _LocalFunction:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+def tool(
+    function: Callable[..., Any],
+    /,
+    *,
+    effect: EffectName | Effect = "write",
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float | None = None,
+    idempotent: bool = False,
+    open_world: bool = True,
+    search: bool = False,
+) -> FunctionTool: ...
 @overload
 def tool(
     *,

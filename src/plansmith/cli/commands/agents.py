@@ -13,10 +13,9 @@ from plansmith.adapters.agents.a2a.registry import AgentRegistry, Choices, Stand
 from plansmith.adapters.secrets import SecretBox
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import warn
+from plansmith.cli.options import loaded_settings
 from plansmith.cli.questions import ask_line
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.config import load_settings
 from plansmith.text import safe
 from plansmith.wiring import make_agents
 
@@ -49,7 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    settings = load_settings(tell=warn)
+    settings = loaded_settings(args)
     registry = make_agents(settings, secrets=SecretBox(settings.secrets))
     match args.action:
         case "list":

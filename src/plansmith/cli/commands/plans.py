@@ -16,7 +16,7 @@ from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import warn
+from plansmith.cli.options import add_store, warn
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith.cli.ui.words import own_locale
@@ -37,6 +37,7 @@ from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
 from plansmith.ports import Closing, ToolSource
+from plansmith.programs.targets import TARGETS
 from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
@@ -288,11 +289,17 @@ def _value(data: bytes) -> Json:
 def _configure_export(parser: argparse.ArgumentParser) -> None:
     what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
     parser.add_argument("plan", metavar="PLAN|RUN", help=what)
-    parser.add_argument("--dialect", choices=DIALECTS, required=True, help="the format")
-    parser.add_argument("--store", metavar="URL", help="where runs are kept")
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--dialect", choices=DIALECTS, help="another system's format of plans")
+    form.add_argument("--to", choices=TARGETS, help="a Python program that runs without Plansmith")
+    add_store(parser)
+    what = "with --to: tools that the program calls, as Python; repeatable"
+    parser.add_argument("--tools", action="append", metavar="FILE", help=what)
 
 
 def _export(args: argparse.Namespace) -> int:
+    if args.to:
+        return int(resolve_name("plansmith.cli.commands.programs:export_program")(args))
     if not names_run(args.plan):
         print_foreign(load_plan(args.plan), args.dialect)
         return Exit.OK

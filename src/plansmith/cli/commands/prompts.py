@@ -8,9 +8,8 @@ from pathlib import Path
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import warn
+from plansmith.cli.options import loaded_settings
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
 from plansmith.planner.model_calls import places, prompt_names, prompt_text
 
@@ -29,7 +28,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    folder = load_settings(tell=warn).planner.prompts
+    folder = loaded_settings(args).planner.prompts
     match args.action:
         case "list":
             return _list(folder, as_json=args.json)

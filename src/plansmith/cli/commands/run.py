@@ -14,9 +14,10 @@ from plansmith.cli.options import add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
-from plansmith.errors import Refused, RunBusy
+from plansmith.errors import Misconfigured, Refused, RunBusy
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import safe
 
 
@@ -57,17 +58,24 @@ def _configure_resume(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("run", nargs="?", metavar="RUN", help="a run: its id, or last")
     which.add_argument("--all", action="store_true", help="every open run of this folder")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="take the run from a process that still lives; what it is calling becomes unknown",
+    )
     add_parts(parser)
     add_running(parser)
 
 
 def _resume(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
+        if args.all and args.force:
+            raise Misconfigured("--force is for one run", hint="name the run")
         if args.all:
             return await _resume_all(session)
         run = await session.run(args.run)
         _refuse_over(run, session)
-        await _resume_paused(session, run)
+        await (_take_over if args.force else _resume_paused)(session, run)
         return await run_interactively(session, run.id, fresh=False)
 
     return in_session(args, work)
@@ -77,6 +85,15 @@ async def _resume_paused(session: Session, run: Run) -> None:
     """Resumes a run if it is paused and has no question."""
     if run.paused and not run.questions:
         await session.smith.resume(run.id, by=session.by)
+
+
+async def _take_over(session: Session, run: Run) -> None:
+    """Takes a run from the process that executes it, and tells the person."""
+    process = await session.smith.runs.journals.owners.other_owner(run.id)
+    await session.smith.resume(run.id, by=session.by, force=True)
+    if process:
+        taken = Sentence("resume.taken_over", process=process)
+        session.say(safe(in_language(taken, session.words["locale"])))
 
 
 async def _resume_all(session: Session) -> int:

@@ -72,6 +72,7 @@ def _main(args: argparse.Namespace) -> int:
         allow_hosts=tuple(args.allow_host),
         remote=args.insecure_remote,
         telemetry=args.telemetry,
+        tenants=data_folder(),
     )
 
     def announce(link: str) -> None:

@@ -18,7 +18,8 @@ from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
-from plansmith.server.tokens import SCOPES, Token, TokenFile
+from plansmith.server.tokens import ROLES, SCOPES, Member, Token, TokenFile
+from plansmith.tenants import TenantBook
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DEFAULT: Final = "90d"
@@ -32,7 +33,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", help="its name, which the journal shows for what is done with it"
     )
     scopes = "; ".join(f"{name}: {what}" for name, what in SCOPES.items())
-    create.add_argument("--scope", required=True, metavar="SCOPE,…", help=f"one or more. {scopes}")
+    rights = create.add_mutually_exclusive_group(required=True)
+    rights.add_argument("--scope", default="", metavar="SCOPE,…", help=f"one or more. {scopes}")
+    rights.add_argument("--role", choices=[*ROLES], help="a set of scopes with a name")
     create.add_argument(
         "--expires",
         default=_DEFAULT,
@@ -44,6 +47,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("name", metavar="NAME")
     link = actions.add_parser("link", help="make a one-time link that logs a browser in as you")
     link.add_argument("--url", default=_URL, help=f"the address of the server (default: {_URL})")
+    link.add_argument("--role", choices=[*ROLES], help="what may be done (default: everything)")
+    for action in (create, link):
+        action.add_argument("--user", default="", help="whose it is (default: yours)")
+        action.add_argument("--tenant", default="", help="the tenant it opens (default: none)")
     for action in (create, listing, revoke, link):
         action.add_argument("--json", action="store_true", help="print as JSON")
 
@@ -55,7 +62,12 @@ def _main(args: argparse.Namespace) -> int:
             scopes = [each.strip() for each in args.scope.split(",") if each.strip()]
             lasts = _lifetime(args.expires)
             made, secret = tokens.create(
-                args.name, scopes, by=getpass.getuser(), now=now, lasts=lasts
+                args.name,
+                scopes,
+                by=getpass.getuser(),
+                now=now,
+                lasts=lasts,
+                member=_member(args),
             )
             # On stdout the token alone, for scripts.
             _print(args, _json(made, now) | {"token": secret}, [secret])
@@ -65,7 +77,7 @@ def _main(args: argparse.Namespace) -> int:
             lines = [_line(each, now) for each in found]
             _print(args, [_json(each, now) for each in found], lines or ["There are no tokens."])
         case "link":
-            secret = tokens.new_link(by=getpass.getuser(), now=now)
+            secret = tokens.new_link(by=getpass.getuser(), now=now, member=_member(args))
             link = f"{args.url.rstrip('/')}/?token={secret}"
             _print(args, {"link": link}, [link])
             sys.stderr.write("It works once, and for ten minutes.\n")
@@ -73,6 +85,12 @@ def _main(args: argparse.Namespace) -> int:
             revoked = tokens.revoke(args.name)
             _print(args, _json(revoked, now), [f"{revoked.name} is revoked."])
     return Exit.OK
+
+
+def _member(args: argparse.Namespace) -> Member:
+    """Returns for whom a token or a link is."""
+    key = TenantBook(data_folder()).get(args.tenant).key if args.tenant else ""
+    return Member(user=args.user, tenant=key, role=args.role or "")
 
 
 def _lifetime(text: str) -> timedelta | None:
@@ -98,13 +116,22 @@ def _line(token: Token, now: datetime) -> str:
         word = "until" if token.is_good(now) else "expired at"
         ends = f"{word} {token.expires:%Y-%m-%d %H:%M} UTC"
     actor = f"acts as the {token.actor.kind} {token.actor.name}"
-    return f"{token.name}  {token.kind}  [{', '.join(token.scopes)}]  {ends}  {actor}"
+    rights = token.role or ", ".join(token.scopes)
+    tenant = f"  tenant {_tenant_name(token)}" if token.tenant else ""
+    return f"{token.name}  {token.kind}  [{rights}]  {ends}  {actor}{tenant}"
+
+
+def _tenant_name(token: Token) -> str:
+    """Returns the name of a token's tenant, which is its key without the random part."""
+    return token.tenant.rpartition("_")[0]
 
 
 def _json(token: Token, now: datetime) -> dict[str, Json]:
     shown = token.model_dump(mode="json", include={"name", "kind", "by", "created", "expires"})
     actor: dict[str, Json] = msgspec.to_builtins(token.actor)
-    return {**shown, "scopes": list(token.scopes), "good": token.is_good(now), "actor": actor}
+    told = {"user": token.person, "tenant": _tenant_name(token), "role": token.role}
+    scopes: list[Json] = [each for each in SCOPES if each in token.rights]
+    return {**shown, **told, "scopes": scopes, "good": token.is_good(now), "actor": actor}
 
 
 COMMAND = FileCommand(_configure, _main)

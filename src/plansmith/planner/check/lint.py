@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from plansmith.errors import PlanInvalid
@@ -50,9 +50,15 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.unbounded_fan_out(),
         *linter.writes_without_review(),
         *linter.missing_reply(),
-        *linter.passed_over_changes(),
-        *needless_rules(linter.by_id, graph, is_read=linter.reading.__contains__),
+        *linter.rules(),
     ]
+
+
+# Plans without a reply are many, and their last steps have few names.
+@lru_cache(maxsize=256)
+def _told_nobody(step: str) -> Problem:
+    message, hint = Sentence("ps.told_nobody", step=step), Sentence("hint.add_reply")
+    return problem("PS407", message, hint=hint, step=step)
 
 
 class _Linter:
@@ -184,10 +190,14 @@ class _Linter:
             return
         for step in self.steps:
             if step.id in self.reading and not self.followers[step.id]:
-                message = Sentence("ps.told_nobody", step=step.id)
-                hint = Sentence("hint.add_reply")
-                yield problem("PS407", message, hint=hint, step=step.id)
+                yield _told_nobody(step.id)
                 return
+
+    def rules(self) -> Iterator[Problem]:
+        """Yields rules that do nothing, or by which a change may be passed over."""
+        if "rules" in self.plan.features:
+            yield from self.passed_over_changes()
+            yield from needless_rules(self.by_id, self.graph, is_read=self.reading.__contains__)
 
     def passed_over_changes(self) -> Iterator[Problem]:
         """Yields changes whose failure the plan passes over."""

@@ -28,10 +28,12 @@ from plansmith.planner.check.schemas import types_of
 
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {
-    "repeat": frozenset({"tool", "agent", "plan"}),
+    "repeat": frozenset({"tool", "agent", "plan", "map"}),
     "retry": frozenset({"tool", "agent", "reply"}),
     "undo_with": frozenset({"tool", "agent"}),
 }
+# What to write instead, where that is not simply to leave it out.
+_INSTEAD: Final = {("repeat", "ask"): "hint.repeat_ask", ("repeat", "reply"): "hint.repeat_reply"}
 _SIZED: Final = frozenset({"string", "array", "object"})
 _CONDITION: Final = '{"below": [{"$from": "step"}, 10]}'
 _EXAMPLE: Final = '{"$from": "step"}'
@@ -41,6 +43,8 @@ CheckCall = Callable[[ToolStep], list[Problem]]
 
 def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
     """Returns the problems of the steps' rules; `check_call` checks the call of a tool."""
+    if plan.features.isdisjoint(("rules", "map")):
+        return []
     # Without a call for each step: most have none, and plans are checked at every submission.
     ruled = [
         step
@@ -76,7 +80,8 @@ class _Rules:
         for rule, kinds in _ALLOWED.items():
             if getattr(step, rule) is not None and step.kind not in kinds:
                 message = Sentence("ps.rule_kind", rule=rule, kind=step.kind)
-                yield self._wrong(message, Sentence("hint.rule_leave_out"), (rule,))
+                hint = _INSTEAD.get((rule, step.kind), "hint.rule_leave_out")
+                yield self._wrong(message, Sentence(hint), (rule,))
         if step.when is not None:
             yield from self._condition(step.when, ("when",))
         if step.repeat is not None:

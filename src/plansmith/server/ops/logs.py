@@ -45,6 +45,13 @@ class Log:
         self._out = out or sys.stderr
         self._secrets: list[str] = []
         self._now = now
+        self._always: dict[str, Json] = {}
+
+    def of_tenant(self, name: str) -> Log:
+        """Returns this log for a tenant: every line names it."""
+        log = Log(self._out, now=self._now)
+        log._secrets, log._always = self._secrets, {"tenant": name}
+        return log
 
     def capture_libraries(self) -> None:
         """Writes warnings and errors of libraries as lines of this log too."""
@@ -68,10 +75,14 @@ class Log:
 
     def _write(self, level: str, event: str, fields: dict[str, Json]) -> None:
         at = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"at": at, "level": level, "event": event} | {
-            name: _HIDDEN if _KEYS.search(name) else self._clean(value)
-            for name, value in fields.items()
-        }
+        line = (
+            {"at": at, "level": level, "event": event}
+            | self._always
+            | {
+                name: _HIDDEN if _KEYS.search(name) else self._clean(value)
+                for name, value in fields.items()
+            }
+        )
         self._out.write(json.dumps(line, ensure_ascii=True) + "\n")
         self._out.flush()
 

@@ -159,7 +159,7 @@ class RunTasks(InMemoryTaskStore):
         except (HttpProblem, PlansmithError):
             return kept
         run = journal.run
-        if journal.events[0].by != caller(context):
+        if journal.events[0].by.label != caller(context).label:
             return None  # runs of persons and of other programs are hidden from this client
         if kept is not None and (goes_on(run) or kept.status.state == _state(run)):
             return kept

@@ -37,8 +37,13 @@ class CallerContext(DefaultServerCallContextBuilder):
     def build(self, request: Request) -> ServerCallContext:
         """Makes the context of a call, with the calling program."""
         context = super().build(request)
-        context.state[_CALLER] = program("A2A", grant_of(request.scope).name)
+        context.state[_CALLER] = _program(request)
         return context
+
+
+def _program(request: Request) -> Actor:
+    grant = grant_of(request.scope)
+    return program("A2A", grant.name, grant.actor.identity)
 
 
 def caller(context: ServerCallContext) -> Actor:

@@ -109,7 +109,8 @@ def _client(ctx: Ctx) -> Actor:
     """Returns the caller: named by its token over HTTP, by itself over pipes."""
     request = ctx.request_context.request
     if request is not None:
-        return program("MCP", grant_of(request.scope).name)
+        grant = grant_of(request.scope)
+        return program("MCP", grant.name, grant.actor.identity)
     params = ctx.request_context.session.client_params
     return program("MCP", params.client_info.name if params else "")
 

@@ -31,10 +31,11 @@ _NO_ORIGIN: Final = Origin()
 _LONGEST_NAME: Final = 80
 
 
-def program(protocol: str, name: str) -> e.Actor:
+def program(protocol: str, name: str, user: str = "") -> e.Actor:
     """Returns the actor of a client, such as `MCP client nightly`; cleans its name."""
     plain = "".join(each for each in " ".join(name.split()) if each.isprintable())
-    return e.Actor(kind="program", name=f"{protocol} client {plain[:_LONGEST_NAME]}".rstrip())
+    shown = f"{protocol} client {plain[:_LONGEST_NAME]}".rstrip()
+    return e.Actor(kind="program", name=shown, user=user)
 
 
 class ProgramAccess:

@@ -8,9 +8,11 @@ from typing import Final
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.schedules.approval import keeps_schedules
+from plansmith.server.auth import need_scope
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.routes.tools import waiting_tools
@@ -52,6 +54,8 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     asked = run.questions.get(given.question)
     if asked is None:
         raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
+    if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
+        need_scope(ask.request.scope, "approve")
     value = _planner_decides(run, asked) if given.you_decide else given.answer
     # Not `smith.answer`, which would wait for the plan.
     await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by)

@@ -11,7 +11,7 @@ from typing import Final
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.ports import News
@@ -26,6 +26,7 @@ MOST_STREAMS: Final = 200
 _BATCH: Final = 500
 _WAITING: Final = 100
 _END: Final = ""
+_AWAY_S: Final = 0.5
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -121,12 +122,16 @@ class _Stream:
     async def _pump_news(self, after: int, queue: asyncio.Queue[str]) -> None:
         try:
             while True:
-                news = await self._store.news(after, limit=_BATCH)
+                try:
+                    news = await self._store.news(after, limit=_BATCH)
+                    if not news:
+                        await self._store.wait_news(after)
+                except StoreAway:
+                    await self._state.smith.runs.journals.clock.sleep(_AWAY_S)
+                    continue
                 async for text in self._event_texts(news):
                     await queue.put(text)
                 after = news[-1].position if news else after
-                if not news:
-                    await self._store.wait_news(after)
         except PlansmithError as error:
             # The client reconnects, and then gets events again or an error.
             self._state.log.warning("stream_ended", error=str(error))

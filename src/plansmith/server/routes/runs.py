@@ -10,6 +10,8 @@ from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.second_person import why_not
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
 from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
@@ -69,8 +71,17 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
 
 async def show(ask: Ask, _: Nothing) -> Answer:
     """Returns everything about a run."""
-    await ask.server_state.journal(ask.run)
-    return await run_view(ask.server_state.smith, ask.run)
+    run = (await ask.server_state.journal(ask.run)).run
+    view = await run_view(ask.server_state.smith, ask.run)
+    why = _cannot_approve(ask, run) if view["status"] == "reviewing" else None
+    return view | {"cannot_approve": why} if why else view
+
+
+def _cannot_approve(ask: Ask, run: Run) -> Sentence | None:
+    """Returns why this client cannot approve the plan of a run, or None."""
+    if "approve" not in ask.grant.scopes:
+        return Sentence("second.role")
+    return why_not(run, ask.by, ask.server_state.smith.runs.intake.policy.second_person)
 
 
 async def remove(ask: Ask, _: Nothing) -> Answer:
@@ -141,12 +152,16 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
     return await run_view(server_state.smith, ask.run)
 
 
-async def resume(ask: Ask, _: Nothing) -> Answer:
-    """Resumes a paused run, or one whose process ended."""
+async def resume(ask: Ask, given: b.ResumeBody) -> Answer:
+    """Resumes a paused run, or one whose process ended; by `force`, also from a living one."""
     server_state = ask.server_state
     journal = await server_state.journal(ask.run)
     journal.need_sound()
-    await server_state.smith.runs.journals.owners.need_free(ask.run)
+    if not given.force:
+        await server_state.smith.runs.journals.owners.need_free(ask.run)
+    else:
+        await server_state.smith.resume(ask.run, by=ask.by, force=True)
+        await journal.catch_up()
     if journal.run.paused or not goes_on(journal.run):
         await server_state.smith.resume(ask.run, by=ask.by)
     if is_undecided(await server_state.run(ask.run)):

@@ -16,7 +16,8 @@ from plansmith.config import Settings, load_settings
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.server.openapi import Answer, Ask, Nothing
-from plansmith.server.settings import leaves, shown
+from plansmith.server.settings import HIDDEN, leaves, shown
+from plansmith.tenants import TenantSettings
 
 _HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
@@ -47,7 +48,19 @@ async def metrics(ask: Ask, __: Nothing) -> Answer:
 
 async def settings(ask: Ask, _: Nothing) -> Answer:
     """Lists the settings, each with where it was set; shows no secret."""
-    return {"items": list(_rows(ask.server_state.settings))}
+    known = ask.server_state.settings
+    rows = _tenant_rows(known) if isinstance(known, TenantSettings) else _rows(known)
+    return {"items": list(rows)}
+
+
+def _tenant_rows(effective: TenantSettings) -> Iterator[Json]:
+    """Lists the settings of a tenant; where its store is, is the server's affair."""
+    default = leaves(Settings())
+    for name, value in leaves(effective).items():
+        if name in default:
+            told = HIDDEN if name == "store" else shown(name, value)
+            source = "default" if value == default[name] else "tenant"
+            yield {"name": name, "value": told, "source": source}
 
 
 def _rows(effective: Settings) -> Iterator[Json]:

@@ -155,6 +155,12 @@ class ReasonBody(Input):
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
+class ResumeBody(Input):
+    """By `force`, the run is also taken from another process that lives, which is recorded."""
+
+    force: Flag = False
+
+
 class RetryBody(Input):
     """What to continue with: what is not done, everything from a step on, or a changed plan."""
 
@@ -247,6 +253,16 @@ class ReportQuery(Input):
     """The form of a report; without it the Accept header decides."""
 
     format: Literal["md", "html", "json"] | None = None
+
+
+class AuditExport(Input):
+    """Which events, of whom, and the form; `everything` adds what the runner and models did."""
+
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    user: Annotated[str, StringConstraints(max_length=100)] = ""
+    everything: bool = False
+    format: Literal["jsonl", "csv"] = "jsonl"
 
 
 class DiffQuery(Input):

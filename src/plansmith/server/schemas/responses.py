@@ -140,6 +140,7 @@ class RunView(PlanView):
     damage: str
     interrupted: bool
     approved: str
+    cannot_approve: str = ""
     running_hash: str
     revisions: int
     review: ReviewView | None
@@ -155,6 +156,7 @@ class RunView(PlanView):
     report: str
     prefetches: list[PrefetchView]
     continues: ContinuesView | None
+    can_be_undone: bool
     origin: OriginView
     conversation: str = Field(description="the conversation it belongs to; empty if to none")
     folder: str

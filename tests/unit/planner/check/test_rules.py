@@ -118,6 +118,29 @@ def test_a_rule_that_a_kind_of_step_cannot_keep_is_a_problem(step: dict[str, Any
     assert "PS319" in codes(plan_of({"id": "a", **step}))
 
 
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [({"question": "When?"}, "answer_schema"), ({"instruction": "Hi"}, "repeat an agent or tool")],
+)
+def test_a_repeat_of_a_question_or_a_reply_says_what_to_write_instead(
+    step: dict[str, Any], hint: str
+) -> None:
+    repeat = {"until": {"empty": "{{a}}"}, "at_most": 2}
+    found = check_plan(plan_of({"id": "a", **step, "repeat": repeat}), TOOLS)
+    assert [(each.code, each.path) for each in found] == [("PS319", ("repeat",))]
+    assert hint in str(found[0].hint)
+
+
+def test_a_list_and_its_inner_step_may_both_be_repeated() -> None:
+    own = {"until": {"empty": "{{one.items}}"}, "at_most": 2, "every": 10}
+    repeat = {"until": {"empty": "{{a}}"}, "at_most": 3, "every": 60}
+    inner = {"id": "one", "tool": "stock", "repeat": own}
+    plan = plan_of({"id": "a", "over": [1, 2], "each": inner, "repeat": repeat, "width": 2})
+    assert codes(plan) == []
+    # Three rounds of the list, in each of them two rounds of each item, side by side.
+    assert estimate(plan, TOOLS).seconds >= 3 * 10 + 2 * 60
+
+
 def test_the_rules_of_an_inner_step_are_checked_at_its_place() -> None:
     inner = {"tool": "order", "inputs": {"count": 1}, "when": {"below": ["{{stock.name}}", 1]}}
     found = check_plan(plan_of({"id": "all", "over": [1, 2], "each": inner}), TOOLS)

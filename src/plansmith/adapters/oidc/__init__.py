@@ -1,0 +1,1 @@
+"""Logs people in by an OpenID Connect provider."""

@@ -1,0 +1,70 @@
+"""`plansmith audit` exports who did what and when, and checks such an export."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from plansmith.adapters.stores.urls import open_store
+from plansmith.cli.command import FileCommand
+from plansmith.cli.exit_codes import Exit
+from plansmith.cli.options import add_store, settings_of
+from plansmith.cli.ui.output import print_lines
+from plansmith.errors import Misconfigured
+from plansmith.runs.audit import AuditQuery, altered, audit_lines
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="TIME", help="such as 2026-05-01 or 2026-05-01T12:00Z")
+    parser.add_argument("--until", metavar="TIME", help="before this time")
+    parser.add_argument("--user", default="", help="only what this user and their tokens did")
+    parser.add_argument("--format", choices=["jsonl", "csv"], default="jsonl")
+    parser.add_argument("--all", action="store_true", help="also what the runner and models did")
+    parser.add_argument("--check", metavar="FILE", help="check the hashes of an export as jsonl")
+    add_store(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    if args.check:
+        return _check(Path(args.check))
+    query = AuditQuery(
+        since=_moment(args.since), until=_moment(args.until), user=args.user, everything=args.all
+    )
+    return asyncio.run(_export(args, query))
+
+
+async def _export(args: argparse.Namespace, query: AuditQuery) -> int:
+    store = open_store(settings_of(args).store_url())
+    try:
+        async for line in audit_lines(store, query, args.format):
+            sys.stdout.write(line)
+    finally:
+        await store.close()
+    return Exit.OK
+
+
+def _check(path: Path) -> int:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            found = [f"line {number}: {why}" for number, why in altered(iter(lines))]
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"cannot read {path}: {error}", hint="check the path") from None
+    print_lines(found or ["Every line fits its hash."])
+    return Exit.FAILED if found else Exit.OK
+
+
+def _moment(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "write 2026-05-01 or 2026-05-01T12:00:00+02:00; without a zone it is UTC"
+        raise Misconfigured(f"{text!r} is not a time", hint=hint) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+COMMAND = FileCommand(_configure, _main)

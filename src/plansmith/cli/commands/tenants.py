@@ -1,0 +1,73 @@
+"""`plansmith tenants`: create, list and remove the tenants of a server."""
+
+from __future__ import annotations
+
+import argparse
+
+from plansmith.cli.command import FileCommand
+from plansmith.cli.exit_codes import Exit
+from plansmith.cli.options import add_store, settings_of
+from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.config import data_folder
+from plansmith.plan.data import Json
+from plansmith.server.settings import address
+from plansmith.server.tokens import TokenFile
+from plansmith.tenants import Tenant, TenantBook, tenant_settings
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|remove")
+    create = actions.add_parser("create", help="create a tenant: a store, a folder and settings")
+    create.add_argument("name", metavar="NAME", help="small letters, digits and _")
+    listing = actions.add_parser("list", help="list tenants, their folders and stores")
+    remove = actions.add_parser(
+        "remove", help="revoke all its tokens and set its folder aside; its store is kept"
+    )
+    remove.add_argument("name", metavar="NAME")
+    for action in (create, listing, remove):
+        add_store(action)
+        action.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def _main(args: argparse.Namespace) -> int:
+    book = TenantBook(data_folder())
+    match args.action:
+        case "create":
+            made = book.create(args.name)
+            lines = [f"{made.name} is created. Its settings: {made.config}"]
+            lines.append(f"plansmith tokens link --tenant {made.name} --user NAME --role admin")
+            _print(args, _json(made, args), lines)
+        case "list":
+            found = [_json(each, args) for each in book.all()]
+            lines = [f"{each['name']}  {each['folder']}  {each['store']}" for each in found]
+            _print(args, [*found], lines or ["There are no tenants."])
+        case _:
+            gone = book.get(args.name)
+            store = _store(gone, args)
+            count = TokenFile(data_folder() / "tokens.json").revoke_tenant(gone.key)
+            removed = book.remove(args.name)
+            lines = [f"{gone.name} is removed; {count} tokens and log-ins are revoked."]
+            lines.append(f"What it had is kept in {removed.home} and in its store, {store}.")
+            _print(args, {"name": gone.name, "folder": str(removed.home), "store": store}, lines)
+    return Exit.OK
+
+
+def _json(tenant: Tenant, args: argparse.Namespace) -> dict[str, Json]:
+    return {"name": tenant.name, "folder": str(tenant.home), "store": _store(tenant, args)}
+
+
+def _store(tenant: Tenant, args: argparse.Namespace) -> str:
+    """Returns where a tenant's runs are kept, without the password of a database."""
+    url = tenant_settings(tenant, settings_of(args)).store
+    schema = url.rpartition("schema=")[2] if "schema=" in url else ""
+    return f"{address(url)} schema {schema}" if schema else address(url)
+
+
+def _print(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
+    if args.json:
+        print_json(value)
+    else:
+        print_lines(lines)
+
+
+COMMAND = FileCommand(_configure, _main)

@@ -1,0 +1,169 @@
+"""The lease of this process on the runs it executes, and whether other machines' processes live."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from plansmith.engine.processes import this_process
+from plansmith.errors import PlansmithError, RunTakenOver
+from plansmith.lazy import lazy_modules
+from plansmith.ports import Beat, OwnerStore, ProcessStore
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    lazy_modules(globals(), metadata="importlib.metadata")
+
+LEASE_S: Final = 20.0
+# How often a lease is renewed before it would be over.
+_RENEWALS: Final = 4
+# A silent process is watched for this part of its lease: only that is no jump of a clock.
+_WATCHED: Final = 0.3
+
+
+class LeaseStore(OwnerStore, ProcessStore, Protocol):
+    """A store that several machines share."""
+
+
+class Fence:
+    """The claim under which this process executes a run; every append is made under its `term`.
+
+    `term` is 0 once nobody here uses the claim. Once `lost`, nothing more is written or called.
+    """
+
+    __slots__ = ("_tell_lost", "lease", "lost", "run", "term", "uses")
+
+    def __init__(self, run: str, lease: Lease | None, tell_lost: Callable[[str], None]) -> None:
+        self.run = run
+        self.lease = lease
+        self.term = self.uses = 0
+        self.lost = False
+        self._tell_lost = tell_lost
+
+    async def confirm(self) -> None:
+        """Renews the lease, and raises `RunTakenOver` if another process has the run now."""
+        if self.lease is not None:
+            await self.lease.renew()
+        if self.lost:
+            raise RunTakenOver(f"run {self.run} was taken over by another process")
+
+    def lose(self) -> None:
+        """Notes that another process has the run now."""
+        if not self.lost:
+            self.lost = True
+            self._tell_lost(self.run)
+
+
+class Lease:
+    """Renews the row of this process in the store while it executes runs.
+
+    Other machines leave its runs alone until the row was not renewed for `seconds`. A process that
+    was stopped finds by its own clock that the lease may be over, and looks before it calls.
+    """
+
+    def __init__(
+        self, store: LeaseStore, *, now: Callable[[], float], seconds: float = LEASE_S
+    ) -> None:
+        self._store = store
+        self._now = now
+        self.seconds = seconds
+        self.kind, self._version = "program", ""
+        self.fences: dict[str, Fence] = {}
+        self.always = False
+        self._renewed = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    def is_over(self) -> bool:
+        """Tells whether others may take the runs of this process for left behind."""
+        return self._now() - self._renewed > self.seconds
+
+    async def begin(self) -> None:
+        """Renews the lease if that was long ago, and keeps it renewed from now on."""
+        if self._now() - self._renewed > self.seconds / 2:
+            await self.renew()
+        self._keep()
+
+    async def renew(self) -> None:
+        """Renews the lease, and looks which claims of this process still hold."""
+        at, me = self._now(), this_process()
+        self._version = self._version or metadata.version("plansmith")
+        await self._store.beat(Beat(me, self.kind, self._version, self.seconds))
+        self._renewed = at
+        held = [(fence, fence.term) for fence in self.fences.values() if fence.term]
+        if not held:
+            return
+        terms = {run: claim.term for run, claim in await self._store.claims(owner=me)}
+        for fence, term in held:
+            if fence.term == term != terms.get(fence.run):
+                fence.lose()
+
+    def close(self) -> None:
+        """Renews it no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._renewing is not None and self._loop is not None and not self._loop.is_closed():
+            self._renewing.cancel()
+
+    def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is None or self._loop is not loop:
+            self._loop = loop
+            self._timer = loop.call_later(self.seconds / _RENEWALS, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        if (self.fences or self.always) and self._loop is not None:
+            self._renewing = self._loop.create_task(self._renew_and_keep())
+
+    async def _renew_and_keep(self) -> None:
+        try:
+            await self.renew()
+        except PlansmithError:
+            pass  # the store is away: the next renewal, or whoever makes a call, looks again
+        finally:
+            self._keep()
+
+
+class OtherMachines:
+    """Tells which processes of other machines live, by the renewals of their leases.
+
+    A process is dead once the store says that its lease is over, and it stays silent while it is
+    watched for a while: a clock that jumps makes nobody dead.
+    """
+
+    def __init__(self, store: ProcessStore, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._now = now
+        self._beats: Mapping[str, Beat] = {}
+        self._since: dict[str, tuple[int, float]] = {}
+
+    async def look(self) -> None:
+        """Reads which processes have renewed their leases."""
+        self._beats = {each.process: each for each in await self._store.beats()}
+        for name, each in self._beats.items():
+            if name not in self._since or self._since[name][0] != each.beats:
+                self._since[name] = each.beats, self._now()
+
+    def is_silent(self, owner: str) -> bool:
+        """Tells whether the lease of a process is over by the time of the store."""
+        beat = self._beats.get(owner)
+        # Also one in the future: it was renewed before the clock went back.
+        return beat is None or abs(beat.silent_s) > beat.lease_s
+
+    def watch_s(self, owner: str) -> float:
+        """Returns for how many seconds a silent process is still to be watched."""
+        if (beat := self._beats.get(owner)) is None:
+            return 0.0
+        return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
+
+    def names(self, *, kind: str) -> list[str]:
+        """Returns the processes of a kind, on this machine too."""
+        return [each.process for each in self._beats.values() if each.kind == kind]
+
+    def beats_of(self, owner: str) -> int:
+        """Returns how often a process has renewed its lease; 0 if the store does not know it."""
+        return self._beats[owner].beats if owner in self._beats else 0

@@ -1,0 +1,102 @@
+"""Names processes, and tells whether those of this machine still exist."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_ZOMBIE: Final = "Z"
+# For containers that share a host name, a boot and a process namespace, and for trials.
+_MACHINE: Final = "PLANSMITH_MACHINE"
+
+
+_named: tuple[int, str] = (0, "")
+
+
+def this_process() -> str:
+    """Returns the name of this process: machine, process id and start time."""
+    global _named  # noqa: PLW0603 - a fork has another name
+    process = os.getpid()
+    if _named[0] != process:
+        _named = process, f"{_machine()} {process} {_stat(process)[1] or 0}"
+    return _named[1]
+
+
+def is_elsewhere(owner: str) -> bool:
+    """Tells whether an owner is a process of another machine."""
+    return bool(owner) and owner.rsplit(" ", 2)[0] != _machine()
+
+
+def lives_here(owner: str) -> bool:
+    """Tells whether an owner is a process of this machine that still exists."""
+    machine, _, began = owner.rpartition(" ")
+    machine, _, process = machine.rpartition(" ")
+    if machine != _machine() or not process.isdigit():
+        return False
+    if not _PROC.is_dir():
+        return _exists(int(process))
+    state, found = _stat(int(process))
+    return found == began and state != _ZOMBIE
+
+
+def died_here(owner: str) -> bool:
+    """Tells whether an owner was a process of this machine that is gone."""
+    return owner.rsplit(" ", 2)[0] == _machine() and not lives_here(owner)
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    if named := "-".join(os.environ.get(_MACHINE, "").split()):
+        return f"{named} - -"
+    boot, space = "-", "-"
+    with suppress(OSError):
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        space = str((_PROC / "self/ns/pid").readlink())
+    return f"{socket.gethostname() or '-'} {boot} {space}"
+
+
+def _stat(process: int) -> tuple[str, str]:
+    """Returns a process's state and start time in ticks since the boot; empty if it is gone."""
+    try:
+        text = (_PROC / str(process) / "stat").read_text()
+    except OSError:
+        return "", ""
+    # The name, in brackets, may contain brackets.
+    fields = text.rpartition(")")[2].split()
+    return fields[0], fields[19]
+
+
+def described(owner: str) -> str:
+    """Describes a process to a person: its number, and its start or its machine."""
+    machine, _, process = owner.rpartition(" ")[0].rpartition(" ")
+    if is_elsewhere(owner):
+        return f"process {process} on the machine {machine.split()[0] if machine else '?'}"
+    began = f" (started {_clock_time(owner)})" if _clock_time(owner) else ""
+    return f"process {process}{began} on this machine"
+
+
+def _clock_time(owner: str) -> str:
+    """Returns when a process of this machine started; empty if that is not known."""
+    try:
+        rows = (_PROC / "stat").read_text().splitlines()
+        boot = next(int(row.split()[1]) for row in rows if row.startswith("btime "))
+        ticks = int(owner.rpartition(" ")[2]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, StopIteration):
+        return ""
+    return f"{datetime.fromtimestamp(boot + ticks, tz=UTC).astimezone():%H:%M}"

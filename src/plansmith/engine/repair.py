@@ -1,0 +1,73 @@
+"""Repairs a damaged journal: it continues, paused, after its last good event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from plansmith.engine.journal import Journal
+from plansmith.errors import JournalDamaged, Refused
+from plansmith.plan import events as e
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.ports import PlanStore, RepairStore
+
+# Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps
+# them, so that no call is repeated only because its record was moved aside.
+_FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
+
+
+async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
+    """Moves damaged events aside; the run continues, paused, after its last good event."""
+    lost = await _lost_results(store, journal) if journal.damage is None else ()
+    if lost:
+        _go_back(journal, lost)
+    if journal.damage is None:
+        raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify checks it")
+    if not isinstance(store, RepairStore):
+        raise Refused("this store cannot repair a run", hint="use SQLite or PostgreSQL")
+    good = len(journal.events)
+    events: list[e.Event] = []
+    if not journal.run.phase.over:
+        facts = [
+            (each.body, each.by)
+            for each in journal.beyond
+            if isinstance(each.body, _FACTS) and each.number not in lost
+        ]
+        events = journal.following((_repair_event(journal), by), *facts)
+    await store.set_aside(journal.id, good, events)
+    await journal.catch_up()
+
+
+async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
+    """Returns the numbers of the events whose result is missing in the store or altered."""
+    lost: list[int] = []
+    for event in journal.events:
+        if isinstance(event.body, e.StepDone):
+            try:
+                await store.get(event.body.result)
+            except JournalDamaged:
+                lost.append(event.number)
+    return lost
+
+
+def _go_back(journal: Journal, lost: Sequence[int]) -> None:
+    """Goes back to before the first step whose result is lost; its call still counts as made."""
+    if journal.run.status.over:
+        hint = "its results are lost: restore the store from a backup, or run it again"
+        raise Refused(f"run {journal.id} is over and cannot be continued", hint=hint)
+    bodies = [event.body for event in journal.events]
+    names = [body.step for n in lost if isinstance(body := bodies[n - 1], e.StepDone)]
+    first = lost[0]
+    while isinstance(bodies[first - 2], e.QuestionAnswered):
+        first -= 1  # the question is asked again
+    steps = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
+    journal.doubt(first, f"the result of {steps} cannot be read")
+
+
+def _repair_event(journal: Journal) -> e.AnyBody:
+    good, read = len(journal.events), len(journal.beyond)
+    lost = max(journal.last - good - read, 0)
+    damage = journal.damage.message if journal.damage else ""
+    reasons = [Sentence("repair.done", damage=damage)]
+    reasons += [Sentence("repair.lost", count=lost)] if lost else []
+    return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(reasons))

@@ -1,0 +1,136 @@
+"""Keeps a store small and restorable: prunes old runs, and marks what a backup cannot know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+
+from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.run import RunStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.threads.store import ThreadStore
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+
+_AGE: Final = re.compile(r"([1-9]\d{0,4})([hdw])")
+_HOURS: Final = {"h": 1, "d": 24, "w": 168}
+OVER: Final = tuple(each.value for each in RunStatus if each.over)
+
+
+class PruningStore(Protocol):
+    """A store that can remove what is old."""
+
+    async def over_before(self, before: datetime) -> dict[str, int]:
+        """Returns the runs that ended before a moment, with the bytes of their journals."""
+        ...
+
+    async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> object:
+        """Removes runs that ended before a moment, and values that nothing mentions."""
+        ...
+
+
+class Old(NamedTuple):
+    """Runs that are too old to be kept, with their size, and those that are still needed."""
+
+    runs: dict[str, int]
+    spared: frozenset[str]
+
+    @property
+    def bytes(self) -> int:
+        """About how much space the journals of the runs take."""
+        return sum(self.runs.values())
+
+
+def read_age(text: str) -> timedelta:
+    """Reads an age such as `90d`, `12h` or `4w`."""
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        raise Misconfigured(f"{text!r} is no age", hint="such as 90d, 12h or 4w")
+    return timedelta(hours=int(found[1]) * _HOURS[found[2]])
+
+
+def read_statuses(text: str) -> frozenset[str]:
+    """Reads statuses of runs that are over, with commas between."""
+    wanted = frozenset(each.strip() for each in text.split(",") if each.strip())
+    strange = sorted(wanted - set(OVER))
+    if strange or not wanted:
+        raise Misconfigured(
+            f"{text!r} is no status of an ended run", hint=f"some of {', '.join(OVER)}"
+        )
+    return wanted
+
+
+async def find_old(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
+    """Returns the runs that ended before a moment and that nobody needs any more.
+
+    A run of a conversation is needed as long as its conversation goes on: until its last message
+    is older, too, and all of its runs are over.
+    """
+    store = _store_of(smith)
+    found = await store.over_before(before)
+    needed = await _needed_by_threads(smith, found, before)
+    if statuses:
+        needed |= found.keys() - await _with_status(smith, statuses)
+    return Old(
+        {run: size for run, size in found.items() if run not in needed},
+        frozenset(found.keys() & needed),
+    )
+
+
+async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
+    """Removes the runs that `find_old` finds, and values that nothing mentions any more."""
+    old = await find_old(smith, before, statuses)
+    await _store_of(smith).prune(before, spared=old.spared)
+    return old
+
+
+def _store_of(smith: Plansmith) -> PruningStore:
+    if not hasattr(smith.store, "over_before"):
+        raise Refused(
+            "this store keeps nothing that could be removed", hint="use SQLite or PostgreSQL"
+        )
+    return cast("PruningStore", smith.store)
+
+
+async def _needed_by_threads(smith: Plansmith, found: Iterable[str], before: datetime) -> set[str]:
+    store = smith.store
+    if not isinstance(store, ThreadStore):
+        return set()
+    alive = {await store.thread_of(run) for run in await store.open_runs()}
+    page = ""
+    while heads := await smith.threads.list(before=page, limit=200):
+        alive |= {head.thread for head in heads if head.updated >= before}
+        page = heads[-1].thread
+    alive.discard("")
+    return {run for run in found if await store.thread_of(run) in alive} if alive else set()
+
+
+async def _with_status(smith: Plansmith, statuses: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    before = ""
+    while page := await smith.runs.lists.newest(statuses=statuses, before=before, limit=200):
+        found |= {each.run for each in page}
+        before = page[-1].run
+    return found
+
+
+async def hold_restored(
+    smith: Plansmith, *, by: str, tell: Callable[[str], None]
+) -> tuple[int, int]:
+    """Pauses every open run and every schedule of a restored store; returns how many.
+
+    What was done after the backup is not in it: going on by itself could do it a second time.
+    """
+    reason, runs, schedules = Sentence("pause.restored"), 0, 0
+    for run in await smith.store.open_runs():
+        tell(f"pausing run {run}")
+        await smith.pause(run, by=by, reason=reason)
+        runs += 1
+    for schedule in await smith.schedules.all():
+        if not schedule.paused:
+            await smith.schedules.pause(schedule.id, reason=reason, by=by)
+            schedules += 1
+    return runs, schedules

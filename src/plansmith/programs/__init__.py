@@ -1,0 +1,1 @@
+"""Plans written as plain Python programs, which run without Plansmith's runner."""

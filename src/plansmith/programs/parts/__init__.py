@@ -1,0 +1,1 @@
+"""What every written program holds, word for word: references, rules of steps, and an engine."""

@@ -1,0 +1,297 @@
+"""Writes a plan as a plain Python program for asyncio, LangGraph or DBOS."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from plansmith.engine.answers import Known, permits
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.run_events import QuestionAsked
+from plansmith.plan.sentence import language_of, sentence_texts
+from plansmith.plan.steps import AskStep, MapStep, PlanStep
+from plansmith.programs.expressions import Expressions, Node, call, literal, quoted, table, written
+from plansmith.programs.step_functions import Callees, Names, StepWriter
+from plansmith.programs.targets import Target
+from plansmith.text import clip, safe
+
+_PARTS: Final = ("values", "calling", "rules", "terminal")
+_OWN: Final = "plansmith.programs.parts"
+_INSTALL: Final = {
+    "asyncio": "pydantic",
+    "langgraph": "pydantic langgraph langgraph-checkpoint-sqlite",
+    "dbos": "pydantic dbos",
+}
+_ABOUT: Final = {
+    "asyncio": "Nothing is kept: after a crash, run it from the beginning.",
+    "langgraph": "With the same --run and --store it goes on where it was: LangGraph keeps the "
+    "ends of\nsteps as checkpoints, and each call in its store.",
+    "dbos": "With the same --run and --store it goes on where it was: every step is a DBOS "
+    "workflow,\nand every call a DBOS step.",
+}
+_DEEPEST: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Functions:
+    """Where the code of tools is: Python files with names in them, or Plansmith's own tools."""
+
+    in_files: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    builtin: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a plan is written with: specs, code of tools, templates, and secrets by variable."""
+
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
+    functions: Functions = field(default_factory=Functions)
+    templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    earlier: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    locale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, and what a person should know about it."""
+
+    source: str
+    notes: tuple[str, ...]
+
+
+def write_program(plan: Plan, target: Target, around: Surroundings) -> Program:
+    """Returns a plan as a program that runs without Plansmith's runner."""
+    writer = _Writer(plan, target, around)
+    return Program(writer.source(), tuple(writer.notes()))
+
+
+class _Writer:
+    """Writes one program."""
+
+    def __init__(self, plan: Plan, target: Target, around: Surroundings) -> None:
+        self._plan, self._target, self._around = plan, target, around
+        self._parts = [_part(each) for each in (*_PARTS, f"on_{target}")]
+        self._names = Names({name for part in self._parts for name in part.names})
+        self._expressions = Expressions(around.secrets)
+        self._callees = Callees()
+
+    def source(self) -> str:
+        plans = {"": self._plan, **self._around.templates}
+        gates = _gates(self._plan, self._around)
+        writers = [
+            StepWriter(
+                plan,
+                name,
+                names=self._names,
+                expressions=self._expressions,
+                callees=self._callees,
+                gates={step for of, step in gates if of == name},
+            )
+            for name, plan in plans.items()
+        ]
+        tables = [each.table() for each in writers]
+        functions = [text for each in writers for text in each.functions]
+        tools = [*self._tools()]
+        *shared, engine = [each.text for each in self._parts]
+        title = "# What the engine runs: the steps with their rules, and what they call."
+        return "\n\n".join(
+            [
+                f"{self._header()}\n{_imports(self._parts)}\n# The steps of the plan.\n",
+                *functions,
+                "# What the steps call.",
+                *tools,
+                "# The rules of steps, the same in every such program.",
+                *shared,
+                title,
+                "\n".join([self._registry(), *tables]),
+                engine,
+                'if __name__ == "__main__":\n    sys.exit(main())\n',
+            ]
+        )
+
+    def _header(self) -> str:
+        goal = clip(safe(self._plan.goal or "A plan"), 400)
+        lines = [
+            goal,
+            "",
+            f"Written by `plansmith export --to {self._target}` from plan {self._plan.hash[:16]}.",
+            f"It needs: pip install {_INSTALL[self._target]}",
+            "It prints the results as JSON; the exit code is 1 if a step failed.",
+            _ABOUT[self._target],
+            "It does not ask for approval, nor before values out of tools reach what acts; it",
+            "keeps no journal and has no budget. A call that may have taken effect and failed is",
+            "not made again: it counts as failed.",
+        ]
+        text = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
+        return f'"""{text}\n"""\n'
+
+    def _tools(self) -> Iterator[str]:
+        for name in self._callees.tools:
+            yield self._tool(name)
+        for name in self._callees.agents:
+            function = self._names.of("agent", name)
+            why = quoted(f"the agent {name} is to be filled in")
+            yield _function(function, f"To fill in: the agent {name}.", _raising(why))
+        if self._callees.words:
+            about = "To fill in: a text as instructed. Without a model, it is the instruction."
+            yield _function("write_text", about, 'return arguments["instruction"]')
+
+    def _tool(self, name: str) -> str:
+        function, spec = self._names.of("tool", name), self._around.tools.get(name)
+        about = safe(spec.description).strip() if spec else ""
+        about = clip(about.split(". ")[0], 80) if about else name
+        found = self._around.functions.in_files.get(name)
+        if found is not None:
+            path, called = map(quoted, found)
+            given = f"{path}, {called}, arguments, call, tool={quoted(name)}"
+            return _function(function, about, f"return await call_function({given})")
+        if name in self._around.functions.builtin:
+            inner = f"return await call_builtin({quoted(name)}, arguments, call)"
+            return _function(function, about, inner)
+        why = quoted(f"{name} is to be filled in")
+        return _function(function, f"To fill in: {about}", _raising(why))
+
+    def _registry(self) -> str:
+        lines: list[str] = []
+        found: dict[str, Node] = {
+            f"tool:{name}": self._tool_entry(name) for name in self._callees.tools
+        }
+        for name in self._callees.agents:
+            agent = self._around.agents.get(name)
+            reads = agent is not None and agent.effect is Effect.READ
+            more: dict[str, Node] = {"reads": "True"} if reads else {}
+            found[f"agent:{name}"] = call("Tool", self._names.of("agent", name), **more)
+        if self._callees.words:
+            found["reply"] = call("Tool", "write_text", reads="True")
+        if found:
+            lines.append(f"TOOLS.update({written(table(found), 0, 13)})")
+        if language_of(self._around.locale or self._plan.locale) != "en":
+            said = sentence_texts()["reply.skipped"]["zh"]
+            lines.append(f'WORDS["skipped"] = {quoted(said)}')
+        if self._around.earlier:
+            lines.append(f"EARLIER.update({written(literal(dict(self._around.earlier)), 0, 15)})")
+        return "\n".join(lines)
+
+    def _tool_entry(self, name: str) -> Node:
+        spec, more = self._around.tools.get(name), dict[str, Node]()
+        if spec is not None and spec.effect is Effect.READ:
+            more["reads"] = "True"
+        if spec is not None and spec.idempotent:
+            more["keyed"] = "True"
+        if spec is not None and spec.timeout_s:
+            more["timeout_s"] = repr(spec.timeout_s)
+        return call("Tool", self._names.of("tool", name), **more)
+
+    def notes(self) -> Iterator[str]:
+        """Yields what a person has to do, or should know."""
+        yield from self._tool_notes()
+        for name in self._callees.agents:
+            yield f"fill in {self._names.of('agent', name)}: it stands for the agent {name}"
+        if self._callees.words:
+            steps = ", ".join(self._callees.words)
+            yield f"fill in write_text: no model words the text of {steps} in the program"
+        for name, variable in self._expressions.used.items():
+            yield f"the secret {name} is read from the environment: {variable}"
+        if self._plan.schedule or self._plan.schedules:
+            yield "the schedule is not in the program: start it by cron or the like"
+        if any(each.undo_with for each in self._plan.steps):
+            yield "undo_with is not in the program: it takes nothing back"
+
+    def _tool_notes(self) -> Iterator[str]:
+        functions = self._around.functions
+        for name in self._callees.tools:
+            if name in functions.builtin:
+                yield f"{name} is a tool of plansmith: the program needs it installed, as a library"
+            elif name not in functions.in_files:
+                yield f"fill in {self._names.of('tool', name)}: the code of {name} is not known"
+
+
+def _function(name: str, about: str, body: str) -> str:
+    head = f"async def {name}(arguments: dict[str, Json], call: Call) -> Json:"
+    return f"{head}\n    {quoted(about)}\n    {body}\n"
+
+
+def _raising(why: str) -> str:
+    return f'raise StepError({why}, "tool")'
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One module of the parts: its text without imports, its imports, and the names it defines."""
+
+    text: str
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    names: frozenset[str]
+
+
+def _part(name: str) -> _Part:
+    path = Path(__file__).with_name("parts") / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    imports = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    end = max(each.end_lineno or 0 for each in imports)
+    names = {
+        each.id
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    names |= {
+        each.name
+        for each in ast.walk(tree)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    }
+    names |= {alias.asname or alias.name for each in imports for alias in each.names}
+    body = "\n".join(text.split("\n")[end:]).strip("\n") + "\n"
+    return _Part(body, tuple(imports), frozenset(names | {"write_text", "v", "step"}))
+
+
+def _imports(parts: Iterable[_Part]) -> str:
+    whole: set[str] = set()
+    single: dict[str, set[str]] = {}
+    for each in (node for part in parts for node in part.imports):
+        if isinstance(each, ast.Import):
+            whole |= {ast.unparse(each)}
+        elif each.module != "__future__" and not (each.module or "").startswith(_OWN):
+            single.setdefault(each.module or "", set()).update(a.name for a in each.names)
+    lines = ["from __future__ import annotations", "", *sorted(whole)]
+    froms = {
+        name: f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)
+    }
+    own = [name for name in froms if name.partition(".")[0] in sys.stdlib_module_names]
+    lines += [froms.pop(name) for name in own]
+    return "\n".join([*lines, "", *froms.values()]) + "\n"
+
+
+def _gates(plan: Plan, around: Surroundings) -> set[tuple[str, str]]:
+    """Returns the questions, by plan and step, after whose no what acts is left out."""
+    known = Known(tools=around.tools, agents=around.agents, templates=around.templates)
+    run = Run(id="", plan=plan)
+    found: set[tuple[str, str]] = set()
+    for name, step, path in _asking(plan, "", "", around.templates, 0):
+        asked = QuestionAsked(question=path, text="", step=path, kind="step")
+        if permits(run, asked, known):
+            found.add((name, step))
+    return found
+
+
+def _asking(
+    plan: Plan, name: str, scope: str, templates: Mapping[str, Plan], depth: int
+) -> Iterator[tuple[str, str, str]]:
+    """Yields every question: its plan, its step, and its full name in a run."""
+    for step in plan.steps:
+        inner = step.each if isinstance(step, MapStep) else step
+        path = f"{scope}{step.id}" + ("/0" if isinstance(step, MapStep) else "")
+        if isinstance(inner, AskStep):
+            yield name, step.id, path
+        elif isinstance(inner, PlanStep) and inner.template in templates and depth < _DEEPEST:
+            template = templates[inner.template]
+            yield from _asking(template, inner.template, f"{path}/", templates, depth + 1)

@@ -1,0 +1,119 @@
+"""Exports who did what and when, over all runs of a store, with the hashes of the journals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from plansmith.errors import JournalDamaged, NotFound
+from plansmith.plan.events import Event, read_event
+
+if TYPE_CHECKING:
+    from plansmith.ports import PlanStore
+
+AuditFormat = Literal["jsonl", "csv"]
+COLUMNS: Final = ("at", "user", "kind", "name", "action", "run", "number", "body", "before", "hash")
+_BATCH: Final = 200
+# A spreadsheet takes a cell that begins like this for a formula.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which events are exported: from `since`, before `until`, of one user, or what programs did.
+
+    Without `everything`, only what persons and other programs did.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    user: str = ""
+    everything: bool = False
+
+    def takes(self, event: Event) -> bool:
+        """Whether an event is exported."""
+        if not self.everything and not event.by.speaks:
+            return False
+        names = (event.by.identity.casefold(), event.by.name.casefold())
+        if self.user and self.user.casefold() not in names:
+            return False
+        late = self.until is not None and event.at >= self.until
+        return not late and (self.since is None or event.at >= self.since)
+
+
+async def audited(store: PlanStore, query: AuditQuery) -> AsyncIterator[Event]:
+    """Yields the events in the order in which they were stored; reads few at a time."""
+    position = 0
+    while news := await store.news(position, limit=_BATCH):
+        wanted: dict[str, set[int]] = {}
+        for each in news:
+            wanted.setdefault(each.run, set()).add(each.number)
+        found: dict[tuple[str, int], Event] = {}
+        for run, numbers in wanted.items():
+            for event in await _events(store, run, numbers):
+                found[run, event.number] = event
+        for each in news:
+            event = found.get((each.run, each.number))
+            if event is not None and query.takes(event):
+                yield event
+        position = news[-1].position
+
+
+async def _events(store: PlanStore, run: str, numbers: set[int]) -> list[Event]:
+    """Returns some events of a run; those that can still be read, if it is damaged."""
+    try:
+        events = await store.events(run, after=min(numbers) - 1)
+    except NotFound:
+        return []  # removed meanwhile
+    except JournalDamaged:
+        sound = getattr(store, "sound", None)
+        events = (await sound(run)).events if sound is not None else ()
+    return [each for each in events if each.number in numbers]
+
+
+async def audit_lines(store: PlanStore, query: AuditQuery, form: AuditFormat) -> AsyncIterator[str]:
+    """Yields the lines of an export."""
+    if form == "csv":
+        yield _csv(COLUMNS)
+    async for event in audited(store, query):
+        yield _csv(_cells(event)) if form == "csv" else _json(event)
+
+
+def _json(event: Event) -> str:
+    about = {"user": event.by.identity, "action": event.body.type, "event": event.to_json()}
+    return json.dumps(about, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _cells(event: Event) -> Iterator[str]:
+    whole = event.to_json()
+    yield from (str(whole["at"]), event.by.identity, event.by.kind, event.by.name)
+    yield from (event.body.type, event.run, str(event.number), event.body_text.decode())
+    yield from (event.before, event.hash)
+
+
+def _csv(cells: Iterator[str] | tuple[str, ...]) -> str:
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerow([_harmless(each) for each in cells])
+    return text.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    """Returns a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+
+
+def altered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """Yields the lines of an export as JSONL whose content does not fit its hash, and why."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = read_event(json.loads(line)["event"])
+        except (ValueError, KeyError, TypeError, JournalDamaged) as error:
+            yield number, f"it cannot be read: {error}"
+            continue
+        if event.fresh_hash() != event.hash:
+            yield number, f"event {event.number} of run {event.run} does not fit its hash"

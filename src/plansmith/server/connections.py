@@ -1,0 +1,131 @@
+"""Limits how many connections a server has, and closes those that ask for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+if sys.platform != "win32":
+    import resource
+
+_MOST: Final = 512
+_FEWEST: Final = 16
+_RESERVED: Final = 256
+_WANTED_FILES: Final = 4096
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimit:
+    """How many connections are allowed, in all and per address, and the time for a request head."""
+
+    most: int = _MOST
+    per_peer: int = _MOST * 3 // 4
+    head_s: float = 10.0
+
+
+def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
+    """Returns the limit; `most=0` allows as many as leave enough open files for runs."""
+    if most:
+        return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
+    if sys.platform == "win32":
+        return ConnectionLimit(head_s=head_s)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    files = _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
+    # Half of what is left: many new connections arrive before old ones are closed.
+    most = max(_FEWEST, min(_MOST, (files - _RESERVED) // 2))
+    return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
+
+
+class Connection(H11Protocol):
+    """A connection that closes if no request head arrives, or when others need its place.
+
+    A full server closes the connection that has been idle the longest, so that a client which
+    sends a request is served, however many connections somebody else holds open.
+    """
+
+    def __init__(self, *, limit: ConnectionLimit, **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self._limit = limit
+        self._timer: asyncio.TimerHandle | None = None
+        self.since = self.loop.time()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def connection_made(self, transport: Any) -> None:
+        """Accepts the connection; closes an idle one if there are too many."""
+        super().connection_made(transport)
+        self._start_timer()
+        too_many = self._too_many()
+        if not too_many:
+            return
+        idle = [each for each in too_many if each is not self and each.is_idle]
+        if idle:
+            min(idle, key=lambda each: each.since).drop()
+        else:
+            self.transport.write(_FULL)
+            self.drop(at_once=False)
+
+    def _too_many(self) -> list[Connection]:
+        """The connections of which one has to close: those of this address, or all; or none."""
+        everyone = cast("list[Connection]", list(self.connections))
+        host = self.client[0] if self.client else ""
+        here = [each for each in everyone if (each.client or ("",))[0] == host]
+        if len(here) > self._limit.per_peer:
+            return here
+        return everyone if len(everyone) > self._limit.most else []
+
+    def drop(self, *, at_once: bool = True) -> None:
+        """Closes the connection and frees its place now."""
+        self._stop_timer()
+        self.connections.discard(self)
+        if at_once:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Receives data; a request head that has begun must be complete in time."""
+        if self.is_idle and self._timer is None:
+            self._start_timer()
+        super().data_received(data)
+        if not self.is_idle:
+            self._stop_timer()
+
+    def on_response_complete(self) -> None:
+        """Marks the connection as idle."""
+        self.since = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops the timer of a lost connection."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self._limit.head_s, self._too_slow)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.is_idle:
+            self.drop()

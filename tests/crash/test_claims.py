@@ -1,0 +1,297 @@
+"""A run is executed under one claim: who lost it writes nothing and calls nothing any more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.crash.claim_worker import PLAN, opened, tools
+from tests.postgres import Server
+from tests.waiting import until
+
+from plansmith import RunStatus
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+from plansmith.engine.ownership import Owners
+from plansmith.engine.processes import this_process
+from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
+from plansmith.plan import events as e
+from plansmith.ports import Beat
+from plansmith.testing import FakeClock
+from plansmith.testing.contracts import journal
+
+ROOT = Path(__file__).parents[2]
+Store = SqliteStore | PostgresStore
+
+
+@dataclass
+class World:
+    """A store, a file of effects, and processes that may seem to be on several machines."""
+
+    url: str
+    folder: Path
+    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
+
+    @property
+    def effects(self) -> list[str]:
+        file = self.folder / "effects"
+        return [line.split()[0] for line in file.read_text().splitlines()] if file.exists() else []
+
+    def let(self, *names: str) -> None:
+        for name in names:
+            (self.folder / f"go-{name}").touch()
+
+    def smith(self) -> Plansmith:
+        return Plansmith(tools=tools(self.folder), store=opened(self.url))
+
+    async def approved(self) -> str:
+        async with self.smith() as smith:
+            run = await smith.submit(PLAN)
+            await smith.decide(run.id, approve=PLAN.hash, by="ada")
+        return run.id
+
+    async def start(
+        self, run: str, *options: str, machine: str, lease_s: float = 2
+    ) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.crash.claim_worker"),
+            *(self.url, str(self.folder), run, str(lease_s), *options),
+            stdout=asyncio.subprocess.PIPE,
+            env=os.environ | {"PLANSMITH_MACHINE": machine},
+            cwd=ROOT,
+        )
+        self.processes.append(process)
+        return process
+
+    async def events(self, run: str) -> list[e.Event]:
+        async with self.smith() as smith:
+            return list(await smith.store.events(run))
+
+    def is_stopped(self, process: asyncio.subprocess.Process) -> bool:
+        stat = Path(f"/proc/{process.pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "T"
+
+
+async def told(process: asyncio.subprocess.Process) -> str:
+    async with asyncio.timeout(250):
+        out, _ = await process.communicate()
+    return out.decode()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        url = server.new_database(f"claims_{abs(hash(request.node.name))}")
+    made = World(url, tmp_path)
+    yield made
+    made.let("a", "b")
+    for process in made.processes:
+        if process.returncode is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            await process.wait()
+
+
+async def test_a_stopped_process_whose_run_was_taken_over_wakes_and_neither_writes_nor_calls(
+    world: World,
+) -> None:
+    run = await world.approved()
+    first = await world.start(run, machine="one")
+    await until(lambda: world.effects == ["a"])
+    first.send_signal(signal.SIGSTOP)
+    # Another machine takes it over once the lease is over: the call that was cut off is asked.
+    assert await told(await world.start(run, machine="two")) == "asking\n"
+    before = await world.events(run)
+    assert isinstance(before[-1].body, e.QuestionAsked)
+    world.let("a")
+    first.send_signal(signal.SIGCONT)
+    assert (await told(first)).startswith(("asking", "busy"))
+    assert await world.events(run) == before
+    assert world.effects == ["a"]
+    world.let("b")
+    async with world.smith() as smith:
+        await smith.answer(run, "unknown:a", "done", by="ada")
+        assert (await smith.run(run)).status is RunStatus.DONE
+    assert world.effects == ["a", "b"]
+
+
+async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_not_call_later(
+    world: World,
+) -> None:
+    run = await world.approved()
+    # The first append begins the run, the second one is the start of the first step.
+    first = await world.start(run, "stop=2", machine="one")
+    await until(lambda: world.is_stopped(first))
+    assert world.effects == []
+    assert await told(await world.start(run, machine="two")) == "asking\n"
+    first.send_signal(signal.SIGCONT)
+    assert not (await told(first)).startswith("done")
+    assert world.effects == []
+    world.let("a", "b")
+    async with world.smith() as smith:
+        await smith.answer(run, "unknown:a", "retry", by="ada")
+        assert (await smith.run(run)).status is RunStatus.DONE
+    assert world.effects == ["a", "b"]
+
+
+async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(
+    world: World,
+) -> None:
+    run = await world.approved()
+    first = await world.start(run, machine="one", lease_s=60)
+    await until(lambda: world.effects == ["a"])
+    other = await told(await world.start(run, machine="two", lease_s=60))
+    assert other.startswith("busy")
+    assert f"process {first.pid} on the machine one" in other
+    assert await told(await world.start(run, "force", machine="two", lease_s=60)) == "asking\n"
+    world.let("a", "b")
+    assert not (await told(first)).startswith("done")
+    assert world.effects == ["a"]
+    [taken] = [each for each in await world.events(run) if isinstance(each.body, e.RunResumed)]
+    assert taken.by == e.Actor(kind="person", name="ada")
+    assert f"process {first.pid} on the machine one" in taken.body.reason
+    async with world.smith() as smith:
+        await smith.answer(run, "unknown:a", "done", by="ada")
+        assert (await smith.run(run)).status is RunStatus.DONE
+    assert world.effects == ["a", "b"]
+
+
+async def test_a_killed_process_of_another_machine_keeps_its_run_until_its_lease_is_over(
+    world: World,
+) -> None:
+    run = await world.approved()
+    first = await world.start(run, machine="one", lease_s=30)
+    await until(lambda: world.effects == ["a"])
+    first.kill()
+    await first.wait()
+    assert (await told(await world.start(run, machine="two"))).startswith("busy")
+    # On its own machine it is known at once that it is dead.
+    assert await told(await world.start(run, machine="one")) == "asking\n"
+    assert world.effects == ["a"]
+
+
+async def test_a_program_cannot_take_a_run_from_a_living_process(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path)
+    run = await world.approved()
+    async with world.smith() as smith:
+        await opened(world.url).claim(run, "m - - 1 1")
+        robot = e.Actor(kind="program", name="robot")
+        with pytest.raises(Exception, match="a program cannot take a run over"):
+            await smith.resume(run, by=robot, force=True)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[MemoryStore | Store]:
+    made: MemoryStore | Store = MemoryStore()
+    if request.param == "sqlite":
+        made = SqliteStore(tmp_path / "runs.db")
+    elif request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        made = PostgresStore(server.new_database(f"terms_{abs(hash(request.node.name))}"))
+    yield made
+    await made.close()
+
+
+async def test_an_append_under_an_old_term_is_refused_and_stores_nothing(
+    store: MemoryStore | Store,
+) -> None:
+    events = journal("r", 5)
+    await store.append(events[:1])
+    old = await store.claim("r", "one")
+    await store.append(events[1:2], term=old.term)
+    new = await store.claim("r", "two", instead_of=old.term)
+    assert new.term > old.term
+    with pytest.raises(RunTakenOver):
+        await store.append(events[2:3], ["a value"], term=old.term)
+    assert list(await store.events("r")) == events[:2]
+    # A decision is made by any process at any time.
+    await store.append(events[2:3])
+    await store.append(events[3:4], term=new.term)
+    await store.release("r", new.term)
+    with pytest.raises(RunTakenOver):
+        await store.append(events[4:5], term=new.term)
+    later = await store.claim("r", "one")
+    assert later.term > new.term
+    with pytest.raises(RunTakenOver):
+        await store.append(events[4:5], term=old.term)
+
+
+async def test_of_an_append_and_a_takeover_at_the_same_time_one_comes_first(
+    store: MemoryStore | Store,
+) -> None:
+    for number in range(20):
+        run = f"r{number}"
+        events = journal(run, 4)
+        await store.append(events[:1])
+        old = await store.claim(run, "one")
+        taken, *written = await asyncio.gather(
+            store.claim(run, "two", instead_of=old.term),
+            store.append(events[1:2], term=old.term),
+            store.append(events[1:3], term=old.term),
+            return_exceptions=True,
+        )
+        assert taken.owner == "two"
+        kept = list(await store.events(run))
+        assert kept in (events[:1], events[:2], events[:3])
+        assert len(kept) == 1 or None in written
+        assert all(isinstance(each, RunTakenOver | StaleWriter | None) for each in written)
+        with pytest.raises(RunTakenOver):
+            await store.append(journal(run, 5)[len(kept) : len(kept) + 1], term=old.term)
+
+
+async def test_a_silent_process_that_renews_its_lease_at_the_last_moment_keeps_its_run(
+    store: MemoryStore | Store,
+) -> None:
+    if isinstance(store, MemoryStore):
+        assert not hasattr(store, "beat")  # one process alone has it
+        return
+    beat = Beat("far - - 1 1", "server", "1", 20.0)
+    await store.beat(beat)
+    [seen] = await store.beats()
+    held = await store.claim("r", beat.process)
+    await store.beat(beat)
+    assert await store.claim("r", "me", instead_of=held.term, beats=seen.beats) == held
+    [seen] = await store.beats()
+    assert (await store.claim("r", "me", instead_of=held.term, beats=seen.beats)).owner == "me"
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_path: Path) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    store, clock = SqliteStore(tmp_path / "runs.db", now=lambda: now), FakeClock()
+    far = Beat("far - - 1 1", "server", "1", 20.0)
+    await store.beat(far)
+    await store.claim("r", far.process)
+    owners = Owners(store, clock)
+    with pytest.raises(RunBusy, match="the machine far"):
+        await owners.take("r")
+    now += timedelta(hours=hours)
+    taking = asyncio.create_task(owners.take("r"))
+    await until(lambda: clock.sleepers > 0)
+    await store.beat(far)  # it lives, and renews its lease as ever
+    await clock.advance(20)
+    with pytest.raises(RunBusy):
+        await taking
+    # One that stays silent is dead, whatever the clocks say.
+    now += timedelta(hours=hours)
+    taking = asyncio.create_task(owners.take("r"))
+    await until(lambda: taking.done() or clock.sleepers > 0)
+    await clock.advance(20)
+    fence = await taking
+    claim = await store.claim_of("r")
+    assert claim is not None
+    assert (claim.owner, claim.term) == (this_process(), fence.term)
+    await store.close()

@@ -1,0 +1,234 @@
+"""Written programs beside the runner: the same plan and tools, and how every step ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from plansmith import Plan, Plansmith, RunStatus
+from plansmith.engine.values import load_results
+from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
+from plansmith.plan.run import Run, StepStatus
+from plansmith.programs.program import Functions, Program, Surroundings, write_program
+from plansmith.programs.targets import Target
+from plansmith.wiring import python_functions
+
+ROOT = Path(__file__).parents[1]
+# Pinned in a list of their own, away from Plansmith: LangGraph and DBOS.
+RIVALS = ROOT / ".venv-rivals" / "bin" / "python"
+TOOLS = '''
+import datetime
+import os
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from plansmith import tool
+from plansmith.errors import ToolBusy, ToolFailed
+
+COUNTS: dict[str, int] = {}
+
+
+def count(name: str) -> int:
+    COUNTS[name] = COUNTS.get(name, 0) + 1
+    return COUNTS[name]
+
+
+class Order(BaseModel):
+    id: int
+    at: datetime.date
+
+
+@tool(effect="read")
+def echo(value: object = None, more: object = None) -> object:
+    """Returns what it is given."""
+    return value
+
+
+@tool(effect="read")
+async def number(value: int) -> int:
+    """Returns a number, but not 2."""
+    if value == 2:
+        raise ToolFailed("there is no 2")
+    return value
+
+
+@tool(effect="read")
+def rising(name: str) -> dict[str, int]:
+    """Counts how often it was called."""
+    return {"count": count(name)}
+
+
+@tool(effect="read")
+def busy(name: str) -> str:
+    """Is busy at first."""
+    if count(name) < 3:
+        raise ToolBusy("come back later")
+    return name
+
+
+@tool(effect="read")
+def broken(name: str = "") -> str:
+    """Never works."""
+    raise ValueError(f"boom {name}")
+
+
+@tool(effect="read")
+def odd() -> object:
+    """Returns what is no JSON."""
+    return float("nan")
+
+
+@tool(effect="write", name="shop.order")
+def order(name: str) -> Order:
+    """Orders. It really does."""
+    note(f"order {name}")
+    return Order(id=7, at=datetime.date(2026, 1, 2))
+
+
+@tool(effect="write", name="slow")
+def slow(name: str, gate: str = "") -> str:
+    """Notes that it begins, waits until a file is there, and notes that it ended."""
+    note(f"begin {name}")
+    while gate and not Path(gate).exists():
+        time.sleep(0.01)
+    note(f"end {name}")
+    return name
+
+
+def note(line: str) -> None:
+    with Path(os.environ.get("EFFECTS", "effects.txt")).open("a", encoding="utf-8") as file:
+        file.write(line + "\\n")
+'''
+
+
+class Ends(NamedTuple):
+    """How a plan ended; `not_run` are steps that a person or a failure kept from running."""
+
+    results: dict[str, Json]
+    failed: dict[str, str]
+    skipped: list[str]
+    not_run: list[str]
+
+
+def tools_file(folder: Path) -> Path:
+    """The file with the tools, in a folder."""
+    path = folder / "tools.py"
+    path.write_text(TOOLS, encoding="utf-8")
+    return path
+
+
+def plan_of(*steps: Mapping[str, Any], goal: str = "test") -> Plan:
+    return Plan.model_validate({"goal": goal, "steps": list(steps)})
+
+
+async def with_runner(
+    plan: Plan,
+    folder: Path,
+    *,
+    answers: Mapping[str, Json] | None = None,
+    templates: Mapping[str, Plan] | None = None,
+) -> Ends:
+    """How a plan ends with the runner."""
+    given = dict(answers or {})
+    functions = list(python_functions(tools_file(folder)).values())
+    limits = Limits(data="show", first_wait_s=0)
+    async with Plansmith(tools=functions, templates=dict(templates or {}), limits=limits) as smith:
+        run = await smith.submit(plan, by="ada")
+        if run.status is RunStatus.REVIEWING:
+            assert run.plan is not None
+            await smith.decide(run.id, approve=run.plan.hash, by="ada")
+        run = await smith.run(run.id)
+        while run.questions:
+            name, asked = next(iter(run.questions.items()))
+            await smith.answer(run.id, name, given[asked.step or ""], by="ada")
+            run = await smith.run(run.id)
+        return _ends(run, await load_results(smith.store, run))
+
+
+def _ends(run: Run, results: Mapping[str, Json]) -> Ends:
+    assert run.plan is not None
+    own = {name: run.steps[name] for name in run.plan.by_id if not run.plan.by_id[name].disabled}
+    skipped = [name for name, each in own.items() if each.status is StepStatus.SKIPPED]
+    failed = {n: str(each.error) for n, each in own.items() if each.status is StepStatus.FAILED}
+    ended = {*skipped, *failed, *(n for n, e in own.items() if e.status is StepStatus.DONE)}
+    return Ends(
+        {name: results[name] for name in own if name in results},
+        failed,
+        [name for name in skipped if own[name].rule],
+        sorted(
+            name for name in own if name not in ended or (name in skipped and not own[name].rule)
+        ),
+    )
+
+
+def written(
+    plan: Plan, target: Target, folder: Path, templates: Mapping[str, Plan] | None = None
+) -> Program:
+    """A plan as a program that uses the tools of a folder."""
+    path = tools_file(folder)
+    functions = python_functions(path)
+    return write_program(
+        plan,
+        target,
+        Surroundings(
+            tools={each.spec.name: each.spec for each in functions.values()},
+            functions=Functions(
+                in_files={e.spec.name: (str(path), name) for name, e in functions.items()}
+            ),
+            templates=templates or {},
+            secrets={"shop": "SHOP_KEY"},
+        ),
+    )
+
+
+def with_engine(*engines: str) -> dict[str, str]:
+    """The environment of a program; LangGraph and DBOS come from the rivals' environment."""
+    found = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
+    if engines:
+        if not RIVALS.exists():
+            pytest.skip("needs LangGraph and DBOS: scripts/setup rivals")
+        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        where = subprocess.run([RIVALS, "-c", code], capture_output=True, text=True, check=True)
+        found["PYTHONPATH"] = where.stdout.strip()
+    return found
+
+
+def command(
+    program: Program, target: Target, folder: Path, answers: Mapping[str, Json] | None = None
+) -> list[str]:
+    """The command that runs a program in a folder."""
+    (folder / "program.py").write_text(program.source, encoding="utf-8")
+    (folder / "answers.json").write_text(json.dumps(dict(answers or {})), encoding="utf-8")
+    words = [sys.executable, "program.py", "--answers", "answers.json"]
+    return words if target == "asyncio" else [*words, "--run", "one", "--store", "state.db"]
+
+
+def as_program(
+    plan: Plan,
+    target: Target,
+    folder: Path,
+    *,
+    answers: Mapping[str, Json] | None = None,
+    templates: Mapping[str, Plan] | None = None,
+) -> Ends:
+    """How a plan ends as a program, in a process of its own."""
+    words = command(written(plan, target, folder, templates), target, folder, answers)
+    environment = with_engine(*([] if target == "asyncio" else [target]))
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    told = json.loads(done.stdout)
+    assert done.returncode == int(bool(told["failed"] or told["not_run"])), done.stderr
+    kept_back = sorted([*told["left_out"], *told["not_run"]])
+    return Ends(told["results"], told["failed"], told["skipped"], kept_back)

@@ -1,0 +1,155 @@
+"""A person says that a call whose end nobody saw did not happen: the plan says what follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Plansmith, RunStatus, tool
+from plansmith.errors import OutcomeUnknown
+from plansmith.plan.events import AnyBody, QuestionAsked, StepDone
+from plansmith.plan.limits import Limits
+from plansmith.plan.run import Run
+from plansmith.replay.player import replay
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
+
+NO_WAIT = Limits(first_wait_s=0, data="show")
+ERROR = {"error": {"kind": "tool", "message": "a person says that it did not happen"}}
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)})
+
+
+def world() -> FakeTools:
+    return FakeTools(
+        FakeTool("pay", [_pay], effect=Effect.WRITE),
+        FakeTool("look", [dict]),
+    )
+
+
+def _pay(given: Mapping[str, Any]) -> Any:
+    if given["x"] == 2:
+        raise OutcomeUnknown("the line broke")
+    return {"paid": given["x"]}
+
+
+def pay(name: str, x: Any, **rules: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "pay", "inputs": {"x": x}, **rules}
+
+
+async def begun(app: Plansmith, wanted: Plan) -> Run:
+    run = await app.submit(wanted, by="bob")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    return await app.run(run.id)
+
+
+async def ended(tools: FakeTools, *steps: dict[str, Any], **templates: Plan) -> Run:
+    """Runs to the question, answers it in another process, and goes on in a third."""
+    store = MemoryStore()
+    first, second, third = (Plansmith(tools=[tools], limits=NO_WAIT, store=store) for _ in range(3))
+    for name, inner in templates.items():
+        await first.templates.save(inner, name)
+    run = await begun(first, plan(*steps))
+    await first.close()
+    [asked] = run.questions
+    await second.answer(run.id, asked, "not_done", by="ada")
+    await second.close()
+    run = await third.run(run.id)
+    told = await replay(run.id, third)
+    assert told.identical, told.to_json()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("on_error", "result"), [({"value": 0}, 0), ("collect", ERROR), ("skip", None)]
+)
+async def test_a_call_that_did_not_happen_is_a_failure_that_the_plan_passes_over(
+    on_error: Any, result: Any
+) -> None:
+    tools = world()
+    after = {"id": "after", "tool": "look", "inputs": {"of": "{{a}}"}}
+    run = await ended(tools, pay("a", 2, on_error=on_error), after, pay("b", 1))
+    state = run.steps["a"]
+    assert (state.status.value, state.rule, state.result) == ("skipped", "error", result)
+    goes_on = "skipped" if on_error == "skip" else "done"
+    assert run.steps["after"].status.value == goes_on
+    assert run.steps["b"].status.value == "done"
+    assert run.status is RunStatus.PARTLY_DONE
+    assert "a" in run.reason
+    assert [each.arguments["x"] for each in tools.calls if each.tool == "pay"].count(2) == 1
+
+
+async def test_without_a_rule_what_needs_the_call_does_not_run() -> None:
+    run = await ended(world(), pay("a", 2), pay("b", 1, after=["a"]))
+    assert run.steps["a"].status.value == "failed"
+    assert run.steps["b"].status.value == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("whole", "each", "result"),
+    [
+        ({"on_error": "collect"}, {}, [{"paid": 1}, ERROR, {"paid": 3}]),
+        ({}, {"on_error": "skip"}, [{"paid": 1}, {"paid": 3}]),
+        ({"on_error": "collect"}, {"on_error": {"value": 0}}, [{"paid": 1}, 0, {"paid": 3}]),
+    ],
+)
+async def test_an_item_that_did_not_happen_follows_the_rule_of_its_map(
+    whole: Any, each: Any, result: Any
+) -> None:
+    inner = {"tool": "pay", "inputs": {"x": "{{item}}"}, **each}
+    run = await ended(world(), {"id": "all", "over": [1, 2, 3], "each": inner, **whole})
+    assert run.steps["all"].result == result
+
+
+async def test_a_round_that_did_not_happen_follows_the_rule_of_the_repeated_step() -> None:
+    repeat = {"until": {"equals": ["{{a.paid}}", 2]}, "at_most": 3}
+    run = await ended(world(), pay("a", 2, repeat=repeat, on_error={"value": {"paid": 0}}))
+    assert run.steps["a/1"].status.value == "failed"
+    assert (run.steps["a"].status.value, run.steps["a"].result) == ("skipped", {"paid": 0})
+
+
+async def test_a_step_inside_a_template_that_did_not_happen_follows_its_own_rule() -> None:
+    inner = plan(pay("a", 2, on_error={"value": 0}), pay("b", 1, after=["a"]))
+    run = await ended(world(), {"id": "t", "template": "inner"}, inner=inner)
+    assert run.steps["t"].result == {"a": 0, "b": {"paid": 1}}
+
+
+async def seen(app: Plansmith, run_id: str, body: type[AnyBody]) -> None:
+    """Follows a run until it has an event of a kind."""
+    async for event in app.events(run_id, follow=True):
+        if isinstance(event.body, body):
+            return
+
+
+async def test_a_run_that_goes_on_meanwhile_hears_the_answer_of_another_process() -> None:
+    """The executor waits for a slow read while another process answers."""
+    held, store = asyncio.Event(), MemoryStore()
+
+    @tool(effect="read")
+    async def slow() -> str:
+        """Waits."""
+        await held.wait()
+        return "slow"
+
+    tools = world()
+    apps = [Plansmith(tools=[tools, slow], limits=NO_WAIT, store=store) for _ in "ab"]
+    wanted = plan(
+        {"id": "slow", "tool": "slow"},
+        pay("a", 2, on_error="collect"),
+        {"id": "after", "tool": "look", "inputs": {"of": "{{a.error.kind}}"}},
+    )
+    submitted = await apps[0].submit(wanted, by="bob")
+    await apps[0].decide(submitted.id, approve=wanted.hash, by="ada")
+    running = asyncio.ensure_future(apps[0].run(submitted.id))
+    await seen(apps[1], submitted.id, QuestionAsked)
+    await apps[1].answer(submitted.id, "unknown:a", "not_done", by="ada")
+    await seen(apps[1], submitted.id, StepDone)  # of `after`: the slow one still waits
+    held.set()
+    run = await running
+    assert run.steps["after"].result == {"of": "tool"}
+    assert run.status is RunStatus.PARTLY_DONE

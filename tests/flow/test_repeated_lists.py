@@ -1,0 +1,169 @@
+"""Repeats of lists: rounds of the whole list, rounds of each item, and questions in rounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
+from plansmith.plan.run import Run
+from plansmith.replay.player import replay
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
+
+NO_WAIT = Limits(first_wait_s=0, data="show")
+
+
+class Counts:
+    """Counts how often each thing was looked at; the third look finds it ready."""
+
+    def __init__(self) -> None:
+        self.looks: Counter[Json] = Counter()
+
+    def tools(self) -> FakeTools:
+        """A read that takes three looks, one that fails at first, and a change."""
+        return FakeTools(
+            FakeTool("look", [self._look]),
+            FakeTool("shaky", [self._shaky]),
+            FakeTool("act", [lambda given: {"did": given}], effect=Effect.WRITE),
+        )
+
+    def _look(self, given: Mapping[str, Json]) -> Json:
+        self.looks[given["of"]] += 1
+        return {"of": given["of"], "ready": self.looks[given["of"]] >= given["needs"]}  # type: ignore[operator]
+
+    def _shaky(self, given: Mapping[str, Json]) -> Json:
+        self.looks[given["of"]] += 1
+        if given["of"] == "b" and self.looks["b"] == 1:
+            raise ToolFailed("not yet")
+        return "ready"
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)})
+
+
+async def ran(counts: Counts, *steps: dict[str, Any], **options: Any) -> tuple[Plansmith, Run]:
+    options.setdefault("limits", NO_WAIT)
+    app = Plansmith(tools=[counts.tools()], store=MemoryStore(), **options)
+    run = await app.submit(plan(*steps), by="bob")
+    if run.status is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=plan(*steps).hash, by="ada")
+    run = await app.run(run.id)
+    told = await replay(run.id, app)
+    assert told.identical, told.to_json()
+    return app, run
+
+
+def each(**more: Any) -> dict[str, Any]:
+    inputs = {"of": "{{item.of}}", "needs": "{{item.needs}}"}
+    return {"id": "one", "tool": "look", "inputs": inputs, **more}
+
+
+ITEMS = [{"of": "a", "needs": 1}, {"of": "b", "needs": 3}]
+OWN = {"equals": ["{{one.ready}}", True]}
+BOTH = {"all": [{"equals": [f"{{{{all[{n}].ready}}}}", True]} for n in (0, 1)]}
+
+
+async def test_each_item_of_a_list_has_rounds_of_its_own() -> None:
+    counts = Counts()
+    inner = each(repeat={"until": OWN, "at_most": 3})
+    _, run = await ran(counts, {"id": "all", "over": ITEMS, "each": inner, "width": 1})
+    assert run.status is RunStatus.DONE
+    assert run.steps["all"].result == [{"of": "a", "ready": True}, {"of": "b", "ready": True}]
+    assert counts.looks == {"a": 1, "b": 3}
+    assert {"all/0/1", "all/1/1", "all/1/2", "all/1/3"} <= run.steps.keys()
+
+
+@pytest.mark.parametrize(
+    ("whole", "inner", "result"),
+    [
+        ({"on_error": "collect"}, {}, "error"),
+        ({}, {"on_error": "skip"}, None),
+        ({}, {"on_error": {"value": "none"}}, "none"),
+    ],
+)
+async def test_an_item_whose_rounds_never_end_well_follows_on_error(
+    whole: Any, inner: Any, result: Any
+) -> None:
+    repeated = each(repeat={"until": OWN, "at_most": 2}, **inner)
+    _, run = await ran(Counts(), {"id": "all", "over": ITEMS, "each": repeated, **whole})
+    assert run.status is RunStatus.DONE
+    found = run.result("all", list[Any])
+    assert found[0] == {"of": "a", "ready": True}
+    if result == "error":
+        assert "after 2 rounds" in found[1]["error"]["message"]
+    else:
+        assert found[1:] == ([] if result is None else [result])
+
+
+async def test_a_whole_list_is_run_again_until_a_condition_on_its_results_holds() -> None:
+    counts = Counts()
+    repeat = {"until": BOTH, "at_most": 4}
+    app, run = await ran(counts, {"id": "all", "over": ITEMS, "each": each(), "repeat": repeat})
+    assert run.status is RunStatus.DONE
+    assert run.steps["all"].result == [{"of": "a", "ready": True}, {"of": "b", "ready": True}]
+    assert counts.looks == {"a": 3, "b": 3}
+    assert "all/3/1" in run.steps
+    assert "all/4" not in run.steps
+    assert run.estimate is not None
+    await app.close()
+
+
+async def test_the_errors_that_a_repeated_list_collects_are_those_of_its_last_round() -> None:
+    counts = Counts()
+    inner = {"tool": "shaky", "inputs": {"of": "{{item}}"}}
+    wrong = {"contains": ["{{all[1]}}", "error"]}
+    listed = {"id": "all", "over": ["a", "b"], "each": inner, "on_error": "collect"}
+    _, run = await ran(counts, {**listed, "repeat": {"until": {"not": wrong}, "at_most": 3}})
+    assert run.status is RunStatus.DONE
+    assert run.steps["all"].result == ["ready", "ready"]
+    assert run.steps["all/1/1"].rule == "error"
+
+
+async def test_consent_to_a_long_repeated_list_tells_its_rounds() -> None:
+    long: Any = [{"of": f"{n}", "needs": 1} for n in range(3)]
+    source = FakeTool("list", [long])
+    tools = FakeTools(source, FakeTool("act", [{"n": 1}], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    acts = {"id": "act", "tool": "act", "inputs": {"of": "{{item.of}}"}}
+    repeat = {"until": {"empty": "{{all}}"}, "at_most": 2}
+    wanted = plan(
+        {"id": "list", "tool": "list"},
+        {"id": "all", "over": "{{list}}", "each": acts, "most": 1, "repeat": repeat},
+    )
+    run = await app.submit(wanted, by="bob")
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    run = await app.run(run.id)
+    [asked] = run.questions.values()
+    assert "3 times in each of up to 2 rounds" in asked.text
+    assert asked.times == 6
+    await app.answer(run.id, asked.question, "allow", by="ada")
+    run = await app.run(run.id)
+    assert not run.questions
+    assert len([call for call in tools.calls if call.tool == "act"]) == 6
+
+
+@pytest.mark.parametrize("acts", [False, True])
+async def test_a_no_inside_a_repeated_template_leaves_out_only_what_acts(acts: bool) -> None:
+    """The word no is an answer where nothing that acts waits for it, in rounds as elsewhere."""
+    counts = Counts()
+    app = Plansmith(tools=[counts.tools()], limits=NO_WAIT, store=MemoryStore())
+    tool = {"id": "then", "tool": "act" if acts else "look", "after": ["sure"]}
+    inputs = {} if acts else {"inputs": {"of": "x", "needs": 1}}
+    await app.templates.save(plan({"id": "sure", "question": "Sure?"}, {**tool, **inputs}), "ask")
+    until = {"not": {"empty": "{{t}}"}}
+    run = await app.submit(
+        plan({"id": "t", "template": "ask", "repeat": {"until": until, "at_most": 2}}), by="bob"
+    )
+    if run.status is RunStatus.REVIEWING and run.plan is not None:
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    await app.answer(run.id, next(iter(run.questions)), "no", by="ada")
+    run = await app.run(run.id)
+    assert run.steps["t/1/sure"].status.value == ("skipped" if acts else "done")

@@ -1,0 +1,66 @@
+"""Whatever a plan holds, its program ends as the runner does."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.exported import plan_of, with_runner, written
+from tests.property.strategies import JSON, TEXT
+
+from plansmith import Plan
+from plansmith.plan.data import Json
+from plansmith.plan.refs import literal
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Steps with rules that use each other's results, and hostile texts."""
+    steps: list[dict[str, Any]] = []
+    for place in range(draw(st.integers(1, 6))):
+        names = [each["id"] for each in steps]
+        step: dict[str, Any] = {"id": f"s{place}", "title": draw(TEXT)}
+        value: Json = literal(draw(JSON))
+        source = draw(st.sampled_from(names)) if names else ""
+        if source and draw(st.booleans()):
+            whole = "{{" + source + "}}"
+            value = draw(
+                st.sampled_from([whole, {"in": [whole]}, f"a {whole} {{{{{source}.x[0]}}}}"])
+            )
+        if names and draw(st.booleans()):
+            step["after"] = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+        if source and draw(st.booleans()):
+            step["when"] = draw(
+                st.sampled_from([{"empty": f"{{{{{source}}}}}"}, {"equals": [1, 1]}])
+            )
+        if draw(st.booleans()):
+            step["otherwise"] = {"value": draw(JSON)}
+        step["on_error"] = draw(st.sampled_from(["fail", "skip", "collect", {"value": 0}]))
+        if draw(st.booleans()):
+            step |= {"tool": "echo", "inputs": {"value": value}}
+        else:
+            step |= {"over": [value, 1], "each": {"tool": "echo", "inputs": {"value": "{{item}}"}}}
+        steps.append(step)
+    return plan_of(*steps, goal=draw(TEXT))
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(plans())
+def test_a_random_plan_ends_as_the_runner_does(plan: Plan) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = written(plan, "asyncio", Path(folder)).source
+        module = ModuleType("program")
+        sys.modules["program"] = module  # dataclasses look their module up
+        exec(compile(source, "program.py", "exec"), vars(module))
+        ends: dict[str, Any] = asyncio.run(module.run_plan({}))
+        ours = asyncio.run(with_runner(plan, Path(folder)))
+    results = {name: end["value"] for name, end in ends.items() if "value" in end}
+    assert results == ours.results
+    assert {n: e["error"] for n, e in ends.items() if "error" in e} == ours.failed
+    assert [name for name, end in ends.items() if end["status"] == "skipped"] == ours.skipped

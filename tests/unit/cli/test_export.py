@@ -1,0 +1,60 @@
+"""`plansmith export --to`: a plan file or a run as a program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.cli.conftest import Cli, Write
+
+LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
+
+
+def test_a_plan_file_is_exported_as_a_program_that_runs(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    files = {"id": "f", "tool": "files.list", "inputs": {"folder": "."}}
+    name = write(LOOK, files, {"id": "t", "tool": "mail.send"})
+    code, out, told = cli("export", name, "--to", "asyncio", "--tools", "tools.py")
+    assert code == 0
+    assert "fill in tool_mail_send" in told
+    assert "files.list is a tool of plansmith" in told
+    (intake / "program.py").write_text(out, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, check=False
+    )
+    ends = json.loads(done.stdout)
+    assert ends["results"]["a"] == {"name": "x"}
+    assert "program.py" in json.dumps(ends["results"]["f"])
+    assert list(ends["failed"]) == ["t"]
+
+
+def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write) -> None:
+    code, _, _ = cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")
+    assert code == 0
+    assert cli("templates", "save", "last", "looking")[0] == 0
+    use = write({"id": "u", "template": "looking"}, name="use.json")
+    assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
+    for plan in ("last", use):
+        code, out, _ = cli("export", plan, "--to", "dbos", "--tools", "tools.py")
+        assert (code, 'PLANS["looking@1"]' in out) == (0, True)
+
+
+def test_exactly_one_form_is_exported(cli: Cli, write: Write) -> None:
+    name = write(LOOK)
+    assert cli("export", name)[0] == 2
+    assert cli("export", name, "--to", "asyncio", "--dialect", "sage")[0] == 2
+    assert cli("export", name, "--to", "cobol")[0] == 2
+
+
+def test_a_plan_that_cannot_run_is_not_exported(cli: Cli, write: Write) -> None:
+    ring = [LOOK | {"after": ["b"]}, LOOK | {"id": "b", "after": ["a"]}]
+    code, out, told = cli("export", write(*ring), "--to", "asyncio", "--tools", "tools.py")
+    assert (code, out) == (3, "")
+    assert "PS301" in told
+    missing = write({"id": "u", "template": "nowhere"})
+    code, out, told = cli("export", missing, "--to", "asyncio")
+    assert (code, out) == (4, "")
+    assert "nowhere" in told
