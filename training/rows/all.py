@@ -32,7 +32,7 @@ class Order(NamedTuple):
     train: int
     validation: int
 
-    def count(self, part: Part, share: float) -> int:
+    def rows(self, part: Part, share: float) -> int:
         """Returns how many rows of a part are wanted."""
         return max(1, round((self.train if part == "train" else self.validation) * share))
 
@@ -63,12 +63,12 @@ class RowFiles:
     def _makers(self) -> Mapping[str, Callable[[Part], Iterable[Row | Mapping[str, Any]]]]:
         seed, share = self._seed, self._share
         return {
-            "folder": lambda part: generate(seed, part, _FOLDER.count(part, share)),
-            "joins": lambda part: generate(seed + 1, part, _JOINS.count(part, share), ("joins",)),
-            "trade": lambda part: trade.rows(seed, _TRADE.count(part, share), part),
-            "workflows": lambda part: workflow_rows(seed, part, _WORKFLOWS.count(part, share)),
+            "folder": lambda part: generate(seed, part, _FOLDER.rows(part, share)),
+            "joins": lambda part: generate(seed + 1, part, _JOINS.rows(part, share), ("joins",)),
+            "trade": lambda part: trade.rows(seed, _TRADE.rows(part, share), part),
+            "workflows": lambda part: workflow_rows(seed, part, _WORKFLOWS.rows(part, share)),
             "tools": lambda part: _some(public_rows(self._sets, seed, part, self._made), share),
-            "answers": lambda part: answers.rows(seed, _ANSWERS.count(part, share), part=part),
+            "answers": lambda part: answers.rows(seed, _ANSWERS.rows(part, share), part=part),
         }
 
     @property

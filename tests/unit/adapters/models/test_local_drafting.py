@@ -153,6 +153,29 @@ def test_what_was_not_told_is_asked_or_left_out(
     ]
 
 
+@pytest.mark.parametrize(
+    ("request_text", "args", "kept"),
+    [
+        ("Remind me at 6 pm", {"at": "2026-03-09 18:00"}, True),
+        ("晚上8点提醒我", {"at": "2026-03-09 20:00"}, True),
+        ("Remind me at 6 pm", {"at": "2026-03-09 07:00"}, False),
+        ("Remind me", {"at": "2026-03-09 18:00"}, False),
+        ("for two hours", {"minutes": 120}, True),
+        ("for 3 hours", {"minutes": 180}, True),
+        ("两小时的计时器", {"minutes": 120}, True),
+        ("for two hours", {"minutes": 180}, False),
+        ("for some hours", {"minutes": 120}, False),
+    ],
+)
+def test_a_time_follows_from_its_hour_and_minutes_from_hours(
+    request_text: str, args: dict[str, Any], kept: bool
+) -> None:
+    text, number = {"type": "string"}, {"type": "integer"}
+    tool = offered("timer.set", tuple(args), at=text, minutes=number)
+    [found] = grounded([call("timer.set", **args)], {"timer.set": tool}, request_text)
+    assert found["args"] == (args if kept else dict.fromkeys(args, "?"))
+
+
 def test_a_default_of_the_schema_goes_without_asking() -> None:
     tool = offered("logs", ("lines",), lines={"type": "integer", "default": 100})
     assert grounded([call("logs", lines="?")], {"logs": tool}, "the logs")[0]["args"] == {
