@@ -122,8 +122,8 @@ async def _prepare(copy: Path) -> tuple[int, int]:
             if place % 500 == 0:
                 _progress(f"verifying {place} of {len(names)} runs")
             await verify(store, run)
-        for run, owner in await store.owners():
-            await store.release(run, owner)
+        for run, claim in await store.claims():
+            await store.release(run, claim.term)
         return await hold_restored(smith, by=getpass.getuser(), tell=_progress)
 
 
