@@ -34,6 +34,10 @@ _WITHOUT = """
     DROP TABLE threads;
     DROP TABLE thread_entries;
     DROP TABLE thread_runs;
+    DROP TABLE claims;
+    DROP TABLE processes;
+    ALTER TABLE tally DROP COLUMN terms;
+    CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL) WITHOUT ROWID;
     PRAGMA user_version = 11;
 """
 

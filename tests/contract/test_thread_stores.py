@@ -26,6 +26,9 @@ from plansmith.testing.thread_contracts import ThreadStoreContract, story
 _numbers = itertools.count(1)
 POSTGRES_AS_VERSION_11 = """
     DROP TABLE plansmith.threads, plansmith.thread_entries, plansmith.thread_runs;
+    DROP TABLE plansmith.claims, plansmith.processes;
+    DROP SEQUENCE plansmith.terms;
+    CREATE TABLE plansmith.owners (run text PRIMARY KEY, owner text NOT NULL);
     UPDATE plansmith.migration SET number = 11;
 """
 

@@ -158,7 +158,9 @@ async def test_a_run_is_taken_by_force_from_a_process_in_the_middle_of_a_call(
     world.let("a", "b")
     assert not (await told(first)).startswith("done")
     assert world.effects == ["a"]
-    [taken] = [each for each in await world.events(run) if isinstance(each.body, e.RunResumed)]
+    events = await world.events(run)
+    [taken] = [each for each in events if isinstance(each.body, e.RunResumed)]
+    assert isinstance(taken.body, e.RunResumed)
     assert taken.by == e.Actor(kind="person", name="ada")
     assert f"process {first.pid} on the machine one" in taken.body.reason
     async with world.smith() as smith:
@@ -243,6 +245,7 @@ async def test_of_an_append_and_a_takeover_at_the_same_time_one_comes_first(
             store.append(events[1:3], term=old.term),
             return_exceptions=True,
         )
+        assert not isinstance(taken, BaseException)
         assert taken.owner == "two"
         kept = list(await store.events(run))
         assert kept in (events[:1], events[:2], events[:3])

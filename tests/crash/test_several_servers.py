@@ -65,7 +65,7 @@ class Machine:
     async def follow(self, run: str, wanted: str, *, after: int = 0) -> list[str]:
         """Follow a run until an event of a type; return the types."""
         seen: list[str] = []
-        where = {"run": run, "after": after}
+        where: dict[str, str | int] = {"run": run, "after": after}
         async with self.client.stream("GET", "/v1/events", params=where) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("data: ") and "body" in line:

@@ -10,13 +10,14 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
-from plansmith.engine.claim_store import Claim
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
 from plansmith.ports import News, Sound
 
 if TYPE_CHECKING:
     from plansmith.adapters.stores import thread_rows
+    from plansmith.engine import claim_store
+    from plansmith.engine.claim_store import Claim
     from plansmith.plan import data
     from plansmith.plan import summary as summaries
     from plansmith.plan import thread as entry_texts
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 else:
     lazy_modules(
         globals(),
+        claim_store="plansmith.engine.claim_store",
         data="plansmith.plan.data",
         entry_texts="plansmith.plan.thread",
         summaries="plansmith.plan.summary",
@@ -272,14 +274,14 @@ class MemoryStore:
         found = self._claims.get(run)
         if found is None or not found.owner or found.term == instead_of:
             self._terms += 1
-            found = self._claims[run] = Claim(owner, self._terms)
+            found = self._claims[run] = claim_store.Claim(owner, self._terms)
         return found
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
         """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
         if run in self._claims and self._claims[run].term == term:
             if unfinished:
-                self._claims[run] = Claim("", term)
+                self._claims[run] = claim_store.Claim("", term)
             else:
                 del self._claims[run]
 
