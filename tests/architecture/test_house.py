@@ -121,6 +121,8 @@ def test_importing_the_package_loads_nothing_at_all() -> None:
 PUBLIC = {
     "AgentSpec",
     "Effect",
+    "Limits",
+    "Misconfigured",
     "NotApproved",
     "NotFound",
     "Plan",
