@@ -189,7 +189,9 @@ class Household:
         if not question.startswith("unknown:"):
             return self.story.answers[question]
         given = cast("Mapping[str, Json]", await self.store.get(run.steps[step].inputs))
-        return "done" if self.shop.happened(run.steps[step].callee, given) else "retry"
+        if not self.shop.happened(run.steps[step].callee, given):
+            return "retry"
+        return {"done": {"id": f"o{given.get('x')}"}}
 
 
 def _steps(run: Run, story: Story) -> list[Any]:

@@ -170,7 +170,8 @@ async def lived(app: Plansmith, clock: FakeClock, shop: Shop, run_id: str) -> Ru
     for asked in run.questions.values():
         given = cast("dict[str, Any]", await app.store.get(run.steps[asked.step or ""].inputs))
         happened = shop.effects[f"order {given['n']}"]
-        await app.answer(run_id, asked.question, "done" if happened else "retry", by="ada")
+        answer: Json = {"done": {"id": f"o{given['n']}"}} if happened else "retry"
+        await app.answer(run_id, asked.question, answer, by="ada")
     return await lived(app, clock, shop, run_id) if run.questions else run
 
 

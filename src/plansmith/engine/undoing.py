@@ -39,7 +39,7 @@ class Reversal(NamedTuple):
         return f"{self.step}-{self.left_at}" if self.left_at else self.step
 
 
-class Deeds(NamedTuple):
+class DoneSteps(NamedTuple):
     """The steps and parts that a run has done under one of its plans, and no longer has later.
 
     The last plan of a run has all that is done at the end; `left_at` is 0 then.
@@ -50,7 +50,7 @@ class Deeds(NamedTuple):
     left_at: int = 0
 
 
-def deeds(events: Sequence[Event]) -> list[Deeds]:
+def done_steps(events: Sequence[Event]) -> list[DoneSteps]:
     """Returns what a run has done, plan by plan: a later plan may leave out what was done."""
     ends = [
         (event.number, place)
@@ -61,11 +61,11 @@ def deeds(events: Sequence[Event]) -> list[Deeds]:
     states = [(number, run) for number, run in states if run.plan is not None]
     last = fold(events)
     later = [*(run for _, run in states[1:]), last]
-    found: list[Deeds] = []
+    found: list[DoneSteps] = []
     for place, (number, run) in enumerate(states):
         gone = {name for name in _done(run) if not _is_kept(run, name, later[place:])}
-        found.append(Deeds(run, frozenset(gone), number))
-    return [*(each for each in found if each.names), Deeds(last, _done(last))]
+        found.append(DoneSteps(run, frozenset(gone), number))
+    return [*(each for each in found if each.names), DoneSteps(last, _done(last))]
 
 
 def _done(run: Run) -> frozenset[str]:
@@ -93,7 +93,7 @@ def _is_kept(run: Run, name: str, later: Sequence[Run]) -> bool:
 
 def can_be_undone(run: Run, events: Sequence[Event]) -> bool:
     """Tells whether a run did anything that has a call which takes it back."""
-    done = deeds(events) if run.revisions > 1 else [Deeds(run, _done(run))]
+    done = done_steps(events) if run.revisions > 1 else [DoneSteps(run, _done(run))]
     return any(_has_undo(each.run, name) for each in done for name in each.names)
 
 
@@ -103,7 +103,7 @@ def _has_undo(run: Run, name: str) -> bool:
 
 
 def reversals(
-    done: Deeds, results: Mapping[str, Json], templates: Mapping[str, Plan]
+    done: DoneSteps, results: Mapping[str, Json], templates: Mapping[str, Plan]
 ) -> list[Reversal]:
     """Returns the calls that take back what a run has done under one of its plans."""
     if done.run.plan is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from plansmith.engine.undoing import Deeds, Reversal, deeds, reversals
+from plansmith.engine.undoing import DoneSteps, Reversal, done_steps, reversals
 from plansmith.engine.values import load_values
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
@@ -65,14 +65,14 @@ class RunUndoing:
         """Returns the calls that take back what a run did under all its plans, newest first."""
         await self._intake.load_templates()
         found: list[Reversal] = []
-        for done in await self._deeds(old):
+        for done in await self._done_steps(old):
             templates = {**self._intake.templates, **done.run.templates}
             values = await load_values(self._journals.store, done.run)
             found += reversals(done, values, templates)
         return sorted(found, key=lambda each: each.done_at, reverse=True)
 
-    async def _deeds(self, old: Run) -> list[Deeds]:
-        return deeds(await self._journals.store.events(old.id))
+    async def _done_steps(self, old: Run) -> list[DoneSteps]:
+        return done_steps(await self._journals.store.events(old.id))
 
     async def _earlier(self, old: Run, names: Mapping[str, str]) -> _Earlier:
         count, undone, last = 0, set[str](), ""
@@ -134,7 +134,7 @@ class RunUndoing:
         """Returns what is not taken back, so that nobody takes the plan for the whole."""
         reasons: list[Sentence] = []
         unable = [each.step for each in left if each.inputs is None]
-        for done in await self._deeds(old):
+        for done in await self._done_steps(old):
             plan = done.run.plan
             acts = await self._intake.acting(plan, done.run.templates) if plan else ()
             told = {each.step for each in found if each.left_at == done.left_at}
