@@ -147,7 +147,7 @@ def _settings(tenant: Tenant, base: Settings, table: Table) -> TenantSettings:
     whole = parse_settings(table, f"the settings of the tenant {tenant.name}")
     given = {name: getattr(whole, name) for name in Settings.model_fields}
     store = tenant_store(base.store_url(), tenant.key)
-    return TenantSettings(**given | {"tenant": tenant, "store": store})
+    return TenantSettings.model_validate(given | {"tenant": tenant, "store": store})
 
 
 def _own(tenant: Tenant) -> Table:

@@ -183,8 +183,9 @@ class TokenFile:
         scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
         wanted = ROLES[member.role] if member.role else scopes
         seconds = lasts.total_seconds() if prolonged else 0.0
-        made = {"by": by, "now": now, "lasts": lasts, "member": member}
-        return self._add("login", wanted, seconds=seconds, **made)
+        return self._add(
+            "login", wanted, by=by, now=now, lasts=lasts, member=member, seconds=seconds
+        )
 
     def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
         """Creates a one-time log-in link; returns its secret."""

@@ -83,7 +83,7 @@ class OidcClient:
             algorithm = head.get("alg")
             if algorithm not in _ALGORITHMS:
                 raise Refused(f"the id token is signed by {str(algorithm)[:20]!r}")
-            found = jwt.decode(
+            found: dict[str, Any] = jwt.decode(
                 token,
                 await self._key(str(head.get("kid", ""))),
                 algorithms=[algorithm],
@@ -94,10 +94,11 @@ class OidcClient:
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Refused(f"the id token is not valid: {error}") from None
-        parties = found["aud"] if isinstance(found["aud"], list) else [found["aud"]]
-        if (len(parties) > 1 or "azp" in found) and found.get("azp") != self.settings.client_id:
+        named: Any = found["aud"]
+        many = not isinstance(named, str) and len(named) > 1
+        if (many or "azp" in found) and found.get("azp") != self.settings.client_id:
             raise Refused("the id token was made for another client")
-        return cast("dict[str, Any]", found)
+        return found
 
     async def _key(self, name: str) -> Any:
         """Returns a key of the provider; reads its keys again if it has new ones."""
@@ -143,11 +144,12 @@ def challenge(verifier: str) -> str:
 
 def _signing_keys(listed: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {}
-    for each in listed.get("keys", ()):
-        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
+    for found in cast("list[object]", listed.get("keys", [])):
+        each = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+        if each.get("use", "sig") != "sig":
             continue
         try:
-            keys[str(each.get("kid", ""))] = jwt.PyJWK(cast("dict[str, Any]", each))
+            keys[str(each.get("kid", ""))] = jwt.PyJWK(each)
         except jwt.PyJWTError:
             continue  # of a kind that we do not know
     return {name: key for name, key in keys.items() if key.key_type in ("RSA", "EC", "OKP")}
@@ -158,7 +160,7 @@ async def _fetch(method: str, url: str, **given: Any) -> dict[str, Any]:
     try:
         async with httpx.AsyncClient(timeout=10, follow_redirects=False) as web:
             answer = await web.request(method, url, **given)
-        if answer.status_code != httpx.codes.OK or len(answer.content) > _LARGEST:
+        if not answer.is_success or len(answer.content) > _LARGEST:
             raise ProviderAway(f"the provider answered with {answer.status_code}")
         found: object = answer.json()
     except (httpx.HTTPError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -73,7 +73,7 @@ def _first(known: Mapping[str, Any], claim: object) -> Any:
     """Returns what the first known value of a claim stands for; a claim may be a list."""
     found = {claim} if isinstance(claim, str) else set[str]()
     if isinstance(claim, list):
-        found = {each for each in claim if isinstance(each, str)}
+        found = {each for each in cast("list[object]", claim) if isinstance(each, str)}
     return next((known[each] for each in known if each in found), None)
 
 
