@@ -202,6 +202,7 @@ DANGEROUS = {
     "run.tries": "4",
     "run.first_wait_s": "0.0",
     "run.grace_s": "0.0",
+    "run.lease_s": "1.0",
     "run.replan": "'after_each'",
     "run.tool_texts": "'trust'",
     "run.max_replans": "3",
