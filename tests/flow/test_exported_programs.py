@@ -36,7 +36,7 @@ FIVE = {"until": {"at_least": ["{{r.count}}", 5]}, "at_most": 9}
 SIX = {"until": {"at_least": ["{{s.count}}", 6]}, "at_most": 2}
 NEVER = {"until": {"equals": ["{{t}}", "x"]}, "at_most": 3}
 BOTH = {"any": [{"in": [3, [1, 2]]}, {"equals": [1, 1]}]}
-V = {"t": "x{{y}}", "n": 1.0, "b": True, "o": {"b": 1, "a": [None, "é"]}, "": 0}
+V: dict[str, Json] = {"t": "x{{y}}", "n": 1.0, "b": True, "o": {"b": 1, "a": [None, "é"]}, "": 0}
 PLANS: dict[str, Steps] = {
     "chain": [echo("a", {"k": [1, {"x": "y"}]}), echo("b", "{{a.k[1].x}}"), echo("c", "{{b}}!")],
     "fan": [echo("a", 1), *(echo(f"f{n}", "{{a}}") for n in range(5)), echo("z", ["{{f0}}"])],
@@ -203,7 +203,8 @@ ASKING: Steps = [
 async def test_after_a_no_what_acts_is_left_out_of_a_program_too(
     target: Target, word: str, tmp_path: Path
 ) -> None:
-    plan, answers = plan_of(*ASKING), {"go": word, "how": 3}
+    plan = plan_of(*ASKING)
+    answers: dict[str, Json] = {"go": word, "how": 3}
     ours = await with_runner(plan, tmp_path, answers=answers)
     (tmp_path / "effects.txt").unlink(missing_ok=True)
     assert as_program(plan, target, tmp_path, answers=answers) == ours
@@ -263,6 +264,7 @@ def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_pat
     program = written(plan, "asyncio", tmp_path)
     assert program.notes == ("the secret shop is read from the environment: SHOP_KEY",)
     (tmp_path / "program.py").write_text(program.source, encoding="utf-8")
+    said = ""
     for value, wanted in (('s3cr"et\n', "Bearer ${secret:shop}!"), ("", None)):
         done = subprocess.run(
             [sys.executable, "program.py"],
@@ -273,12 +275,14 @@ def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_pat
             check=False,
         )
         assert json.loads(done.stdout)["results"].get("a") == wanted
-    assert "set SHOP_KEY" in done.stderr
+        said = done.stderr
+    assert "set SHOP_KEY" in said
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_program_passes_linter_and_type_checker(target: Target, tmp_path: Path) -> None:
-    plan = plan_of(*everything().steps, *ASKING, {"id": "w", "instruction": "Tell {{go}}"})
+    known = [each.to_json() for each in everything().steps]
+    plan = plan_of(*known, *ASKING, {"id": "w", "instruction": "Tell {{go}}"})
     program = written(plan, target, tmp_path)
     path = tmp_path / "program.py"
     path.write_text(program.source, encoding="utf-8")

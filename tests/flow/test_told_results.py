@@ -10,6 +10,7 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.cli.questions import read_answer
 from plansmith.errors import OutcomeUnknown, Refused
+from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
@@ -118,7 +119,13 @@ async def test_a_result_that_the_tool_cannot_give_is_refused() -> None:
     store, tools = MemoryStore(), world()
     run = await asked(store, tools, plan(STOCK, ORDER, SEND))
     async with Plansmith(tools=[tools], store=store) as app:
-        for wrong in ({"done": {"no": 1}}, {"done": "done"}, {"id": "A"}, {"done": 1, "x": 2}):
+        wrongs: list[Json] = [
+            {"done": {"no": 1}},
+            {"done": "done"},
+            {"id": "A"},
+            {"done": 1, "x": 2},
+        ]
+        for wrong in wrongs:
             with pytest.raises(Refused):
                 await app.answer(run.id, "unknown:order", wrong, by="ada")
 

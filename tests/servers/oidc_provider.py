@@ -17,6 +17,7 @@ import jwt
 import uvicorn
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -83,7 +84,7 @@ class Provider:
         self.key_reads += 1
         found = []
         for kid, key in self.listed.items():
-            shown = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
+            shown = json.loads(RSAAlgorithm.to_jwk(key.public_key()))
             found.append(shown | {"kid": kid, "use": "sig", "alg": "RS256"})
         return JSONResponse({"keys": found})
 
@@ -127,7 +128,7 @@ async def provider() -> AsyncIterator[Provider]:
         config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it

@@ -105,7 +105,7 @@ def test_commands_make_tenants_and_work_in_them(
 def test_a_token_for_a_tenant_needs_a_user_and_a_role_or_scopes(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert home
+    assert home.is_dir()
     said(capsys, "tenants", "create", "acme")
     said(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "acme", code=2)
     said(capsys, "tokens", "create", "x", "--role", "viewer", "--scope", "look", code=2)

@@ -19,7 +19,7 @@ _REFUSALS: Final = {"consent": "refuse", "limit": "stop", "unknown": "not_done"}
 
 def stricter(one: SecondPerson, other: SecondPerson) -> SecondPerson:
     """Returns the stricter of two rules."""
-    return max(one, other, key=_ORDER.index)
+    return _ORDER[max(_ORDER.index(one), _ORDER.index(other))]
 
 
 def applies(rule: SecondPerson, *, acts: bool) -> bool:

@@ -58,9 +58,9 @@ async def audited(store: PlanStore, query: AuditQuery) -> AsyncIterator[Event]:
             for event in await _events(store, run, numbers):
                 found[run, event.number] = event
         for each in news:
-            event = found.get((each.run, each.number))
-            if event is not None and query.takes(event):
-                yield event
+            known = found.get((each.run, each.number))
+            if known is not None and query.takes(known):
+                yield known
         position = news[-1].position
 
 

@@ -112,7 +112,8 @@ class Schedules:
         `approve` is the hash of the plan, which may then run unattended; no other plan may. A
         request alone is planned again each time, and each new plan waits for approval.
         """
-        if run and (part_of := await self._source(run)):
+        if run:
+            part_of = await self._source(run)
             plan, request = part_of.plan, request or without_recurrence(part_of.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",

@@ -243,11 +243,12 @@ async def prune_daily(server_state: ServerState) -> None:
 
 async def _until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
     """Does work of a role until it fails, or the role is lost to another server."""
-    tasks = [asyncio.create_task(work), asyncio.create_task(lost.wait())]
+    doing = asyncio.create_task(work)
+    tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
-            tasks[0].result()
+        if doing.done():
+            doing.result()
     finally:
         for task in tasks:
             task.cancel()

@@ -66,7 +66,7 @@ class Client:
 
     async def call(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
         """Calls the API; the status has to be this one."""
-        given = {} if method in ("GET", "DELETE") else {"json": {} if body is None else body}
+        given: Any = {} if method in ("GET", "DELETE") else {"json": {} if body is None else body}
         answer = await self.web.request(method, path, **given)
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else None
