@@ -92,7 +92,7 @@ KNOWN: Final = {
             adapter=Adapter(
                 "planner-0.5b.gguf",
                 17_619_456,
-                "c52a22469a45e4377a9e3747f4f68587df7d0d12e9dea20ff55bf41904c46612",
+                "528b3ed6d48a5eec043357d3d371bd8ec18f311000456c82adca2e4b1b60a7dd",
             ),
         ),
         KnownModel(
