@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -133,9 +134,11 @@ def _word(case: Case, ask: str, lines: list[str]) -> str:
     """What a person answers, who knows whether the call that died took effect."""
     kind = ask.partition("\t")[0].removeprefix("ask ")
     call = case.kill.removesuffix(" after").removesuffix(" before")
-    happened = any(line.startswith(f"effect {call}\t") for line in lines)
-    words = {"approval": "yes", "consent": "allow", "unknown": "done" if happened else "retry"}
-    return words[kind]
+    results = [line.partition("\t")[2] for line in lines if line.startswith(f"effect {call}\t")]
+    if kind == "unknown" and results:
+        # What comes after a reservation needs its number; the other jobs use no such result.
+        return json.dumps({"done": results[-1]}) if case.job == "booking" else "done"
+    return {"approval": "yes", "consent": "allow", "unknown": "retry"}[kind]
 
 
 def _lines(log: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Reserves items, keeps the good ones, and releases them if confirming fails: with Plansmith."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
 
@@ -60,7 +61,8 @@ async def main(verb: str, word: str = "") -> None:
             *_, run = await smith.runs()
         if verb == "answer":
             [question] = run.questions
-            await smith.answer(run.id, question, word, by="ada")
+            answer = json.loads(word) if word.startswith("{") else word
+            await smith.answer(run.id, question, answer, by="ada")
         run = await finished(smith, run)
         if run.origin.kind != "undo" and run.steps["confirm"].status == "failed":
             run = await finished(smith, await smith.runs.undo_plan(run.id))

@@ -230,8 +230,14 @@ async def prune_daily(server_state: ServerState) -> None:
     """Removes runs that ended too long ago, at the start and once a day; one server does it."""
     if not server_state.settings.keep_runs:
         return
+    owners = server_state.smith.runs.journals.owners
+    while True:
+        async with owners.role("housekeeping") as lost:
+            await _until_lost(_prune_each_day(server_state), lost)
+
+
+async def _prune_each_day(server_state: ServerState) -> None:
     age, clock = read_age(server_state.settings.keep_runs), server_state.smith.runs.clock
-    await server_state.leader.wait()
     while True:
         try:
             old = await prune(server_state.smith, clock.now() - age)
