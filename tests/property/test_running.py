@@ -138,11 +138,12 @@ async def tell(
             assert sum(service.calls.values()) <= most
         for question in list(run.questions):
             word = "go_on" if question.startswith("budget:") else (answers or ["done"]).pop()
+            answer: Json = {"done": "done"} if word == "done" else word
             step = question.removeprefix("unknown:")
             retries[step] += word == "retry"
             if word == "done":
                 service.vouched.add(step)
-            await app.answer(run.id, question, word)
+            await app.answer(run.id, question, answer)
     return service, store, run, retries
 
 

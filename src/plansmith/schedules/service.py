@@ -109,8 +109,7 @@ class Schedules:
     ) -> Schedule:
         """Creates a schedule for a plan, a run's plan, a template, or a request.
 
-        `approve` is the hash of the plan, which may then run unattended; no other plan may. A
-        request alone is planned again each time, and each new plan waits for approval.
+        `approve` is the hash of the one plan that may run unattended; plans of a request wait.
         """
         if run:
             part_of = await self._source(run)
@@ -121,7 +120,7 @@ class Schedules:
             "request": request,
             "plan": plan,
             "template": template,
-            "inputs": dict(inputs or {}),
+            "inputs": {**(inputs or {})},
             "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
             **settings,
         }

@@ -132,7 +132,8 @@ def test_after_a_restore_nothing_goes_on_by_itself(
     assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
     assert cli("verify", "--all")[0] == 0
     # The store as it was can be put back in the same way.
-    assert cli("restore", told["kept"], "--yes")[0] == 0
+    again = cli("restore", told["kept"], "--yes")
+    assert again[0] == 0, again
     assert json.loads(cli("show", str(run), "--json")[1])["status"] == "done"
 
 

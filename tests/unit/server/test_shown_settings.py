@@ -27,6 +27,8 @@ TOLD = {
 SHAPES = {
     "url": "https://user:{}@host.example/{}?key={}#{}",
     "base_url": "https://user:{}@host.example/{}?key={}#{}",
+    "issuer": "https://{}.example",
+    "keep_runs": "90d",
     "store": "postgresql://user:{}@host.example/runs?password={}",
 }
 

@@ -70,7 +70,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
 
 def put_in_place(copy: Path, store: Path) -> Path | None:
     """Puts a checked copy in the place of a store that nobody uses; returns the old one."""
-    old = store.with_name(f"{store.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    old = store.with_name(f"{store.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     if not store.exists():
         copy.replace(store)
         return None
