@@ -121,6 +121,45 @@ async def test_an_edit_beside_rounds_that_change_something_repeats_none_of_them(
     assert house.shop.calls == {"order": 3, "stock": 1}
 
 
+async def test_an_edit_beside_rounds_that_the_plan_gave_up_makes_none_of_them_again() -> None:
+    house = House()
+    app = house.process()
+    given_up: dict[str, Json] = {
+        **POLL,
+        "repeat": {"until": SHIPPED, "at_most": 2},
+        "on_error": "skip",
+    }
+    sure: dict[str, Json] = {"id": "sure", "question": "Go on?", "after": ["told"]}
+    told: dict[str, Json] = {"id": "told", "tool": "stock", "when": {"empty": "{{poll}}"}}
+    told["otherwise"] = {"value": "nothing"}
+    run_id = await house.approved(app, plan(given_up, told, sure))
+    run = await app.runs.run(run_id)
+    assert run.steps["poll"].rule == "error"
+    before = dict(house.shop.calls)
+    await app.edit(run_id, plan(given_up, told, sure, STOCK), by="ada")
+    await app.answer(run_id, "sure", "yes", by="ada")
+    run = await house.lived(app, run_id, approves=True)
+    assert run.steps["poll"].rule == "error"
+    assert house.shop.calls == {**before, "stock": before.get("stock", 0) + 1}
+
+
+async def test_an_edit_of_a_step_that_the_plan_gave_up_tries_it_again() -> None:
+    house = House()
+    app = house.process()
+    given_up: dict[str, Json] = {
+        **POLL,
+        "repeat": {"until": SHIPPED, "at_most": 2},
+        "on_error": "skip",
+    }
+    sure: dict[str, Json] = {"id": "sure", "question": "Go on?"}
+    run_id = await house.approved(app, plan(given_up, sure))
+    await app.runs.run(run_id)
+    patient = {**given_up, "repeat": {"until": SHIPPED, "at_most": 5}}
+    await app.edit(run_id, plan(patient, sure), by="ada")
+    run = await app.runs.run(run_id)
+    assert run.steps["poll"].status == "done"
+
+
 async def test_an_edit_of_the_rounds_themselves_begins_them_anew() -> None:
     house = House()
     app = house.process()

@@ -34,14 +34,18 @@ def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[S
     if old.plan is None:
         return []
     stale = {step.id for step in plan.steps if _is_new(step.id, old, plan)} | set(again)
-    graph = needs(plan)
-    repeated = stale | downstream(graph, [name for name in stale if name in graph])
+    repeated = _with_downstream(stale, plan)
     return [
         _reused(step.id, old)
         for step in plan.steps
         if step.id not in repeated and not step.disabled
         if old.steps[step.id].status is StepStatus.DONE
     ]
+
+
+def _with_downstream(names: Collection[str], plan: Plan) -> set[str]:
+    graph = needs(plan)
+    return {*names, *downstream(graph, [name for name in names if name in graph])}
 
 
 def _reused(name: str, old: Run) -> StepReused:
@@ -89,15 +93,18 @@ def _has_acted(state: StepState) -> bool:
 def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
     """Returns the events that reset steps and close questions for a person's changed plan.
 
-    A step that made the same call before reuses its result; a step that a person skipped stays
-    skipped, unless the new plan changes it.
+    A step that made the same call before reuses its result; a step that a person or a rule of the
+    plan skipped stays skipped, unless the new plan changes it.
     """
-    kept = {each.step for each in carried_over(run, plan)}
     bodies = events_to_withdraw(run, plan)
-    again = plan.by_id.keys() - kept
+    # A plan that went on without a step goes on without it still, with what it did meanwhile.
+    open_steps = {
+        name for name in plan.by_id if name not in run.steps or not run.steps[name].settled
+    }
+    changed = changed_steps(run, plan)
+    again = _with_downstream(open_steps, plan) | changed
     # The rounds of a step that is being repeated stay, if nothing changes what they do.
-    rounds = {step.id for step in plan.steps if step.repeat is not None and _is_open(step.id, run)}
-    again -= rounds - changed_steps(run, plan) if rounds else set()
+    again -= {s.id for s in plan.steps if s.repeat is not None and _is_open(s.id, run)} - changed
     for name, state in run.steps.items():
         root = name.split("/")[0]
         left_out = state.status is StepStatus.SKIPPED and state.error_kind == "person"
