@@ -156,7 +156,8 @@ async def test_an_edit_of_a_step_that_the_plan_gave_up_tries_it_again() -> None:
     await app.runs.run(run_id)
     patient = {**given_up, "repeat": {"until": SHIPPED, "at_most": 5}}
     await app.edit(run_id, plan(patient, sure), by="ada")
-    run = await app.runs.run(run_id)
+    await app.answer(run_id, "sure", "yes", by="ada")
+    run = await house.lived(app, run_id, approves=True)
     assert run.steps["poll"].status == "done"
 
 
