@@ -19,6 +19,7 @@ from plansmith.plan.run_events import QuestionAsked
 from plansmith.plan.sentence import language_of, sentence_texts
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
 from plansmith.programs.expressions import Expressions, Node, call, literal, quoted, table, written
+from plansmith.programs.pruning import pruned
 from plansmith.programs.step_functions import Callees, Names, StepWriter
 from plansmith.programs.targets import Target
 from plansmith.text import clip, safe
@@ -104,13 +105,13 @@ class _Writer:
         tools = [*self._tools()]
         *shared, engine = [each.text for each in self._parts]
         title = "# What the engine runs: the steps with their rules, and what they call."
-        return "\n\n".join(
+        whole = "\n\n".join(
             [
-                f"{self._header()}\n{_imports(self._parts)}\n# The steps of the plan.\n",
+                f"{_imports(self._parts)}\n# The steps of the plan.\n",
                 *functions,
                 "# What the steps call.",
                 *tools,
-                "# The rules of steps, the same in every such program.",
+                "# The rules of steps, as far as this plan needs them.\n",
                 *shared,
                 title,
                 "\n".join([self._registry(), *tables]),
@@ -118,6 +119,7 @@ class _Writer:
                 'if __name__ == "__main__":\n    sys.exit(main())\n',
             ]
         )
+        return f"{self._header()}\n{pruned(whole)}"
 
     def _header(self) -> str:
         goal = clip(safe(self._plan.goal or "A plan"), 400)

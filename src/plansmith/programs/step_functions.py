@@ -119,9 +119,9 @@ class StepWriter:
                 return call("step.ask", self._question(step))
             case PlanStep():
                 parameters = table({key: make.value(each) for key, each in step.inputs.items()})
-                return call("step.plan", quoted(step.template), parameters)
+                return call("step.run_template", quoted(step.template), parameters)
             case MapStep():
-                return call("step.each", make.value(step.over), width=repr(step.width))
+                return call("step.map_items", make.value(step.over), width=repr(step.width))
             case ReplyStep():
                 return self._reply(step)
 

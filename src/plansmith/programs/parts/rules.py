@@ -259,7 +259,7 @@ class Running:
             raise LeftOut
         return answer
 
-    async def each(self, items: Json, width: int) -> Json:
+    async def map_items(self, items: Json, width: int) -> Json:
         """Runs the inner step for every item of a list; returns the list of results."""
         check_depth(self.unit)
         if not isinstance(items, list):
@@ -280,7 +280,7 @@ class Running:
         check_parts(units, ends)
         return [end["value"] for end in ends if "value" in end]
 
-    async def plan(self, name: str, parameters: dict[str, Json]) -> Json:
+    async def run_template(self, name: str, parameters: dict[str, Json]) -> Json:
         """Runs the steps of a template; returns their results by id."""
         check_depth(self.unit)
         units = [
