@@ -26,7 +26,6 @@ ROOT = Path(__file__).parents[1]
 RIVALS = ROOT / ".venv-rivals" / "bin" / "python"
 TOOLS = '''
 import datetime
-import os
 import time
 from pathlib import Path
 
@@ -106,7 +105,7 @@ def slow(name: str, gate: str = "") -> str:
 
 
 def note(line: str) -> None:
-    with Path(os.environ.get("EFFECTS", "effects.txt")).open("a", encoding="utf-8") as file:
+    with Path(__file__).with_name("effects.txt").open("a", encoding="utf-8") as file:
         file.write(line + "\\n")
 '''
 

@@ -189,7 +189,6 @@ async def settle(story: Story, smith: Plansmith) -> None:
 
 async def play(folder: Path, turns: int, seed: int) -> None:
     story = Story(folder, seed)
-    os.environ["EFFECTS"] = str(story.effects)
 
     @tool(effect="write")
     def mark(name: str, call: Call) -> str:
