@@ -24,7 +24,7 @@ from plansmith.ports import Call
 
 ROOT = Path(__file__).parents[2]
 SEED = int(os.environ.get("PLANSMITH_SEED", "12"))
-TURNS, MANY_TURNS = 16, 6000
+TURNS, MANY_TURNS = 10, 6000
 # The world outside: one line a call, there before the call returns.
 TOOLS = '''
 import os, time
@@ -189,7 +189,6 @@ async def settle(story: Story, smith: Plansmith) -> None:
 
 async def play(folder: Path, turns: int, seed: int) -> None:
     story = Story(folder, seed)
-    os.environ["EFFECTS"] = str(story.effects)
 
     @tool(effect="write")
     def mark(name: str, call: Call) -> str:

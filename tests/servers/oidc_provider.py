@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import secrets
 import socket
@@ -34,6 +35,12 @@ def new_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
+@functools.cache
+def first_key() -> rsa.RSAPrivateKey:
+    """The key that every provider begins with: to make one takes longer than a log-in."""
+    return new_key()
+
+
 @dataclass
 class Provider:
     """Logs everybody in as the person of `claims`; `lie` changes what it signs."""
@@ -42,7 +49,7 @@ class Provider:
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "ann", "roles": ["staff"]})
     lie: dict[str, Any] = field(default_factory=dict)
     algorithm: str = "RS256"
-    key: rsa.RSAPrivateKey = field(default_factory=new_key)
+    key: rsa.RSAPrivateKey = field(default_factory=first_key)
     kid: str = "first"
     listed: dict[str, rsa.RSAPrivateKey] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, ParamSpec
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from pydantic import Field
@@ -62,10 +63,23 @@ Database = Annotated[str, Field(description="for the team data: its name in the 
 
 def make_mcp(server_state: ServerState) -> MCPServer[Any]:
     """Makes the server with its tools."""
-    server: MCPServer[Any] = MCPServer(
-        "plansmith", title="Plansmith", instructions=_ABOUT, version=version("plansmith")
-    )
     tools = _PlansmithTools(server_state)
+    return MCPServer(
+        "plansmith",
+        title="Plansmith",
+        instructions=_ABOUT,
+        version=version("plansmith"),
+        tools=[
+            each.model_copy(update={"fn": _with_errors(getattr(tools, each.name))})
+            for each in _described_tools()
+        ],
+    )
+
+
+@functools.cache
+def _described_tools() -> tuple[Tool, ...]:
+    """Returns the tools without a state behind them; each tenant's server gives them its own."""
+    tools = _PlansmithTools.__new__(_PlansmithTools)
     reads: list[Any] = [
         tools.plan_show,
         tools.plan_validate,
@@ -73,11 +87,10 @@ def make_mcp(server_state: ServerState) -> MCPServer[Any]:
         tools.run_result,
     ]
     begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer, tools.planning]
-    for tool in reads:
-        server.add_tool(_with_errors(tool), annotations=_READS)
-    for tool in begins:
-        server.add_tool(_with_errors(tool), annotations=_BEGINS)
-    return server
+    return (
+        *(Tool.from_function(_with_errors(tool), annotations=_READS) for tool in reads),
+        *(Tool.from_function(_with_errors(tool), annotations=_BEGINS) for tool in begins),
+    )
 
 
 def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.unit.adapters.models.shallow_model import write_shallow
 
 from plansmith.adapters.models.local.download import pull_local, pull_remote
 from plansmith.adapters.models.local.engine import Engine
@@ -16,6 +18,7 @@ from plansmith.adapters.models.local.files import ModelFolder, known_model, mode
 
 FOLDER = models_folder()  # before any test gives itself another home
 SMALL = known_model("smollm2-135m")
+_KEPT = tempfile.TemporaryDirectory(prefix="plansmith-weights-")
 
 
 @cache
@@ -35,6 +38,21 @@ def small_weights() -> Path:
 def small_engine() -> Engine:
     """One engine for all tests: loading takes longer than answering."""
     return Engine(small_weights(), context=768, threads=2)
+
+
+@cache
+def shallow_weights() -> Path:
+    """The same model with its first two layers only, which takes a tenth of the time.
+
+    For tests of what the engine does around the weights: states, turns, grammars, its context.
+    """
+    return write_shallow(small_weights(), Path(_KEPT.name) / "shallow.gguf", layers=2)
+
+
+@cache
+def shallow_engine() -> Engine:
+    """One engine of the shallow model for all tests."""
+    return Engine(shallow_weights(), context=768, threads=2)
 
 
 if __name__ == "__main__":

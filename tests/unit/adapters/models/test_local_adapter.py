@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.adapters.models.local_weights import FOLDER, SMALL, small_weights
+from tests.unit.adapters.models.local_weights import FOLDER, SMALL, shallow_weights, small_weights
 from tests.unit.adapters.models.toy_adapter import write_adapter
 
 from plansmith.adapters.models.local import files
@@ -52,7 +52,7 @@ def test_an_adapter_changes_what_the_model_writes_and_has_states_of_its_own(
     cache = PromptCache(tmp_path / "states")
     loud = write_adapter(tmp_path / "loud.gguf", strength=2.0)
     said = [
-        answered(Engine(small_weights(), context=256, threads=2, cache=cache, adapter=each))
+        answered(Engine(shallow_weights(), context=256, threads=2, cache=cache, adapter=each))
         for each in (None, loud, loud)
     ]
     assert said[0] != said[1] == said[2]

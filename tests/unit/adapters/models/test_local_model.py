@@ -15,7 +15,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from tests.unit.adapters.models.local_weights import FOLDER, small_engine, small_weights
+from tests.unit.adapters.models.local_weights import (
+    FOLDER,
+    shallow_engine,
+    shallow_weights,
+    small_engine,
+    small_weights,
+)
 
 from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.engine import (
@@ -34,8 +40,8 @@ HELLO = [Message("user", "Say hello.")]
 NUMBERS = "root ::= [0-9]{12}\n"
 
 
-def small(**fields: Any) -> LocalModel:
-    return LocalModel(small_engine, name="local:small", **fields)
+def shallow(**fields: Any) -> LocalModel:
+    return LocalModel(shallow_engine, name="local:small", **fields)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +51,8 @@ def weights() -> None:
 
 class TestContract(ChatModelContract):
     def make_model(self) -> ChatModel:
-        return small(max_tokens=200)
+        # Nonsense has no end: only here the model has to find one by itself.
+        return LocalModel(small_engine, name="local:small", max_tokens=200)
 
 
 async def test_a_schema_binds_every_token_of_the_answer() -> None:
@@ -59,12 +66,12 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    heard = await read_answer(small().stream(Prompt([Message("user", "灯")], schema=schema)))
+    heard = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
     jsonschema_rs.validator_for(schema, validate_formats=True).validate(json.loads(heard.text))
 
 
 async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
-    pieces = [each async for each in small().constrained(Prompt(HELLO), grammar=NUMBERS)]
+    pieces = [each async for each in shallow().constrained(Prompt(HELLO), grammar=NUMBERS)]
     texts = [each.text for each in pieces if isinstance(each, TextDelta) and each.text]
     assert len(texts) > 3
     assert len("".join(texts)) == 12
@@ -78,23 +85,23 @@ async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
 async def test_the_start_of_a_prompt_is_not_read_twice() -> None:
     rules = Message("system", "You answer with digits. " * 12)
     first = await read_answer(
-        small().constrained(Prompt([rules, HELLO[0]]), grammar='root ::= "1"\n')
+        shallow().constrained(Prompt([rules, HELLO[0]]), grammar='root ::= "1"\n')
     )
     again = [rules, Message("user", "And now another question.")]
-    second = await read_answer(small().constrained(Prompt(again), grammar='root ::= "2"\n'))
+    second = await read_answer(shallow().constrained(Prompt(again), grammar='root ::= "2"\n'))
     assert (first.text, second.text) == ("1", "2")
     assert second.usage.cached_tokens > 40
     assert second.usage.input_tokens - second.usage.cached_tokens < 40
 
 
 async def test_an_answer_that_is_left_stops_the_engine() -> None:
-    stream = small().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
+    stream = shallow().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
     async for piece in stream:
         if isinstance(piece, TextDelta) and piece.text:
             break
     await stream.aclose()
     # Had it gone on, this one would wait for hundreds of tokens and then be cut.
-    heard = await read_answer(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+    heard = await read_answer(shallow().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
     assert heard.text == "ok"
 
 
@@ -106,12 +113,12 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
         go_on.wait(30)
         return True
 
-    engine = small_engine()
+    engine = shallow_engine()
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
     waiting = asyncio.ensure_future(
-        read_answer(small().constrained(Prompt(HELLO), grammar=NUMBERS))
+        read_answer(shallow().constrained(Prompt(HELLO), grammar=NUMBERS))
     )
     await asyncio.sleep(0)
     waiting.cancel()
@@ -120,14 +127,14 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     go_on.set()
     await asyncio.wrap_future(busy)
     assert (
-        await read_answer(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+        await read_answer(shallow().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
     ).text == "ok"
 
 
 async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
     async def ask(number: int) -> str:
         grammar = f'root ::= "{number}" [a-c]{{4}}\n'
-        return (await read_answer(small().constrained(Prompt(HELLO), grammar=grammar))).text
+        return (await read_answer(shallow().constrained(Prompt(HELLO), grammar=grammar))).text
 
     said = await asyncio.gather(*(ask(number) for number in range(4)))
     assert [text[0] for text in said] == ["0", "1", "2", "3"]
@@ -136,19 +143,19 @@ async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
 
 async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None:
     with pytest.raises(PromptTooLong, match=r"the prompt has \d{4} tokens.*model 768"):
-        await read_answer(small().stream(Prompt([Message("user", "word " * 1500)])))
+        await read_answer(shallow().stream(Prompt([Message("user", "word " * 1500)])))
 
 
 async def test_an_answer_that_has_no_end_is_told_and_not_passed_off_as_whole() -> None:
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
         await read_answer(
-            small(max_tokens=5).constrained(Prompt(HELLO), grammar="root ::= [a-z]{300}\n")
+            shallow(max_tokens=5).constrained(Prompt(HELLO), grammar="root ::= [a-z]{300}\n")
         )
 
 
 async def test_a_grammar_that_is_none_is_told() -> None:
     with pytest.raises(ModelFailed, match="grammar"):
-        await read_answer(small().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
+        await read_answer(shallow().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
 
 
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])
@@ -163,7 +170,7 @@ async def test_a_file_that_is_no_model_is_told(tmp_path: Path, damage: str) -> N
 
 
 async def test_memory_can_be_let_go_and_taken_again() -> None:
-    engine = Engine(small_weights(), context=256, threads=2)
+    engine = Engine(shallow_weights(), context=256, threads=2)
     model = LocalModel(lambda: engine, name="local:small")
     loaded = [engine.is_loaded]
     for letter in "ab":
@@ -200,7 +207,7 @@ import asyncio
 from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.ports import Message, Prompt
 async def main():
-    async for piece in embedded_model({str(small_weights())!r}, context=512).stream(
+    async for piece in embedded_model({str(shallow_weights())!r}, context=512).stream(
         Prompt(
             [Message("user", "Count to a thousand.")], schema={{"type": "array", "minItems": 200}}
         )
@@ -220,3 +227,4 @@ def let_go() -> Iterator[None]:
     yield
     if FOLDER.exists():
         small_engine().close()
+        shallow_engine().close()

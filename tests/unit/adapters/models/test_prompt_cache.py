@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.unit.adapters.models.local_weights import small_weights
+from tests.unit.adapters.models.local_weights import shallow_weights
 
 from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.model import LocalModel
@@ -40,7 +40,7 @@ async def asked(model: LocalModel, start: str, request: str) -> Heard:
 
 
 def engine(cache: PromptCache) -> Engine:
-    return Engine(small_weights(), context=512, threads=2, cache=cache)
+    return Engine(shallow_weights(), context=512, threads=2, cache=cache)
 
 
 def in_process(cache: PromptCache, *starts: str) -> list[Heard]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
-from tests.unit.adapters.models.local_weights import small_engine, small_weights
+from tests.unit.adapters.models.local_weights import shallow_engine, shallow_weights
 
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar
@@ -290,7 +290,7 @@ async def test_a_tuned_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
             async for delta in super().constrained(prompt, grammar=ONE_CALL):
                 yield delta
 
-    model = DraftingModel(Counting(small_engine, name="local:small"))
+    model = DraftingModel(Counting(shallow_engine, name="local:small"))
     some = tuple(spec for spec in specs if spec.name in ("files.list", "time.now"))
     brief = PlanBrief("What is in this folder?", tools=some, now=NOW)
     deltas = await _all(model.stream(Prompt([], brief=brief)))
@@ -313,7 +313,7 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
     some = [spec for spec in specs if spec.name in ("files.list", "time.now")]
 
     async def warmed() -> list[str]:
-        engine = Engine(small_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
+        engine = Engine(shallow_weights(), context=768, threads=2, cache=PromptCache(tmp_path))
         model = DraftingModel(LocalModel(lambda: engine, name="x"))
         told = [delta.progress async for delta in model.warm(some)]
         engine.close()
