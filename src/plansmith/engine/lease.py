@@ -64,10 +64,16 @@ class Lease:
     """
 
     def __init__(
-        self, store: LeaseStore, *, now: Callable[[], float], seconds: float = LEASE_S
+        self,
+        store: LeaseStore,
+        *,
+        now: Callable[[], float],
+        seconds: float = LEASE_S,
+        me: Callable[[], str] = this_process,
     ) -> None:
         self._store = store
         self._now = now
+        self._me = me
         self.seconds = seconds
         self.kind, self._version = "program", ""
         self.fences: dict[str, Fence] = {}
@@ -89,7 +95,7 @@ class Lease:
 
     async def renew(self) -> None:
         """Renews the lease, and looks which claims of this process still hold."""
-        at, me = self._now(), this_process()
+        at, me = self._now(), self._me()
         self._version = self._version or metadata.version("plansmith")
         await self._store.beat(Beat(me, self.kind, self._version, self.seconds))
         self._renewed = at
