@@ -67,7 +67,9 @@ class Bank:
     def _wait(self) -> float:
         if self._rng.random() < 0.6:
             return 0.0
-        return self._rng.choice((0.01, 0.1, 0.4, 0.4, 3.0) if self._world.calm else (0.01, 0.4, 3.0, 9.0))
+        return self._rng.choice(
+            (0.01, 0.1, 0.4, 0.4, 3.0) if self._world.calm else (0.01, 0.4, 3.0, 9.0)
+        )
 
     def trouble(self, probability: float) -> bool:
         """Tells whether something goes wrong now."""

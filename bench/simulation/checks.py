@@ -133,7 +133,7 @@ def _check_stop(events: Sequence[e.Event], world: World) -> None:
     is_cancelled = False
     for event in events:
         is_cancelled = is_cancelled or isinstance(event.body, e.CancelAsked)
-        if is_cancelled and isinstance(event.body, e.StepStarted):
+        if is_cancelled and isinstance(event.body, e.StepStarted) and event.body.inputs:
             world.fail(f"{event.run}, event {event.number}: starts after the cancellation")
 
 
@@ -144,6 +144,8 @@ def check_told(
     told: Mapping[tuple[str, str], int],
 ) -> None:
     """What a person was told is in the journal, and nobody else spoke for her."""
+    if _fired(world.journals()[run_id][0]):
+        return  # approved once, for all runs of the schedule
     found = Counter(
         event.body.type for event in world.journals()[run_id] if event.by.kind == "person"
     )

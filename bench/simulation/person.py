@@ -58,6 +58,18 @@ class Person:
         else:
             await process.do(lambda smith: smith.runs.run(run_id))
 
+    async def ask(self, process: Process, deed: Deed) -> None:
+        """Has a run made; a server goes on with it."""
+        state = process.state
+
+        async def whole(smith: Plansmith) -> Any:
+            run: Run = await deed(smith)
+            if state is not None:
+                state.background.go_on(run.id)
+            return run
+
+        await process.do(whole)
+
     async def _do(self, process: Process, run_id: str, kind: str, deed: Deed) -> Any:
         """Does something that she is then told is done."""
         self.tried[run_id, kind] += 1

@@ -280,7 +280,9 @@ class Adversary:
         await asyncio.sleep(world.rng.choice((0.0, 0.1, 4.0)))
         events = [each for run in world.journals().values() for each in run]
         plans = [each.body.plan for each in events if isinstance(each.body, e.PlanProposed)]
-        value: dict[str, Any] = json.loads(json.dumps((plans[-1] if plans else world.plan).to_json()))
+        value: dict[str, Any] = json.loads(
+            json.dumps((plans[-1] if plans else world.plan).to_json())
+        )
         dice = random.Random(world.rng.random())
         for _ in range(dice.randint(0, 3) if plans else 0):
             dice.choice(TWISTS)(value, dice)

@@ -33,7 +33,9 @@ class StoreServer(MemoryStore):
         self._processes: dict[str, tuple[Beat, float]] = {}
         self.listeners: list[Callable[[str], None]] = []
 
-    async def append(self, events: Sequence[Event], values: Sequence[Any] = (), **told: Any) -> None:
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Any] = (), **told: Any
+    ) -> None:
         """Stores events as every store does, and tells whoever listens."""
         await super().append(events, values, **told)
         if events:

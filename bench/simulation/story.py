@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import Counter
 from typing import cast
 
 from bench.simulation.checks import check_fires, check_run, check_secrets, check_told
@@ -59,7 +60,7 @@ async def _story(world: World) -> None:
 
 
 async def _live(world: World, person: Person) -> None:
-    runs = await _begin(world)
+    runs = await _begin(world, person)
     for _ in range(TURNS):
         for run in runs:
             await _turn(world, person, run)
@@ -73,17 +74,18 @@ async def _live(world: World, person: Person) -> None:
         await _settle(world, person)
 
 
-async def _begin(world: World) -> list[str]:
+async def _begin(world: World, person: Person) -> list[str]:
     """Somebody asks for something, until it is written down."""
     count = 2 if world.rng.random() < 0.15 and world.kind == "plan" else 1
     for _ in range(8):
         process = world.rng.choice(world.living() or [world.boot()])
         try:
             if world.kind == "plan":
-                await process.do(lambda smith: smith.submit(world.plan, by="ada"))
+                await person.ask(process, lambda smith: smith.submit(world.plan, by="ada"))
             else:
                 mode = world.rng.choice(["", "review"])
-                await process.do(lambda s, mode=mode: s.plan("pay what is due", mode=mode, by="ada"))
+                wanted = "pay what is due"
+                await person.ask(process, lambda s, mode=mode: s.plan(wanted, mode=mode, by="ada"))
         except PlansmithError:
             await asyncio.sleep(1.0)
         if len(world.journals()) >= count:
@@ -202,6 +204,7 @@ async def _settle(world: World, person: Person, rounds: int = ROUNDS) -> None:
     for process in world.living():
         process.loop.fate = 0
         process.wake()
+    tries: Counter[str] = Counter()
     for _ in range(rounds):
         if world.has_servers and not world.living(servers=True):
             world.boot(is_server=True)
@@ -210,16 +213,18 @@ async def _settle(world: World, person: Person, rounds: int = ROUNDS) -> None:
             return
         asked = False
         for run in left:
-            asked = await _attend_calmly(world, person, run) or asked
+            asked = await _attend_calmly(world, person, run, tries[run]) or asked
+            tries[run] += 1
         await asyncio.sleep(0.1 if asked else 1.5)
     for run in left:
         seen = cast("Run", world.view(run))
         world.fail(f"{run} is stuck: {seen.status}, {[*seen.questions]}")
 
 
-async def _attend_calmly(world: World, person: Person, run: str) -> bool:
-    """The person decides; where there is no server, commands go on with the run."""
-    if world.has_servers:
+async def _attend_calmly(world: World, person: Person, run: str, tries: int) -> bool:
+    """The person decides; a run that no server made she goes on with by a command."""
+    is_command = not world.makers[run].is_server and tries % 12 == 11
+    if world.has_servers and not is_command:
         return await person.attend(world.rng.choice(world.living(servers=True)), run)
     process = world.boot()
     asked = await person.attend(process, run)
@@ -265,4 +270,3 @@ async def _keep_schedule(world: World, person: Person) -> None:
         await asyncio.sleep(world.rng.choice((1, 15, 30)))
     await _settle(world, person)
     check_fires(world, schedule)
-

@@ -19,7 +19,7 @@ from bench.simulation.twists import again, no_question, other_payee, unguarded
 from plansmith import Plan, Run
 from plansmith.engine.budget import BudgetLimits
 from plansmith.engine.claim_store import Claim
-from plansmith.errors import PlanInvalid
+from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import RunFold
 from plansmith.ports import Call
@@ -55,6 +55,8 @@ class World:
         self.approved: set[tuple[str, str]] = set()
         # Calls that a person declared not to be made although they were still on their way.
         self.excused: set[What] = set()
+        # Which process made a run.
+        self.makers: dict[str, Process] = {}
         self.takeovers: dict[str, list[tuple[float, str]]] = {}
         self._intents: set[tuple[str, str, int]] = set()
         self._claims: dict[str, Claim] = {}
@@ -94,7 +96,9 @@ class World:
     def boot(self, *, is_server: bool = False) -> Process:
         """Starts one more process."""
         machine = self.rng.choice(self.machines)
-        process = Process(self, number=len(self.processes) + 1, machine=machine, is_server=is_server)
+        process = Process(
+            self, number=len(self.processes) + 1, machine=machine, is_server=is_server
+        )
         self.processes.append(process)
         self.by_name[process.name] = process
         self.note("boot", process.loop.name, is_server)
@@ -114,7 +118,9 @@ class World:
 
     def living(self, *, servers: bool = False) -> list[Process]:
         """Returns the processes that exist, stopped ones too; or the servers among them."""
-        return [each for each in self.processes if each.is_alive and (each.is_server or not servers)]
+        return [
+            each for each in self.processes if each.is_alive and (each.is_server or not servers)
+        ]
 
     def note(self, *what: Any) -> None:
         """Adds to the trace."""
@@ -195,6 +201,8 @@ class World:
         told = [(each.number, each.body.type, each.hash[:8]) for each in events]
         run = events[0].run if events else ""
         self.note("append", process.loop.name, run, failed, *told)
+        if not failed and events and events[0].number == 1:
+            self.makers[run] = process
         for event in events if not failed else ():
             if isinstance(event.body, e.StepStarted):
                 body = event.body
@@ -205,6 +213,9 @@ class World:
         now = self.store.server._claims.get(run, _NOBODY)
         before, self._claims[run] = self._claims.get(run, _NOBODY), now
         self.note("claim", process.loop.name, run.strip(), now.owner, now.term)
+        if now.owner == process.name and now.term != before.term:  # it begins anew
+            kept = [each for each in self.takeovers.get(run, ()) if each[1] != process.name]
+            self.takeovers[run] = kept
         if not before.owner or before.owner in (now.owner, process.name):
             return
         if run in process.forcing:
@@ -225,8 +236,11 @@ class World:
         process.loop.fate = 0
         for name, plan in sorted(self.templates.items(), reverse=True):
             known = {"name": name, "parameters": _PARAMETERS, "plan": plan.to_json()}
-            with suppress(PlanInvalid):  # templates in maps in templates go only so deep
-                await process.do(lambda smith, known=known: TemplateBook(smith).take_in(json.dumps(known)))
+            # Templates in maps in templates go only so deep, and the store may be away.
+            with suppress(PlansmithError):
+                await process.do(
+                    lambda smith, known=known: TemplateBook(smith).take_in(json.dumps(known))
+                )
         await process.exit()
 
     async def change_template(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.engine.claim_store import Claim, OwnerStore, ProcessStore
@@ -33,8 +33,9 @@ class _Owning:
         return self._fence
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Cancelled in the middle: whoever looks for such runs may go on with it.
+        # Left in the middle: whoever looks for such runs may go on with it.
         unfinished = kind is not None and not issubclass(kind, Exception)
+        unfinished = unfinished or (kind is not None and issubclass(kind, StoreAway))
         await self._owners.let_go(self._fence, unfinished=unfinished)
 
 
@@ -61,11 +62,8 @@ class Owners:
         self._others = OtherMachines(shared, now=now) if is_shared else None
         self._fences: dict[str, Fence] = self.lease.fences if self.lease is not None else {}
         self._left: dict[str, tuple[int, int]] = {}
-        # Released while the store was away: written as soon as it answers.
-        self._to_release: dict[str, tuple[int, bool]] = {}
         self.tell_lost: Callable[[str], None] = lambda _: None
         self._roles: dict[str, asyncio.Event] = {}
-        self._servers: set[str] = set()
 
     def owning(self, run: str, *, force: bool = False) -> _Owning:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
@@ -84,8 +82,10 @@ class Owners:
         if not fence.term:
             try:
                 term = await self._claim(run, force=force)
-            except BaseException:
+            except BaseException as error:
                 self._end_use(fence)
+                if self.lease is not None and not isinstance(error, RunBusy):
+                    self.lease.doubt()  # it may have been claimed
                 raise
             fence.term = term
         return fence
@@ -161,15 +161,12 @@ class Owners:
         term = self._end_use(fence)
         if not term:
             return
-        self._to_release[fence.run] = term, unfinished
-        with suppress(StoreAway):
-            while self._to_release and self._store is not None:
-                run, (each, left) = self._to_release.popitem()
-                try:
-                    await self._store.release(run, each, unfinished=left)
-                except StoreAway:
-                    self._to_release[run] = each, left
-                    raise
+        try:
+            if self._store is not None:
+                await self._store.release(fence.run, term, unfinished=unfinished)
+        except StoreAway:
+            if self.lease is not None:
+                self.lease.doubt()
 
     def _end_use(self, fence: Fence) -> int:
         """Counts one task less; returns the term that is to be released."""
@@ -208,17 +205,13 @@ class Owners:
             self.lease.kind, self.lease.always = "server", True
             await self.lease.begin()
 
-    async def has_server_died(self) -> bool:
-        """Tells whether another server on this store has ended since this was asked last."""
+    async def dead_servers(self) -> set[str]:
+        """Returns the other servers on this store that have ended, as far as it knows them."""
         if self._others is None:
-            return False
+            return set()
         await self._others.look()
         names, me = self._others.names(kind="server"), self._machine.this_process()
-        before, self._servers = (
-            self._servers,
-            {each for each in names if each != me and not self._seems_dead(each)},
-        )
-        return bool(before - self._servers)
+        return {each for each in names if each != me and self._seems_dead(each)}
 
     async def left_behind(self) -> Sequence[tuple[str, Claim]]:
         """Returns the runs, with their claims, that were left in the middle by dead processes."""

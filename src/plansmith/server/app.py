@@ -36,7 +36,10 @@ _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
 # `plansmith approve --run` decides and then runs the plan itself: give it time to start.
 GRACE_S: Final = 0.5
-_DECISIONS: Final = (e.PlanApproved, e.QuestionAnswered, e.RunResumed)
+_DECISIONS: Final = (
+    *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
+    *(e.ChangesAsked, e.CancelAsked),  # the process that wrote one may have ended right after it
+)
 
 
 async def follow_decisions(server_state: ServerState) -> None:
