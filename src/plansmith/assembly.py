@@ -50,6 +50,7 @@ def make_runs(
         folder=options.get("folder", ""),
         team=options.get("team"),
         lease_s=options.get("limits", Limits()).lease_s,
+        machine=options.get("machine"),
     )
     intake = _intake(journals, sources, agents, options)
     return RunService(

@@ -64,15 +64,22 @@ class Lease:
     """
 
     def __init__(
-        self, store: LeaseStore, *, now: Callable[[], float], seconds: float = LEASE_S
+        self,
+        store: LeaseStore,
+        *,
+        now: Callable[[], float],
+        seconds: float = LEASE_S,
+        me: Callable[[], str] = this_process,
     ) -> None:
         self._store = store
         self._now = now
+        self._me = me
         self.seconds = seconds
         self.kind, self._version = "program", ""
         self.fences: dict[str, Fence] = {}
         self.always = False
         self._renewed = float("-inf")
+        self._doubt = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -89,17 +96,35 @@ class Lease:
 
     async def renew(self) -> None:
         """Renews the lease, and looks which claims of this process still hold."""
-        at, me = self._now(), this_process()
+        at, me = self._now(), self._me()
         self._version = self._version or metadata.version("plansmith")
         await self._store.beat(Beat(me, self.kind, self._version, self.seconds))
         self._renewed = at
         held = [(fence, fence.term) for fence in self.fences.values() if fence.term]
-        if not held:
+        if not held and not self._doubt:
             return
-        terms = {run: claim.term for run, claim in await self._store.claims(owner=me)}
-        for fence, term in held:
-            if fence.term == term != terms.get(fence.run):
-                fence.lose()
+        doubt, self._doubt = self._doubt, False
+        try:
+            terms = {run: claim.term for run, claim in await self._store.claims(owner=me)}
+            for fence, term in held:
+                if fence.term == term != terms.get(fence.run):
+                    fence.lose()
+            if doubt:
+                await self._release_unused(terms)
+        except PlansmithError:
+            self._doubt = doubt
+            raise
+
+    async def _release_unused(self, terms: Mapping[str, int]) -> None:
+        """Releases the claims that nobody here uses: else no other process could have the runs."""
+        for run, term in terms.items():
+            if run not in self.fences:
+                await self._store.release(run, term, unfinished=True)
+
+    def doubt(self) -> None:
+        """Looks soon for claims that nobody here uses: the answer of the store was lost."""
+        self._doubt = True
+        self._keep()
 
     def close(self) -> None:
         """Renews it no more."""
@@ -116,7 +141,7 @@ class Lease:
 
     def _due(self) -> None:
         self._timer = None
-        if (self.fences or self.always) and self._loop is not None:
+        if (self.fences or self.always or self._doubt) and self._loop is not None:
             self._renewing = self._loop.create_task(self._renew_and_keep())
 
     async def _renew_and_keep(self) -> None:

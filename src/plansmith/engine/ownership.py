@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.engine.claim_store import Claim, OwnerStore, ProcessStore
 from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
-from plansmith.engine.processes import (
-    described,
-    died_here,
-    is_elsewhere,
-    lives_here,
-    this_process,
-)
+from plansmith.engine.processes import Machine, ThisMachine, described
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.ports import Clock, PlanStore
 
@@ -39,30 +33,37 @@ class _Owning:
         return self._fence
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Cancelled in the middle: whoever looks for such runs may go on with it.
+        # Left in the middle: whoever looks for such runs may go on with it.
         unfinished = kind is not None and not issubclass(kind, Exception)
+        unfinished = unfinished or (kind is not None and issubclass(kind, StoreAway))
         await self._owners.let_go(self._fence, unfinished=unfinished)
 
 
 class Owners:
     """The runs that this process owns; counts how many tasks here use each."""
 
-    def __init__(self, store: PlanStore, clock: Clock, *, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self,
+        store: PlanStore,
+        clock: Clock,
+        *,
+        lease_s: float = LEASE_S,
+        machine: Machine | None = None,
+    ) -> None:
         self._store = store if isinstance(store, OwnerStore) else None
         self._clock = clock
+        self._machine = machine or ThisMachine()
         # With the time in which the machine slept, where the clock tells it.
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
         is_shared = self._store is not None and isinstance(store, ProcessStore)
         shared = cast("LeaseStore", store)
-        self.lease = Lease(shared, now=now, seconds=lease_s) if is_shared else None
+        me = self._machine.this_process
+        self.lease = Lease(shared, now=now, seconds=lease_s, me=me) if is_shared else None
         self._others = OtherMachines(shared, now=now) if is_shared else None
         self._fences: dict[str, Fence] = self.lease.fences if self.lease is not None else {}
         self._left: dict[str, tuple[int, int]] = {}
-        # Released while the store was away: written as soon as it answers.
-        self._to_release: dict[str, tuple[int, bool]] = {}
         self.tell_lost: Callable[[str], None] = lambda _: None
         self._roles: dict[str, asyncio.Event] = {}
-        self._servers: set[str] = set()
 
     def owning(self, run: str, *, force: bool = False) -> _Owning:
         """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
@@ -81,8 +82,10 @@ class Owners:
         if not fence.term:
             try:
                 term = await self._claim(run, force=force)
-            except BaseException:
+            except BaseException as error:
                 self._end_use(fence)
+                if self.lease is not None and not isinstance(error, RunBusy):
+                    self.lease.doubt()  # it may have been claimed
                 raise
             fence.term = term
         return fence
@@ -107,20 +110,22 @@ class Owners:
     async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
         """Returns all claims of runs, and looks at other machines if they own any."""
         found = await self._store.claims() if self._store is not None else ()
-        if self._others is not None and any(is_elsewhere(each.owner) for _, each in found):
+        if self._others is not None and any(
+            self._machine.is_elsewhere(each.owner) for _, each in found
+        ):
             await self._others.look()
         return [each for each in found if not each[0].startswith(_ROLE)]
 
     def _is_dead(self, owner: str) -> bool:
         """Tells whether an owner is dead for certain, by what the last look at others told."""
-        if not owner or not is_elsewhere(owner):
-            return not owner or died_here(owner)
+        if not owner or not self._machine.is_elsewhere(owner):
+            return not owner or self._machine.died_here(owner)
         if self._others is None:
             return True
         return self._others.is_silent(owner) and not self._others.watch_s(owner)
 
     def _beats_of(self, owner: str) -> int:
-        if self._others is None or not is_elsewhere(owner):
+        if self._others is None or not self._machine.is_elsewhere(owner):
             return -1
         return self._others.beats_of(owner)
 
@@ -130,7 +135,7 @@ class Owners:
             return 0
         if self.lease is not None:
             await self.lease.begin()
-        me, (instead_of, beats) = this_process(), self._left.pop(run, (0, -1))
+        me, (instead_of, beats) = self._machine.this_process(), self._left.pop(run, (0, -1))
         while True:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
             if found.owner == me:
@@ -141,14 +146,14 @@ class Owners:
 
     async def _need_dead(self, run: str, owner: str) -> None:
         """Returns if an owner is dead, when that is certain; raises `RunBusy` if it lives."""
-        while self._others is not None and is_elsewhere(owner):
+        while self._others is not None and self._machine.is_elsewhere(owner):
             await self._others.look()
             if not self._others.is_silent(owner):
                 raise _busy(run, owner)
             if not (left := self._others.watch_s(owner)):
                 return
             await self._clock.sleep(left)
-        if lives_here(owner):
+        if self._machine.lives_here(owner):
             raise _busy(run, owner)
 
     async def let_go(self, fence: Fence, *, unfinished: bool = False) -> None:
@@ -156,15 +161,12 @@ class Owners:
         term = self._end_use(fence)
         if not term:
             return
-        self._to_release[fence.run] = term, unfinished
-        with suppress(StoreAway):
-            while self._to_release and self._store is not None:
-                run, (each, left) = self._to_release.popitem()
-                try:
-                    await self._store.release(run, each, unfinished=left)
-                except StoreAway:
-                    self._to_release[run] = each, left
-                    raise
+        try:
+            if self._store is not None:
+                await self._store.release(fence.run, term, unfinished=unfinished)
+        except StoreAway:
+            if self.lease is not None:
+                self.lease.doubt()
 
     def _end_use(self, fence: Fence) -> int:
         """Counts one task less; returns the term that is to be released."""
@@ -203,17 +205,13 @@ class Owners:
             self.lease.kind, self.lease.always = "server", True
             await self.lease.begin()
 
-    async def has_server_died(self) -> bool:
-        """Tells whether another server on this store has ended since this was asked last."""
+    async def dead_servers(self) -> set[str]:
+        """Returns the other servers on this store that have ended, as far as it knows them."""
         if self._others is None:
-            return False
+            return set()
         await self._others.look()
-        names, me = self._others.names(kind="server"), this_process()
-        before, self._servers = (
-            self._servers,
-            {each for each in names if each != me and not self._seems_dead(each)},
-        )
-        return bool(before - self._servers)
+        names, me = self._others.names(kind="server"), self._machine.this_process()
+        return {each for each in names if each != me and self._seems_dead(each)}
 
     async def left_behind(self) -> Sequence[tuple[str, Claim]]:
         """Returns the runs, with their claims, that were left in the middle by dead processes."""
@@ -241,14 +239,14 @@ class Owners:
         if self._store is None:
             return True
         owner = (await self._store.claim_of(run) or _NOBODY).owner
-        if self._others is not None and is_elsewhere(owner):
+        if self._others is not None and self._machine.is_elsewhere(owner):
             await self._others.look()
         return not self._seems_dead(owner)
 
     def _seems_dead(self, owner: str) -> bool:
-        if self._others is not None and is_elsewhere(owner):
+        if self._others is not None and self._machine.is_elsewhere(owner):
             return self._others.is_silent(owner)
-        return not owner or died_here(owner)
+        return not owner or self._machine.died_here(owner)
 
     async def owned(self, runs: Collection[str]) -> set[str]:
         """Returns those of the runs that this process, or one not known to be dead, owns."""
@@ -260,21 +258,21 @@ class Owners:
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
         found = await self._store.claim_of(run) if self._store is not None else None
-        if found is None or found.owner == this_process():
+        if found is None or found.owner == self._machine.this_process():
             return
-        if self._others is not None and is_elsewhere(found.owner):
+        if self._others is not None and self._machine.is_elsewhere(found.owner):
             await self._others.look()
             if not self._others.is_silent(found.owner):
                 raise _busy(run, found.owner)
-        elif lives_here(found.owner):
+        elif self._machine.lives_here(found.owner):
             raise _busy(run, found.owner)
 
     async def other_owner(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""
         found = await self._store.claim_of(run) if self._store is not None else None
-        if found is None or found.owner == this_process():
+        if found is None or found.owner == self._machine.this_process():
             return ""
-        if self._others is not None and is_elsewhere(found.owner):
+        if self._others is not None and self._machine.is_elsewhere(found.owner):
             await self._others.look()
         return "" if self._is_dead(found.owner) else described(found.owner)
 

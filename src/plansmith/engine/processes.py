@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
@@ -17,6 +17,26 @@ _MACHINE: Final = "PLANSMITH_MACHINE"
 
 
 _named: tuple[int, str] = (0, "")
+
+
+class Machine(Protocol):
+    """Names the process that asks, and tells about the processes that own runs."""
+
+    def this_process(self) -> str:
+        """Returns the name of this process."""
+        ...
+
+    def is_elsewhere(self, owner: str) -> bool:
+        """Tells whether an owner is a process of another machine."""
+        ...
+
+    def lives_here(self, owner: str) -> bool:
+        """Tells whether an owner is a process of this machine that still exists."""
+        ...
+
+    def died_here(self, owner: str) -> bool:
+        """Tells whether an owner was a process of this machine that is gone."""
+        ...
 
 
 def this_process() -> str:
@@ -100,3 +120,12 @@ def _clock_time(owner: str) -> str:
     except (OSError, ValueError, StopIteration):
         return ""
     return f"{datetime.fromtimestamp(boot + ticks, tz=UTC).astimezone():%H:%M}"
+
+
+class ThisMachine:
+    """The real machine, as its kernel tells."""
+
+    this_process = staticmethod(this_process)
+    is_elsewhere = staticmethod(is_elsewhere)
+    lives_here = staticmethod(lives_here)
+    died_here = staticmethod(died_here)

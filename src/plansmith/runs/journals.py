@@ -33,6 +33,7 @@ from plansmith.plan.summary import RunSummary
 from plansmith.ports import SummaryStore
 
 if TYPE_CHECKING:
+    from plansmith.engine.processes import Machine
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.ports import Clock, PlanStore
@@ -59,13 +60,14 @@ class Journals:
         folder: Path | str = "",
         team: Team | None = None,
         lease_s: float = LEASE_S,
+        machine: Machine | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.new_id = ids or Ids()
         self.team = team
         self.folder = str(Path(folder).resolve()) if folder else ""
-        self.owners = Owners(store, clock, lease_s=lease_s)
+        self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.patience = StoreOutage(store, clock)
         self._remembered: dict[str, Journal] = {}
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    from plansmith.engine.processes import Machine
     from plansmith.engine.timings import CallTimings
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan
@@ -42,3 +43,4 @@ class Options(TypedDict, total=False):
     folder: Path | str
     team: Team | None
     shared_store: bool
+    machine: Machine

@@ -289,6 +289,8 @@ class RunService:
         # The phase, not the status: an open question does not prevent a decision.
         if run.phase is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
             raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
+        if run.cancel_asked and not reject:
+            raise StaleDecision(f"run {run_id} is being cancelled")
         if approve is not None and approve != run.plan.hash:
             hint = f"the plan now has the hash {run.plan.hash}: look at it again"
             raise StaleDecision("this is not the hash of the current plan", hint=hint)

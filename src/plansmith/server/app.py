@@ -36,7 +36,10 @@ _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
 # `plansmith approve --run` decides and then runs the plan itself: give it time to start.
 GRACE_S: Final = 0.5
-_DECISIONS: Final = (e.PlanApproved, e.QuestionAnswered, e.RunResumed)
+_DECISIONS: Final = (
+    *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
+    *(e.ChangesAsked, e.CancelAsked),  # the process that wrote one may have ended right after it
+)
 
 
 async def follow_decisions(server_state: ServerState) -> None:
@@ -161,13 +164,8 @@ async def _lifespan(
     server_state: ServerState, during: Sequence[Resource], spans: Spans
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
-    tasks = [
-        asyncio.create_task(_resume_open_runs(server_state)),
-        asyncio.create_task(_fire_schedules(server_state)),
-        asyncio.create_task(prune_daily(server_state)),
-        asyncio.create_task(follow_decisions(server_state)),
-        asyncio.create_task(spans.follow(server_state.smith.store)),
-    ]
+    works = [*background_work(server_state), spans.follow(server_state.smith.store)]
+    tasks = [asyncio.create_task(each) for each in works]
     try:
         # MCP and A2A end first: they still read from the store.
         async with AsyncExitStack() as stack:
@@ -184,6 +182,16 @@ async def _lifespan(
         await server_state.smith.close()
         server_state.leader.close()
         server_state.log.info("stopped")
+
+
+def background_work(server_state: ServerState) -> list[Coroutine[Any, Any, None]]:
+    """Returns what a server does unasked: resumes runs, fires schedules, follows decisions."""
+    return [
+        _resume_open_runs(server_state),
+        _fire_schedules(server_state),
+        prune_daily(server_state),
+        follow_decisions(server_state),
+    ]
 
 
 async def _resume_open_runs(server_state: ServerState) -> None:

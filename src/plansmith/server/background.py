@@ -50,6 +50,8 @@ class BackgroundRuns:
         self._elsewhere: set[str] = set()
         self._not_here: set[str] = set()
         self._adopts = False
+        # The servers that had ended when this one last looked for the runs they left.
+        self._dead_servers: set[str] = set()
 
     def knows(self, run_id: str) -> bool:
         """Whether this server created the run or found it open, and so has to continue it."""
@@ -208,6 +210,8 @@ class BackgroundRuns:
 
     async def resume_open(self) -> int:
         """Continues the runs that were open when the server started; returns how many."""
+        # Before the runs are read: what a server made that ends later is not among them.
+        dead = await self._smith.runs.journals.owners.dead_servers()
         ids = await self._smith.store.open_runs()
         await self._smith.runs.journals.owners.look()
         count = 0
@@ -221,6 +225,7 @@ class BackgroundRuns:
                     raise each
                 else:
                     count += each
+        self._dead_servers = dead
         return count
 
     async def adopt_orphans(self) -> None:
@@ -247,9 +252,11 @@ class BackgroundRuns:
         for run_id in self._elsewhere - await owners.owned(self._elsewhere):
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
-        if await owners.has_server_died():
+        dead = await owners.dead_servers()
+        if dead - self._dead_servers:
             # What waited there for an answer or a time is this server's to continue now.
             await self.resume_open()
+        self._dead_servers = dead  # one that was only silent may end another time
 
     async def _resume(self, run_id: str) -> int:
         journal = await self._smith.runs.journals.load(run_id)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.plans import WRITES
+from bench.simulation.plans import WRITES
 
 
 def _steps(value: dict[str, Any], kind: str) -> list[dict[str, Any]]:

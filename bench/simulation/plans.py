@@ -10,7 +10,7 @@ from typing import Any
 from plansmith import Plan
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ToolStep
 
-WRITES = frozenset({"pay", "post", "clerk"})  # the clerk is an agent
+WRITES = frozenset({"pay", "post", "clerk", "refund"})  # the clerk is an agent
 ITEMS = 3
 
 
@@ -25,6 +25,7 @@ class Drafter:
 
     rng: random.Random
     asks: bool = True
+    nests: bool = True
     templates: dict[str, Plan] = field(default_factory=dict[str, Plan])
     _count: int = 0
 
@@ -33,13 +34,13 @@ class Drafter:
         return f"{prefix}{self._count}"
 
     def plan(self) -> Plan:
-        """A plan of three to seven steps, with templates up to three levels deep."""
-        for level in range(3, 0, -1):
+        """A plan of two to six steps, with templates up to three levels deep."""
+        for level in range(3, 0, -1) if self.nests else ():
             self.templates[f"t{level}"] = self._plan(level, inside=True)
         return self._plan(0, inside=False)
 
     def _plan(self, level: int, *, inside: bool) -> Plan:
-        size = self.rng.randint(1, 3) if inside else self.rng.randint(3, 7)
+        size = self.rng.randint(1, 3) if inside else self.rng.randint(2, 5 if self.nests else 6)
         steps: list[dict[str, Any]] = []
         if inside:  # every template uses its parameter
             steps.append(
@@ -56,7 +57,7 @@ class Drafter:
         kinds = ["look", "look", "look", "pay", "pay", "post", "clerk", "map"] + ["ask"] * (
             2 * self.asks
         )
-        kinds += ["plan", "each"] * (level < 3)
+        kinds += ["plan", "each"] * (level < 3 and self.nests)
         looks = [each["id"] for each in earlier if each.get("tool") == "look"]
         match self.rng.choice(kinds + ["found"] * (2 * bool(looks))):
             case "look":
@@ -82,7 +83,18 @@ class Drafter:
                 step |= {"template": name, "inputs": {"tag": self._tag(inside=inside)}}
             case tool:
                 step |= {"tool": tool, "inputs": {"id": self._tag(inside=inside)}}
+                step |= self._extras(step) if not inside else {}
         return step | self._rules(step, looks)
+
+    def _extras(self, step: dict[str, Any]) -> dict[str, Any]:
+        """A secret for the call, or a call that takes it back."""
+        extras: dict[str, Any] = {}
+        if self.rng.random() < 0.3:
+            extras["inputs"] = {**step["inputs"], "token": "${secret:bank}"}
+        if self.rng.random() < 0.3:
+            back = {"id": f"back.{step['inputs']['id']}"}
+            extras["undo_with"] = {"tool": "refund", "inputs": back}
+        return extras
 
     def _rules(self, step: dict[str, Any], looks: list[str]) -> dict[str, Any]:
         """Some rules for a step; a question is never passed over, and a read gives only items."""
