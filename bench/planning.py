@@ -36,6 +36,7 @@ OWN = {
     "heldout": "planning_heldout",
     "dev": "planning_dev",
     "unseen": "planning_unseen",
+    "trades": "planning_trades",
 }
 SECRET = ("unseen",)  # whoever trains or tunes does not look at it, nor is it printed
 PUBLIC = ("bfcl_parallel", "ultratool_en", "ultratool_zh", "sealtools", "nestful", "appbench")
@@ -93,9 +94,13 @@ def tool(row: Mapping[str, Any]) -> ToolSpec:
 
 def own_cases(name: str) -> list[Case]:
     """The requests written for this bench."""
-    tools = tuple(tool(row) for row in lines(HERE / f"{OWN[name]}_tools.jsonl"))
-    rows = lines(HERE / f"{OWN[name]}.jsonl")
-    return [Case(name, row["id"], row["query"], tools, row["gold"], own=True) for row in rows]
+    tools: dict[str | None, list[ToolSpec]] = {}
+    for row in lines(HERE / f"{OWN[name]}_tools.jsonl"):
+        tools.setdefault(row.get("group"), []).append(tool(row))
+    return [
+        Case(name, row["id"], row["query"], tuple(tools[row.get("group")]), row["gold"], own=True)
+        for row in lines(HERE / f"{OWN[name]}.jsonl")
+    ]
 
 
 def public_cases(data: Path, name: str, count: int) -> list[Case]:

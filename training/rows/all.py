@@ -41,7 +41,7 @@ class Order(NamedTuple):
 _FOLDER: Final = Order("folder", 26_000, 800)
 _JOINS: Final = Order("joins", 3_500, 120)
 _TRADE: Final = Order("trade", 8_000, 240)
-_WORKFLOWS: Final = Order("workflows", 17_000, 400)
+_WORKFLOWS: Final = Order("workflows", 24_000, 500)
 _ANSWERS: Final = Order("answers", 13_000, 300)
 _MADE: Final = 2_500
 Job = tuple[str, Part]

@@ -23,6 +23,16 @@ _ALIKE: Final = (
     frozenset({"math.add", "math.percent", "math.compare", "stats.average", "stats.max"}),
     frozenset({"text.translate", "translate.website", "text.detect_language"}),
     frozenset({"routes.plan", "distance.measure", "taxi.order", "maps.nearby"}),
+    frozenset({"pool.temperature", "heating.set", "patients.temperature"}),
+    frozenset({"shows.light", "lights.set", "pitches.power"}),
+    frozenset({"bakery.recipe", "recipes.find"}),
+    frozenset({"salon.appointment", "doctor.appointment", "blood.donate", "meetings.schedule"}),
+    frozenset({"ships.arrival", "containers.locate", "shipping.track", "trains.delay"}),
+    frozenset({"payroll.find", "patients.find", "customers.find", "people.phone"}),
+    frozenset({"salon.price", "products.price", "solar.offer"}),
+    frozenset({"courses.upload", "files.copy", "files.save"}),
+    frozenset({"cars.available", "bikes.nearby", "taxi.order", "maps.nearby"}),
+    frozenset({"flowers.bouquet", "cart.add", "products.search"}),
 )
 
 

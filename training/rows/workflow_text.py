@@ -41,6 +41,10 @@ _APART: Final = {
     "en": ("{a}, and {b}", "{a}. Also, {b}", "{a}; {b}", "{a}. {B}", "{a} and {b}"),
     "zh": ("{a}，另外{b}", "{a}，{b}", "{a}；{b}", "{a}。{b}", "{a}，同时{b}"),
 }
+_BEFORE: Final = {
+    "en": ("Quick one: ", "One more thing: ", "Next: ", "My boss asks: ", "OK, ", "Hi, "),
+    "zh": ("还有，", "另外，", "对了，", "你好，", "好的，", "下一件事："),
+}
 _MARKS: Final = "?？.。 "
 
 
@@ -84,6 +88,8 @@ def _two(voice: Voice, first: str, second: str, *, apart: bool) -> str:
 def sentence(voice: Voice, text: str) -> str:
     """Returns a request as a sentence: its first letter, manners, its end."""
     text = " ".join(text.split())
+    if voice.rng.random() < 0.04:
+        return voice.rng.choice(_BEFORE[voice.lang]) + (text if voice.is_zh else lowered(text))
     roll = voice.rng.random()
     if voice.is_zh:
         if roll < 0.12 and not text.endswith("？"):

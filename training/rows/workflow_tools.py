@@ -117,12 +117,18 @@ class Dressed:
 @cache
 def work_tools() -> tuple[WorkTool, ...]:
     """Returns all tools."""
-    lines = (DATA / "workflows.txt").read_text(encoding="utf-8").splitlines()
+    found = [_tool(block, place) for place, block in enumerate(_blocks("workflows"))]
+    found += [_converted(each, place) for place, each in enumerate(_others(), len(found))]
+    more = enumerate(_blocks("workflows_trades"), len(found))
+    return (*found, *(_tool(block, place) for place, block in more))
+
+
+def _blocks(name: str) -> list[list[str]]:
+    """Returns the lines of a file, tool by tool."""
+    lines = (DATA / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     used = [line for line in lines if line.strip() and not line.startswith("#")]
     starts = [place for place, line in enumerate(used) if line.startswith("=")]
-    blocks = [used[a:b] for a, b in pairwise([*starts, len(used)])]
-    found = [_tool(block, place) for place, block in enumerate(blocks)]
-    return (*found, *(_converted(each, len(found) + n) for n, each in enumerate(_others())))
+    return [used[a:b] for a, b in pairwise([*starts, len(used)])]
 
 
 def _others() -> list[Any]:

@@ -166,8 +166,7 @@ class Values:
             case "channel":
                 return rng.choice(("", "#")) + rng.choice(texts(_BOOK)["channel", lang])
             case "id":
-                mark = rng.choice(("-", "", "_"))
-                return f"{detail}{mark}{rng.randrange(10, 10 ** rng.choice((3, 4, 6)))}"
+                return self._id(detail)
             case "branch":
                 version = f"release/{rng.randrange(1, 9)}.{rng.randrange(9)}"
                 return rng.choice(("main", "develop", version))
@@ -176,6 +175,26 @@ class Values:
                 return rng.choice((own, rng.choice(texts("toolbox_texts")["titles", lang])))
             case _:
                 return self._file(name) if name in _ENDINGS else self._address(name)
+
+    def _id(self, prefix: str) -> str:
+        """Returns the number of a thing, as offices write them."""
+        rng = self._rng
+        number = rng.randrange(10, 10 ** rng.choice((3, 4, 6)))
+        if rng.random() < 0.6:
+            return f"{prefix}{rng.choice(('-', '', '_'))}{number}"
+        year, letters = rng.randrange(10, 28), "".join(rng.choices("ABCEHKLMRTVXZ", k=2))
+        return rng.choice(
+            (
+                str(rng.randrange(10, 10 ** rng.choice((3, 4, 6, 10)))),
+                f"{prefix} {number}",
+                f"{number}/{year}",
+                f"{letters}{1900 + year}-{rng.randrange(1, 99)}",
+                f"{rng.choice(('I', 'II', 'IV', 'VI', 'XII'))} {letters} {number}/{year}",
+                f"{letters[0]}-{letters} {number}",
+                f"{number}-{letters}",
+                f"{prefix}-{year}-{number}",
+            )
+        )
 
     def _address(self, name: str) -> str:
         rng, zh = self._rng, self._voice.is_zh
