@@ -49,7 +49,7 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     always = ("models", "mcp", "a2a", "local", "documents", "server")
     used = [line for name in always for line in extras[name]]
     core = [*table["dependencies"], *used, *build]
-    more = ("dev", "postgres", "duckdb", "charts", "telemetry")
+    more = ("dev", "postgres", "duckdb", "charts", "oidc", "scale", "telemetry")
     dev = [*core, *(line for name in more for line in extras[name])]
     everything = [*dev, *(line for lines in extras.values() for line in lines)]
     return {

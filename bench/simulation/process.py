@@ -24,7 +24,6 @@ from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.server.app import background_work
 from plansmith.server.background import BackgroundRuns
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
@@ -32,6 +31,7 @@ from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
 from plansmith.server.state import OpenRuns, ServerState
+from plansmith.server.upkeep import upkeep
 from plansmith.wiring import TeamSmiths
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Process:
             leader=Leader(None, self.clock),
             teams=teams,
         )
-        self.tasks = [self.loop.create_task(each) for each in background_work(self.state)]
+        self.tasks = [self.loop.create_task(each) for each in upkeep(self.state)]
 
     async def do(self, deed: Deed, *, patience_s: float = _PATIENCE_S) -> Any:
         """Does something in this process; None if it dies meanwhile or takes too long."""

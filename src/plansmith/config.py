@@ -15,6 +15,7 @@ from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.oidc.settings import OidcSettings
 from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
+from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import Misconfigured
 from plansmith.folder_settings import Table, at, harmless, with_paths
 from plansmith.lazy import lazy_modules
@@ -86,6 +87,19 @@ class BuiltinSettings(Record):
     writable: tuple[str, ...] = ()
 
 
+class WorkerSettings(Record):
+    """How many runs workers execute: each of them, all together, and how many start in a time."""
+
+    concurrency: Whole = Field(default=10, ge=1, le=1000)
+    total: Whole | None = Field(default=None, ge=1)
+    starts: Whole | None = Field(default=None, ge=1)
+    seconds: Number = Field(default=60.0, gt=0)
+
+    def limits(self) -> QueueLimits:
+        """Returns the limits of the queue."""
+        return QueueLimits(self.concurrency, self.total, self.starts, self.seconds)
+
+
 class Settings(Record):
     """All settings."""
 
@@ -103,6 +117,7 @@ class Settings(Record):
     profile: Path | None = None
     cache: Path | None = None
     store: str = ""
+    workers: WorkerSettings = WorkerSettings()
     # How long a server keeps runs that are over, such as 90d; for ever if it is empty.
     keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
     oidc: OidcSettings | None = None
@@ -275,5 +290,5 @@ def _known_names() -> list[str]:
 _PARTS: Final[tuple[type[Record], ...]] = (
     *(Settings, Models, ModelSettings, PlannerSettings),
     *(ReviewPolicy, BudgetLimits, Limits, BuiltinSettings),
-    *(McpSettings, AgentSettings, SecretSource, OidcSettings),
+    *(McpSettings, AgentSettings, SecretSource, OidcSettings, WorkerSettings),
 )

@@ -201,6 +201,10 @@ class TeamSmiths:
         address = without_password(known[name])
         return {"database": address, "password_needed": address != known[name]}
 
+    def all(self) -> list[Plansmith]:
+        """Returns our own Plansmith and those of the teams that were made."""
+        return [self._smith, *self._made.values()]
+
     async def close(self) -> None:
         """Closes every team that was made."""
         for each in self._made.values():

@@ -172,6 +172,8 @@ COMMANDS: Final = {
     "export": Entry("plans:EXPORT", "write a plan or a run in such a format, or as a program"),
     "schema": Entry("plans:SCHEMA", "print the JSON Schema of a plan"),
     "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
+    "worker": Entry("worker:WORKER", "execute the runs of a shared store, without HTTP"),
+    "workers": Entry("worker:WORKERS", "list servers and workers, and what they execute"),
     "mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
     "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
     "tenants": Entry("tenants:COMMAND", "create and remove the tenants of a server"),

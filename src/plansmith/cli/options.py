@@ -100,6 +100,7 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
         "documents": given.get("docs"),
         "profile": given.get("profile"),
         "store": given.get("store"),
+        "workers": _without_empty({"concurrency": given.get("runs_at_once")}),
     }
     return loaded_settings(args, _without_empty(changes), tell)
 

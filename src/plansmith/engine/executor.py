@@ -38,6 +38,7 @@ class Executor:
     """Executes a plan until it is over or waits for a person; a waiting run needs no memory."""
 
     is_executing = False
+    leaves = False  # another process is to go on
     _busy = 0
     _cancelled: tuple[e.Actor, str] | None = None
     _paused: tuple[e.Actor, str] | None = None
@@ -59,8 +60,7 @@ class Executor:
         pacing: Pacing | None = None,
     ) -> None:
         self._journal, self._callees, self._pacing = journal, callees, pacing
-        self._templates = templates or {}
-        self._limits = limits or Limits()
+        self._templates, self._limits = templates or {}, limits or Limits()
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
@@ -91,6 +91,11 @@ class Executor:
     def pause(self, by: e.Actor, reason: str) -> None:
         """Starts no more steps; running ones finish."""
         self._paused = by, reason
+        self._wakeups.wake_now()
+
+    def leave(self) -> None:
+        """Starts no more steps, and stops when the running ones have ended."""
+        self.leaves = True
         self._wakeups.wake_now()
 
     @property
@@ -136,7 +141,7 @@ class Executor:
                 self._calls.launch(started)
                 if not self._calls.running:
                     continue
-            elif not (self._calls.running or (self._holds_on() and not self._paused)):
+            elif not (self._calls.running or (self._holds_on() and self._may_start)):
                 return
             if not self._wakeups.is_awake:
                 await self._next_wakeup()
@@ -147,6 +152,10 @@ class Executor:
     def wakes_at(self) -> datetime | None:
         """The earliest time for which a step waits, if any does."""
         return self._state.timers.next
+
+    @property
+    def _may_start(self) -> bool:
+        return not (self._paused or self.leaves)
 
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
@@ -162,10 +171,7 @@ class Executor:
         return self._wakeups.next()
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
-        """Obeys what people decided meanwhile through other processes, then appends a batch.
-
-        Returns the calls that may be made: none if the run was stopped or paused.
-        """
+        """Obeys what others decided, then appends a batch; returns the calls that may be made."""
         while True:
             heard = await self._catch_up()
             gone = self._state.skipped & batch.steps
@@ -232,7 +238,7 @@ class Executor:
         may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
         waits = state.timers.times and state.timers.still_hold()
         is_blocked = self._is_blocked if waits or may_block else None
-        while schedule.ready and self._busy < width and not self._paused:
+        while schedule.ready and self._busy < width and self._may_start:
             name = schedule.take(is_blocked)
             if name is None:
                 break
@@ -274,10 +280,7 @@ class Executor:
         return unit.parent is not None or answers
 
     def _reuse_result(self, unit: Unit, batch: Batch) -> bool:
-        """Reuses the result of an identical call made before the plan changed.
-
-        A read is repeated, unless it is for an item of a list: its data may have changed.
-        """
+        """Reuses the result of the same call, made before the plan changed; most reads repeat."""
         if not self._state.was_made(unit) or (self._callees.is_read(unit) and not unit.is_item):
             return False
         try:
@@ -374,10 +377,7 @@ class Executor:
             await self._journal.append(e.RunPaused(reason=reason), by=by)
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
-        """Cancels running calls, waits for them a little, and writes how they ended.
-
-        Calls that did not end become unknown when the run ends.
-        """
+        """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
         for task in self._wakeups.waits:
             task.cancel()
         await self._calls.cancel(self._limits.grace_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from plansmith.engine.claim_store import Beat, OwnerStore, ProcessStore
@@ -163,32 +163,32 @@ class OtherMachines:
     def __init__(self, store: ProcessStore, *, now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
-        self._beats: Mapping[str, Beat] = {}
+        self.beats: Mapping[str, Beat] = {}
         self._since: dict[str, tuple[int, float]] = {}
 
     async def look(self) -> None:
         """Reads which processes have renewed their leases."""
-        self._beats = {each.process: each for each in await self._store.beats()}
-        for name, each in self._beats.items():
+        self.beats = {each.process: each for each in await self._store.beats()}
+        for name, each in self.beats.items():
             if name not in self._since or self._since[name][0] != each.beats:
                 self._since[name] = each.beats, self._now()
 
     def is_silent(self, owner: str) -> bool:
         """Tells whether the lease of a process is over by the time of the store."""
-        beat = self._beats.get(owner)
+        beat = self.beats.get(owner)
         # Also one in the future: it was renewed before the clock went back.
         return beat is None or abs(beat.silent_s) > beat.lease_s
 
     def watch_s(self, owner: str) -> float:
         """Returns for how many seconds a silent process is still to be watched."""
-        if (beat := self._beats.get(owner)) is None:
+        if (beat := self.beats.get(owner)) is None:
             return 0.0
         return max(0.0, self._since[owner][1] + beat.lease_s * _WATCHED - self._now())
 
-    def names(self, *, kind: str) -> list[str]:
-        """Returns the processes of a kind, on this machine too."""
-        return [each.process for each in self._beats.values() if each.kind == kind]
+    def names(self, *, kinds: Collection[str]) -> list[str]:
+        """Returns the processes of some kinds, on this machine too."""
+        return [each.process for each in self.beats.values() if each.kind.split()[0] in kinds]
 
     def beats_of(self, owner: str) -> int:
         """Returns how often a process has renewed its lease; 0 if the store does not know it."""
-        return self._beats[owner].beats if owner in self._beats else 0
+        return self.beats[owner].beats if owner in self.beats else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from plansmith.engine.claim_store import Claim, OwnerStore, ProcessStore
+from plansmith.engine.claim_store import Beat, Claim, OwnerStore, ProcessStore
 from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described
 from plansmith.errors import RunBusy, StoreAway
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
 _NOBODY: Final = Claim("", 0)
+
+
+class LiveProcess(NamedTuple):
+    """A process, what it told about itself, whether it lives, and the runs it executes."""
+
+    beat: Beat
+    lives: bool
+    runs: tuple[str, ...]
 
 
 class _Owning:
@@ -199,19 +207,41 @@ class Owners:
             del self._roles[role]
             await self.let_go(fence)
 
-    async def serve(self) -> None:
+    async def serve(self, kind: str = "server") -> None:
         """Keeps the lease renewed from now on, so that others see that this server lives."""
         if self.lease is not None:
-            self.lease.kind, self.lease.always = "server", True
+            self.lease.kind, self.lease.always = kind, True
+            await self.lease.renew()
             await self.lease.begin()
 
     async def dead_servers(self) -> set[str]:
-        """Returns the other servers on this store that have ended, as far as it knows them."""
+        """Returns the other servers and workers of this store that have ended, if it knows them."""
         if self._others is None:
             return set()
         await self._others.look()
-        names, me = self._others.names(kind="server"), self._machine.this_process()
+        names = self._others.names(kinds=("server", "worker"))
+        me = self._machine.this_process()
         return {each for each in names if each != me and self._seems_dead(each)}
+
+    async def processes(self) -> list[LiveProcess]:
+        """Returns the processes of the store that live, and the dead ones that left runs."""
+        if self._others is None:
+            return []
+        await self._others.look()
+        runs: dict[str, list[str]] = {}
+        for run, claim in await self._all_claims():
+            runs.setdefault(claim.owner, []).append(run)
+        found = [
+            LiveProcess(beat, not self._seems_dead(name), tuple(runs.get(name, ())))
+            for name, beat in self._others.beats.items()
+        ]
+        return [each for each in found if each.lives or each.runs]
+
+    async def dead(self, processes: Collection[str]) -> set[str]:
+        """Returns those of the processes that are dead for certain."""
+        if self._others is not None and any(map(self._machine.is_elsewhere, processes)):
+            await self._others.look()
+        return {each for each in processes if self._is_dead(each)}
 
     async def left_behind(self) -> Sequence[tuple[str, Claim]]:
         """Returns the runs, with their claims, that were left in the middle by dead processes."""

@@ -55,6 +55,7 @@ class RunExecution:
         self._budgets = budgets
         self._active: dict[str, tuple[Executor, asyncio.Future[Run]]] = {}
         self._interrupted: set[str] = set()
+        self._leaving = False
         journals.owners.tell_lost = self._stop_lost
         self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -92,6 +93,8 @@ class RunExecution:
         """Starts to execute a run that this process owns; None if another writer was first."""
         if journal.id in self._active:
             return self.of(journal.id)
+        if self._leaving:
+            return None
         if journal.run.cancel_asked and journal.run.phase not in UNDER_WAY:
             await self.end(journal)
             return None
@@ -166,10 +169,13 @@ class RunExecution:
                 match next_move(journal.run, idle=idle, wakes_at=wakes_at):
                     case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
                         await executor.execute()
+                        if unfinished := executor.leaves and not journal.run.paused:
+                            break
                         idle = True
                     case Conclude() if await self._ended(journal):
                         again = partial(self._executor_for, journal)
                         executor, idle = await self._journals.patience.until_done(again), False
+                        executor.leaves = self._leaving
                         self._active[journal.id] = executor, self._active[journal.id][1]
                     case _:
                         break
@@ -266,6 +272,12 @@ class RunExecution:
             return unit is not None and callees.is_read(unit)
 
         await conclude(journal, is_read=is_read, acting=acting, reason=reason)
+
+    def leave_all(self) -> None:
+        """Starts no more steps in this process; each run is let go when its calls have ended."""
+        self._leaving = True
+        for executor, _ in self._active.values():
+            executor.leave()
 
     def _stop_lost(self, run_id: str) -> None:
         """Stops the execution of a run that another process has taken over."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -74,6 +74,8 @@ class Firing:
         self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
     ) -> None:
         self._runs = runs
+        # Where workers execute runs: has one of them do it, and waits for that.
+        self.execute_run: Callable[[str], Awaitable[Run]] = runs.run
         self._templates = templates
         self._approval = approval
         self._holds: dict[tuple[str, datetime], HeldFire] = {}
@@ -261,7 +263,7 @@ class Firing:
             await self._make_run(schedule, hold.fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
                 self._runs.planner.tell(f"schedule {schedule.name}: run {hold.fire.run}")
-                await self._ended(schedule, hold, await self._runs.run(hold.fire.run))
+                await self._ended(schedule, hold, await self.execute_run(hold.fire.run))
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,10 +17,6 @@ from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp, Scope
 
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.housekeeping import prune, read_age
-from plansmith.plan import events as e
-from plansmith.plan.next_move import goes_on
-from plansmith.ports import News
 from plansmith.server.auth import Auth, need_scope
 from plansmith.server.errors import HttpProblem, of_error, wanted_language
 from plansmith.server.middleware import GateRules, RequestGate
@@ -30,69 +26,7 @@ from plansmith.server.ops.idempotency import Idempotency
 from plansmith.server.ops.metrics import Spans
 from plansmith.server.route_table import PAGES, ROUTES
 from plansmith.server.state import ServerState
-
-_DAY_S: Final = 86_400.0
-_BATCH: Final = 500
-_AGAIN_S: Final = 1.0
-# `plansmith approve --run` decides and then runs the plan itself: give it time to start.
-GRACE_S: Final = 0.5
-_DECISIONS: Final = (
-    *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
-    *(e.ChangesAsked, e.CancelAsked),  # the process that wrote one may have ended right after it
-)
-
-
-async def follow_decisions(server_state: ServerState) -> None:
-    """Continues runs of this server when another process approves, answers or resumes them."""
-    store, after = server_state.smith.store, -1
-    waiting: set[asyncio.Task[None]] = set()
-    try:
-        while True:
-            try:
-                after = await store.wait_news(-1) if after < 0 else after
-                news = await store.news(after, limit=_BATCH)
-                for run, number in await _decided(server_state, news):
-                    task = asyncio.create_task(_continue_run(server_state, run, number))
-                    waiting.add(task)
-                    task.add_done_callback(waiting.discard)
-                after = news[-1].position if news else after
-                if not news:
-                    await store.wait_news(after)
-            except PlansmithError as error:
-                server_state.log.warning("decision_not_followed", error=str(error))
-                await server_state.smith.runs.journals.clock.sleep(_AGAIN_S)
-    finally:
-        for task in waiting:
-            task.cancel()
-
-
-async def _decided(server_state: ServerState, news: Sequence[News]) -> list[tuple[str, int]]:
-    """Returns the runs that were decided on, each with the number of the last such event."""
-    firsts: dict[str, int] = {}
-    for each in news:
-        if server_state.background.knows(each.run):
-            firsts.setdefault(each.run, each.number)
-    found: dict[str, int] = {}
-    for run, first in firsts.items():
-        for event in await server_state.smith.store.events(run, after=first - 1):
-            if event.by.speaks and isinstance(event.body, _DECISIONS):
-                found[run] = event.number
-    return [*found.items()]
-
-
-async def _continue_run(server_state: ServerState, run_id: str, number: int) -> None:
-    """Continues a run unless the process that decided on it has done so already."""
-    await server_state.smith.runs.journals.clock.sleep(GRACE_S)
-    try:
-        journal = await server_state.smith.runs.journals.load(run_id)
-    except PlansmithError as error:
-        server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
-        return
-    # A process that answers a question about the request makes the plan itself, which takes long.
-    untouched = all(event.by.speaks for event in journal.events[number - 1 :])
-    if untouched and journal.run.plan is not None and goes_on(journal.run):
-        server_state.background.go_on(run_id)
-
+from plansmith.server.upkeep import begin_upkeep
 
 Resource = Callable[[], Any]
 
@@ -164,8 +98,8 @@ async def _lifespan(
     server_state: ServerState, during: Sequence[Resource], spans: Spans
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
-    works = [*background_work(server_state), spans.follow(server_state.smith.store)]
-    tasks = [asyncio.create_task(each) for each in works]
+    tasks = [*begin_upkeep(server_state)]
+    tasks.append(asyncio.create_task(spans.follow(server_state.smith.store)))
     try:
         # MCP and A2A end first: they still read from the store.
         async with AsyncExitStack() as stack:
@@ -177,96 +111,8 @@ async def _lifespan(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await server_state.background.close()
-        await server_state.teams.close()
-        await server_state.smith.close()
-        server_state.leader.close()
+        await server_state.close()
         server_state.log.info("stopped")
-
-
-def background_work(server_state: ServerState) -> list[Coroutine[Any, Any, None]]:
-    """Returns what a server does unasked: resumes runs, fires schedules, follows decisions."""
-    return [
-        _resume_open_runs(server_state),
-        _fire_schedules(server_state),
-        prune_daily(server_state),
-        follow_decisions(server_state),
-    ]
-
-
-async def _resume_open_runs(server_state: ServerState) -> None:
-    """Resumes open runs as soon as no other server on this store does so."""
-    if not server_state.leader.take():
-        server_state.ready = True
-        server_state.log.info("waiting", why="another server runs the open runs of this store")
-        await server_state.leader.wait()
-    try:
-        count = await server_state.smith.runs.journals.patience.until_done(
-            server_state.background.resume_open
-        )
-    except PlansmithError as error:
-        server_state.log.failure("runs_not_resumed", error=str(error))
-        return
-    server_state.ready = True
-    server_state.log.info("ready", runs=count)
-    await asyncio.gather(_sum_up(server_state), server_state.background.adopt_orphans())
-
-
-async def _sum_up(server_state: ServerState) -> None:
-    """Makes the summaries that an earlier release did not make."""
-    try:
-        smith = server_state.smith
-        await smith.runs.journals.patience.until_done(smith.runs.lists.sum_up)
-    except PlansmithError as error:
-        server_state.log.warning("runs_not_summed_up", error=str(error))
-
-
-async def _fire_schedules(server_state: ServerState) -> None:
-    """Fires schedules, if the store can keep them, as long as no other server here does so."""
-    journals = server_state.smith.runs.journals
-    try:
-        await journals.patience.until_done(journals.owners.serve)
-        while True:
-            async with journals.owners.role(f"schedules {journals.folder}") as lost:
-                server_state.log.info("fires_schedules")
-                await _until_lost(server_state.smith.schedules.keep(), lost)
-    except PlansmithError as error:
-        server_state.log.info("no_schedules", why=str(error))
-
-
-async def prune_daily(server_state: ServerState) -> None:
-    """Removes runs that ended too long ago, at the start and once a day; one server does it."""
-    if not server_state.settings.keep_runs:
-        return
-    owners = server_state.smith.runs.journals.owners
-    while True:
-        async with owners.role("housekeeping") as lost:
-            await _until_lost(_prune_each_day(server_state), lost)
-
-
-async def _prune_each_day(server_state: ServerState) -> None:
-    age, clock = read_age(server_state.settings.keep_runs), server_state.smith.runs.clock
-    while True:
-        try:
-            old = await prune(server_state.smith, clock.now() - age)
-            server_state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
-        except PlansmithError as error:
-            server_state.log.warning("not_pruned", error=str(error))
-        await clock.sleep(_DAY_S)
-
-
-async def _until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
-    """Does work of a role until it fails, or the role is lost to another server."""
-    doing = asyncio.create_task(work)
-    tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            doing.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Dispatcher:

@@ -24,6 +24,7 @@ from plansmith.errors import (
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.server.carrier import RunCarrier
 from plansmith.server.drafts import Drafts
 from plansmith.server.ops.logs import Log
 from plansmith.wiring import TeamSmiths
@@ -34,13 +35,25 @@ _T = TypeVar("_T")
 
 
 class BackgroundRuns:
-    """Keeps one task for each run that can continue; a run that waits for a person has none."""
+    """Keeps one task for each run that can continue; a run that waits for a person has none.
 
-    def __init__(self, smith: Plansmith, *, teams: TeamSmiths, drafts: Drafts, log: Log) -> None:
+    With a `carrier`, runs that can continue go to the workers, one of which calls `advance`.
+    """
+
+    def __init__(
+        self,
+        smith: Plansmith,
+        *,
+        teams: TeamSmiths,
+        drafts: Drafts,
+        log: Log,
+        carrier: RunCarrier | None = None,
+    ) -> None:
         self._smith = smith
         self._teams = teams
         self._drafts = drafts
         self._log = log
+        self._carrier = carrier
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -65,10 +78,22 @@ class BackgroundRuns:
     def go_on(self, run_id: str) -> None:
         """Continues a run as far as it goes without a person; harmless if that is under way."""
         self._known.add(run_id)
+        if self._carrier is not None:
+            self._carrier.send(run_id)
+        else:
+            self._begin(run_id)
+
+    def _begin(self, run_id: str) -> None:
         if run_id in self._tasks:
             self._again.add(run_id)  # its task may have found nothing to do just before this
         else:
             self._tasks[run_id] = asyncio.create_task(self._advance(run_id), name=run_id)
+
+    async def advance(self, run_id: str) -> None:
+        """Continues a run in this process, and returns when it ends or waits."""
+        self._begin(run_id)
+        while (task := self._tasks.get(run_id)) is not None:
+            await asyncio.wait([task])
 
     async def _advance(self, run_id: str) -> None:
         try:
@@ -98,14 +123,22 @@ class BackgroundRuns:
             del self._tasks[run_id]
             if run_id in self._again:
                 self._again.discard(run_id)
-                self.go_on(run_id)
+                self._begin(run_id)
+
+    async def until_rest(self, run_id: str) -> Run:
+        """Continues a run; returns it when it is over or waits for a person."""
+        self.go_on(run_id)
+        journals, store = self._smith.runs.journals, self._smith.store
+        while goes_on((journal := await journals.load(run_id)).run):
+            await store.wait(run_id, after=journal.last)
+        return await journals.whole(journal)
 
     def _look_again(self, run_id: str) -> None:
         """Continues a run of another process once that lets go of it."""
         if self._adopts:
             self._elsewhere.add(run_id)
         else:
-            self._continue_later(run_id, _LOOK_S)
+            self.continue_later(run_id, _LOOK_S)
 
     async def _plan_or_execute(self, run_id: str) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
@@ -163,9 +196,10 @@ class BackgroundRuns:
                 max(0.0, (min(times) - self._smith.runs.journals.clock.now()).total_seconds())
                 + 0.01
             )
-            self._continue_later(run.id, wait)
+            self.continue_later(run.id, wait)
 
-    def _continue_later(self, run_id: str, wait: float) -> None:
+    def continue_later(self, run_id: str, wait: float) -> None:
+        """Continues a run in some seconds."""
         loop = asyncio.get_running_loop()
         self._timers[run_id] = loop.call_later(wait, self.go_on, run_id)
 
@@ -210,10 +244,14 @@ class BackgroundRuns:
 
     async def resume_open(self) -> int:
         """Continues the runs that were open when the server started; returns how many."""
+        owners = self._smith.runs.journals.owners
         # Before the runs are read: what a server made that ends later is not among them.
-        dead = await self._smith.runs.journals.owners.dead_servers()
+        dead = await owners.dead_servers()
         ids = await self._smith.store.open_runs()
-        await self._smith.runs.journals.owners.look()
+        await owners.look()
+        if self._carrier is not None:  # what workers execute is not to be sent to another one
+            busy = await owners.owned({*ids})
+            ids = [each for each in ids if each not in busy]
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
@@ -230,11 +268,18 @@ class BackgroundRuns:
 
     async def adopt_orphans(self) -> None:
         """Keeps looking for runs whose process died or let go, and continues them."""
+        await self._keep_doing(self._adopt_orphans)
+
+    async def continue_released(self) -> None:
+        """Keeps looking for runs that were wanted here and that another process has let go."""
+        await self._keep_doing(self._continue_released)
+
+    async def _keep_doing(self, work: Callable[[], Awaitable[None]]) -> None:
         self._adopts = True
         while True:
             await self._smith.runs.journals.clock.sleep(_LOOK_S)
             try:
-                await self._smith.runs.journals.patience.until_done(self._adopt_orphans)
+                await self._smith.runs.journals.patience.until_done(work)
             except PlansmithError as error:
                 self._log.warning("orphans_not_adopted", error=str(error))
 
@@ -249,14 +294,20 @@ class BackgroundRuns:
                 self._log.failure("run_damaged", run=run_id, error=str(error))
             if run_id not in self._not_here:
                 await owners.forget(run_id, claim)
-        for run_id in self._elsewhere - await owners.owned(self._elsewhere):
-            self._elsewhere.discard(run_id)
-            self.go_on(run_id)
+        if self._carrier is not None:
+            await self._carrier.hand_on(owners)
+        await self._continue_released()
         dead = await owners.dead_servers()
         if dead - self._dead_servers:
             # What waited there for an answer or a time is this server's to continue now.
             await self.resume_open()
         self._dead_servers = dead  # one that was only silent may end another time
+
+    async def _continue_released(self) -> None:
+        owned = await self._smith.runs.journals.owners.owned(self._elsewhere)
+        for run_id in self._elsewhere - owned:
+            self._elsewhere.discard(run_id)
+            self.go_on(run_id)
 
     async def _resume(self, run_id: str) -> int:
         journal = await self._smith.runs.journals.load(run_id)
@@ -272,6 +323,19 @@ class BackgroundRuns:
             return 1
         self._continue_at_expiry(run)
         return 0
+
+    async def settle(self, seconds: float, hurry: asyncio.Event) -> list[str]:
+        """Waits for the tasks, for so many seconds or until `hurry`; returns the runs of others."""
+        hurrying = asyncio.create_task(hurry.wait())
+        deadline = self._smith.runs.journals.clock.monotonic() + seconds
+        while self._tasks and not hurry.is_set():
+            left = deadline - self._smith.runs.journals.clock.monotonic()
+            if left <= 0:
+                break
+            waits = [*self._tasks.values(), hurrying]
+            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        return [*self._tasks]
 
     async def close(self) -> None:
         """Stops all tasks; every run can be resumed later."""

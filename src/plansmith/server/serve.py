@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 import signal
 import socket
@@ -12,10 +11,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
-from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 from starlette.requests import Request
@@ -23,31 +20,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from plansmith.adapters.agents.a2a.registry import AgentRegistry
-from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.secrets import SecretBox
-from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.config import Settings
+from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
-from plansmith.models import make_model
 from plansmith.server.app import gated, make_app
 from plansmith.server.auth import Auth, load_token, scoped
-from plansmith.server.background import BackgroundRuns
 from plansmith.server.connections import Connection, connection_limit
-from plansmith.server.conversation_news import ConversationNews
-from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules, host_names, is_loopback
 from plansmith.server.oidc_login import OidcLogin
-from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
-from plansmith.server.ops.metrics import Metrics, Spans, tracer
+from plansmith.server.ops.metrics import Spans, tracer
 from plansmith.server.settings import Serve
-from plansmith.server.state import LiveAgent, OpenRuns, ServerState
+from plansmith.server.state import ServerState
 from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
 from plansmith.server.tokens import TokenFile
+from plansmith.server.wiring import make_state
+from plansmith.server.worker import working
 from plansmith.tenants import Tenant, TenantBook, tenant_settings
-from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
 
 if TYPE_CHECKING:
     from plansmith.adapters.oidc.client import OidcClient
@@ -85,55 +75,6 @@ def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
 
 _GRACE_S: Final = 5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
-
-def make_state(
-    settings: Settings, *, log: Log, by: str = "", **parts: Unpack[Parts]
-) -> ServerState:
-    """Makes the state of a server; the given parts replace those of the settings."""
-    clock = parts.setdefault("clock", SystemClock())
-    drafts = Drafts(clock, lambda text: log.info("planning", text=text))
-    own_model = parts.get("model")
-    model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
-    registry = _registry(settings)
-    live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
-    parts.setdefault("agents", live)
-    parts |= {"tell": drafts.tell, "model": drafts.observed(model)}
-    smith = make_smith(settings, **parts)
-    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own_model)
-    return ServerState(
-        smith=smith,
-        teams=teams,
-        settings=settings,
-        drafts=drafts,
-        background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log),
-        log=log,
-        metrics=Metrics(),
-        open_runs=OpenRuns(smith),
-        conversations=ConversationNews(smith),
-        by=by or getpass.getuser(),
-        leader=Leader(_lock_path(settings), clock),
-        registry=registry,
-        live=tuple(live),
-    )
-
-
-def _lock_path(settings: Settings) -> Path | None:
-    """Returns the lock file of a SQLite store; other stores have none."""
-    url = settings.store_url()
-    if not url.startswith("sqlite:"):
-        return None
-    path = sqlite_path(url)
-    # One per folder: a server resumes only the runs of the folder it is in.
-    here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
-    return path.with_name(f"{path.name}.{here}.serve.lock")
-
-
-def _registry(settings: Settings) -> AgentRegistry | None:
-    """Returns the registry of A2A agents, or None if there are no agents."""
-    if not settings.agents and not (settings.data() / "agents").is_dir():
-        return None
-    return make_agents(settings, secrets=SecretBox(settings.secrets))
 
 
 def bind(serve: Serve) -> socket.socket:
@@ -208,6 +149,7 @@ def make_server(
     base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
     routes, during = protocol_routes(server_state, base)
     during += [tenants.running] if tenants else []
+    during += [partial(working, server_state, serve.executes)] if serve.executes else []
     app = make_app(server_state, auth=auth, more=routes, during=during, spans=spans)
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
     monotonic = server_state.smith.runs.journals.clock.monotonic
@@ -246,7 +188,8 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
 
     def make(tenant: Tenant) -> TenantApp:
         log = own.log.of_tenant(tenant.name)
-        state = make_state(tenant_settings(tenant, own.settings), log=log, by=own.by)
+        given = tenant_settings(tenant, own.settings)
+        state = make_state(given, log=log, by=own.by, engine=serve.engine)
         routes, during = protocol_routes(state, base)
         app = make_app(state, auth=auth, more=routes, during=during)
         return TenantApp(app.app, app.lifespan, state.closing)
@@ -286,7 +229,10 @@ async def run_server(settings: Settings, serve: Serve, announce: Callable[[str],
     with bind(serve) as sock:
         log = Log()
         log.capture_libraries()
-        server_state = make_state(settings, log=log)
+        server_state = make_state(settings, log=log, engine=serve.engine)
+        if serve.engine:
+            since = server_state.smith.runs.clock.now()
+            server_state.kind = ProcessKind("server", since, serve.executes)
         server, auth = make_server(server_state, serve, sock)
         announce(f"{base_url(sock)}/?token={auth.link_token}")
         await server.serve(sockets=[sock])

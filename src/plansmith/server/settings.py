@@ -17,7 +17,8 @@ class Serve:
 
     `tokens_file` keeps tokens and log-ins; by default it is beside the token file.
     `connections` is the most there may be; 0 allows as many as open files permit. `tenants` is the
-    folder in which tenants are kept, if the server has any.
+    folder in which tenants are kept, if the server has any. With an `engine` workers execute the
+    runs; the server takes up to `executes` of its own runs too.
     """
 
     token_file: Path
@@ -31,6 +32,8 @@ class Serve:
     remote: bool = False
     telemetry: bool = False
     tenants: Path | None = None
+    engine: str = ""
+    executes: int = 0
     rules: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

@@ -12,6 +12,7 @@ from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.engine.journal import Journal
+from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import NotFound, OtherTeam, PlansmithError
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -19,6 +20,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.ports import Agent, Call, Closing
 from plansmith.server.background import BackgroundRuns
+from plansmith.server.carrier import RunCarrier
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import not_found
@@ -134,8 +136,20 @@ class ServerState:
     teams: TeamSmiths
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
+    # Sends runs to workers; None where this server executes them itself.
+    carrier: RunCarrier | None = None
+    kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def close(self) -> None:
+        """Stops what runs, so that it can be resumed later, and closes everything."""
+        await self.background.close()
+        if self.carrier is not None:
+            await self.carrier.close()
+        await self.teams.close()
+        await self.smith.close()
+        self.leader.close()
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises 404 if there is no such run."""

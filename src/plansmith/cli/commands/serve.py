@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_parts, settings_of
+from plansmith.cli.options import add_parts, positive, settings_of
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.server.settings import Serve
@@ -50,6 +50,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST[:PORT]",
         help="another host name to accept, such as that of a proxy; repeatable",
     )
+    parser.add_argument(
+        "--engine", choices=["dbos"], default="", help="have workers execute the runs, see worker"
+    )
+    parser.add_argument(
+        "--concurrency",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="with --engine: execute up to N runs here too (default: none)",
+    )
     parser.add_argument("--telemetry", action="store_true", help="make OpenTelemetry spans")
     add_parts(parser)
 
@@ -63,6 +73,9 @@ def _main(args: argparse.Namespace) -> int:
     if not 0 < args.login_days <= _MOST_DAYS:
         hint = f"more than 0, and at most {_MOST_DAYS}"
         raise Misconfigured(f"{args.login_days:g} is not a valid number of days", hint=hint)
+    if args.concurrency and not args.engine:
+        hint = "add --engine dbos, or set run.width and run.per_tool in the settings"
+        raise Misconfigured("--concurrency needs --engine", hint=hint)
     wanted = Serve(
         token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
         tokens_file=data_folder() / "tokens.json",
@@ -73,6 +86,8 @@ def _main(args: argparse.Namespace) -> int:
         remote=args.insecure_remote,
         telemetry=args.telemetry,
         tenants=data_folder(),
+        engine=args.engine,
+        executes=args.concurrency,
     )
 
     def announce(link: str) -> None:

@@ -1,0 +1,1 @@
+"""Engines that carry runs to the processes that execute them."""

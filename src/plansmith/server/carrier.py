@@ -1,0 +1,95 @@
+"""Sends runs to workers by a queue, and hands on those that dead workers had taken."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from plansmith.engine.ownership import Owners
+from plansmith.engine.run_queue import QueueLimits, RunQueue
+from plansmith.errors import PlansmithError
+from plansmith.ports import Clock
+from plansmith.server.ops.logs import Log
+
+_FIRST_WAIT_S: Final = 0.05
+_LONGEST_WAIT_S: Final = 2.0
+_TIDY_S: Final = 600.0
+
+
+class RunCarrier:
+    """Puts each run that is to go on on the queue, again and again until it waits there.
+
+    A worker that has the run just now may have looked at it already: then the run is sent when
+    that worker has ended with it. A run that parks is on no queue.
+    """
+
+    def __init__(self, queue: RunQueue, *, clock: Clock, log: Log) -> None:
+        self.queue = queue
+        self._clock = clock
+        self._log = log
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._tidied = float("-inf")
+
+    async def open(self, limits: QueueLimits | None = None) -> None:
+        """Opens the queue, waiting for a database that is away."""
+        wait = _FIRST_WAIT_S
+        while True:
+            try:
+                await self.queue.open(limits)
+            except PlansmithError as error:
+                self._log.warning("queue_away", error=str(error))
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT_S)
+            else:
+                return
+
+    def send(self, run_id: str) -> None:
+        """Has a worker go on with a run soon; harmless if one is about to."""
+        if run_id in self._sending:
+            self._again.add(run_id)
+        else:
+            self._sending[run_id] = asyncio.create_task(self._send(run_id))
+
+    async def _send(self, run_id: str) -> None:
+        wait = _FIRST_WAIT_S
+        try:
+            while not await self._sent(run_id):
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT_S)
+        finally:
+            del self._sending[run_id]
+
+    async def _sent(self, run_id: str) -> bool:
+        """Tries to send a run; false if that has to be tried again."""
+        self._again.discard(run_id)
+        try:
+            return await self.queue.add(run_id) and run_id not in self._again
+        except PlansmithError as error:
+            self._log.warning("run_not_sent", run=run_id, error=str(error))
+            return False
+
+    async def hand_on(self, owners: Owners) -> None:
+        """Puts what dead workers had taken back on the queue; removes what is long over."""
+        taken = await self.queue.taken()
+        dead = await owners.dead({each.worker for each in taken})
+        left = [each for each in taken if each.worker in dead]
+        if left:
+            await self.queue.hand_on(left)
+            self._log.info("runs_handed_on", runs=len(left), workers=len(dead))
+        if self._clock.monotonic() - self._tidied > _TIDY_S:
+            self._tidied = self._clock.monotonic()
+            await self.queue.tidy()
+
+    async def flush(self, seconds: float) -> None:
+        """Waits until all runs have been sent, for so many seconds at most."""
+        if self._sending:
+            await asyncio.wait([*self._sending.values()], timeout=seconds)
+
+    async def close(self) -> None:
+        """Sends no more; whoever watches the runs sends what was left."""
+        tasks = [*self._sending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.queue.close()

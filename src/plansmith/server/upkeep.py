@@ -1,0 +1,205 @@
+"""What goes on beside the requests: open runs, decisions of others, schedules, old runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from plansmith.errors import PlansmithError
+from plansmith.housekeeping import prune, read_age
+from plansmith.plan import events as e
+from plansmith.plan.next_move import goes_on
+from plansmith.ports import News
+from plansmith.server.carrier import RunCarrier
+from plansmith.server.state import ServerState
+
+_DAY_S: Final = 86_400.0
+_BATCH: Final = 500
+_AGAIN_S: Final = 1.0
+# `plansmith approve --run` decides and then runs the plan itself: give it time to start.
+GRACE_S: Final = 0.5
+_DECISIONS: Final = (
+    *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
+    *(e.ChangesAsked, e.CancelAsked),  # the process that wrote one may have ended right after it
+)
+
+
+def begin_upkeep(server_state: ServerState) -> list[asyncio.Task[Any]]:
+    """Starts everything that a server or a worker does by itself."""
+    return [asyncio.create_task(each) for each in upkeep(server_state)]
+
+
+def upkeep(server_state: ServerState) -> list[Coroutine[Any, Any, None]]:
+    """Returns what a server or a worker does unasked."""
+    works: list[Coroutine[Any, Any, None]] = [
+        _fire_schedules(server_state),
+        prune_daily(server_state),
+    ]
+    carrier = server_state.carrier
+    if carrier is None:
+        works += [_resume_open_runs(server_state), follow_decisions(server_state)]
+    else:
+        works += [_watch_runs(server_state, carrier), server_state.background.continue_released()]
+    return works
+
+
+async def _watch_runs(server_state: ServerState, carrier: RunCarrier) -> None:
+    """Sends runs that nobody has to the workers; one process of a folder does so at a time."""
+    journals = server_state.smith.runs.journals
+    if not server_state.ready:
+        await carrier.open()
+        server_state.ready = True
+        server_state.log.info("ready", sends_to=carrier.queue.name)
+    while True:
+        async with journals.owners.role(f"runs {journals.folder}") as lost:
+            server_state.log.info("watches_runs")
+            await until_lost(_watch(server_state), lost)
+
+
+async def _watch(server_state: ServerState) -> None:
+    """Sends what is open now and what is decided later, and hands on what dead workers had."""
+    journals, background = server_state.smith.runs.journals, server_state.background
+    # Before the runs are read: nothing that happens meanwhile may be overlooked.
+    after = await journals.patience.until_done(lambda: server_state.smith.store.wait_news(-1))
+    following = asyncio.create_task(follow_decisions(server_state, after))
+    try:
+        count = await journals.patience.until_done(background.resume_open)
+        server_state.log.info("runs_sent", runs=count)
+        await asyncio.gather(_sum_up(server_state), background.adopt_orphans())
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+async def follow_decisions(server_state: ServerState, after: int = -1) -> None:
+    """Continues runs of this server when another process approves, answers or resumes them.
+
+    With workers, all runs of the folder: any process may have created them.
+    """
+    store = server_state.smith.store
+    waiting: set[asyncio.Task[None]] = set()
+    try:
+        while True:
+            try:
+                after = await store.wait_news(-1) if after < 0 else after
+                news = await store.news(after, limit=_BATCH)
+                for run, number in await _decided(server_state, news):
+                    task = asyncio.create_task(_continue_run(server_state, run, number))
+                    waiting.add(task)
+                    task.add_done_callback(waiting.discard)
+                after = news[-1].position if news else after
+                if not news:
+                    await store.wait_news(after)
+            except PlansmithError as error:
+                server_state.log.warning("decision_not_followed", error=str(error))
+                await server_state.smith.runs.journals.clock.sleep(_AGAIN_S)
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+async def _decided(server_state: ServerState, news: Sequence[News]) -> list[tuple[str, int]]:
+    """Returns the runs that were decided on, each with the number of the last such event."""
+    firsts: dict[str, int] = {}
+    for each in news:
+        if server_state.carrier is not None or server_state.background.knows(each.run):
+            firsts.setdefault(each.run, each.number)
+    found: dict[str, int] = {}
+    for run, first in firsts.items():
+        for event in await server_state.smith.store.events(run, after=first - 1):
+            if event.by.speaks and isinstance(event.body, _DECISIONS):
+                found[run] = event.number
+    return [*found.items()]
+
+
+async def _continue_run(server_state: ServerState, run_id: str, number: int) -> None:
+    """Continues a run unless the process that decided on it has done so already."""
+    await server_state.smith.runs.journals.clock.sleep(GRACE_S)
+    try:
+        journal = await server_state.smith.runs.journals.load(run_id)
+    except PlansmithError as error:
+        server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
+        return
+    # A process that answers a question about the request makes the plan itself, which takes long.
+    untouched = all(event.by.speaks for event in journal.events[number - 1 :])
+    is_here = server_state.smith.runs.journals.is_here(journal.run.folder)
+    if untouched and is_here and journal.run.plan is not None and goes_on(journal.run):
+        server_state.background.go_on(run_id)
+
+
+async def _resume_open_runs(server_state: ServerState) -> None:
+    """Resumes open runs as soon as no other server on this store does so."""
+    if not server_state.leader.take():
+        server_state.ready = True
+        server_state.log.info("waiting", why="another server runs the open runs of this store")
+        await server_state.leader.wait()
+    try:
+        count = await server_state.smith.runs.journals.patience.until_done(
+            server_state.background.resume_open
+        )
+    except PlansmithError as error:
+        server_state.log.failure("runs_not_resumed", error=str(error))
+        return
+    server_state.ready = True
+    server_state.log.info("ready", runs=count)
+    await asyncio.gather(_sum_up(server_state), server_state.background.adopt_orphans())
+
+
+async def _sum_up(server_state: ServerState) -> None:
+    """Makes the summaries that an earlier release did not make."""
+    try:
+        smith = server_state.smith
+        await smith.runs.journals.patience.until_done(smith.runs.lists.sum_up)
+    except PlansmithError as error:
+        server_state.log.warning("runs_not_summed_up", error=str(error))
+
+
+async def _fire_schedules(server_state: ServerState) -> None:
+    """Fires schedules, if the store can keep them, as long as no other server here does so."""
+    journals = server_state.smith.runs.journals
+    try:
+        await journals.patience.until_done(lambda: journals.owners.serve(str(server_state.kind)))
+        if server_state.carrier is not None:
+            server_state.smith.schedules.firing.execute_run = server_state.background.until_rest
+        while True:
+            async with journals.owners.role(f"schedules {journals.folder}") as lost:
+                server_state.log.info("fires_schedules")
+                await until_lost(server_state.smith.schedules.keep(), lost)
+    except PlansmithError as error:
+        server_state.log.info("no_schedules", why=str(error))
+
+
+async def prune_daily(server_state: ServerState) -> None:
+    """Removes runs that ended too long ago, at the start and once a day; one server does it."""
+    if not server_state.settings.keep_runs:
+        return
+    owners = server_state.smith.runs.journals.owners
+    while True:
+        async with owners.role("housekeeping") as lost:
+            await until_lost(_prune_each_day(server_state), lost)
+
+
+async def _prune_each_day(server_state: ServerState) -> None:
+    age, clock = read_age(server_state.settings.keep_runs), server_state.smith.runs.clock
+    while True:
+        try:
+            old = await prune(server_state.smith, clock.now() - age)
+            server_state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
+        except PlansmithError as error:
+            server_state.log.warning("not_pruned", error=str(error))
+        await clock.sleep(_DAY_S)
+
+
+async def until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
+    """Does work of a role until it fails, or the role is lost to another server."""
+    doing = asyncio.create_task(work)
+    tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

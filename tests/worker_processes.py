@@ -1,0 +1,163 @@
+"""Real workers on a real PostgreSQL, and a file of effects that tells what was done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import until
+
+from plansmith.adapters.engines.dbos.queue import DbosQueue
+from plansmith.adapters.stores.urls import open_store
+from plansmith.app import Plansmith
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.wiring import python_tools
+
+TOOLS = '''
+import asyncio, os
+from pathlib import Path
+from plansmith import tool
+
+HERE = Path(os.environ["HERE"])
+
+@tool(effect="write")
+async def act(name: str, seconds: float = 0.0) -> str:
+    """Act; take some seconds, or wait for a file."""
+    with (HERE / "effects").open("a") as file:
+        file.write(f"{name} {os.getpid()}\\n")
+    if seconds:
+        await asyncio.sleep(seconds)
+    while not (seconds or (HERE / "go").exists() or (HERE / f"go-{name}").exists()):
+        await asyncio.sleep(0.02)
+    return name
+'''
+
+
+def acting(*names: str, seconds: float = 0.0, ask: bool = False) -> Plan:
+    """A plan that acts once for each name, in this order; it may ask before the last one."""
+    steps: list[dict[str, Any]] = []
+    for name in names:
+        after = [steps[-1]["id"]] if steps else []
+        if ask and name == names[-1]:
+            steps.append({"id": "q", "kind": "ask", "question": "Go on?", "after": after})
+            after = ["q"]
+        inputs = {"name": name, "seconds": seconds}
+        step = {"id": f"s{len(steps)}", "kind": "tool", "tool": "act"}
+        steps.append({**step, "inputs": inputs, "after": after})
+    return Plan.model_validate({"goal": f"act for {' '.join(names)}", "steps": steps})
+
+
+@dataclass
+class Workers:
+    """A folder with tools, a store, and the workers that were started on it."""
+
+    folder: Path
+    url: str
+    lease_s: float = 2.0
+    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.folder / "tools.py").write_text(TOOLS)
+        home = self.folder / "config" / "plansmith"
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "config.toml").write_text(f"[run]\nlease_s = {self.lease_s}\n")
+        os.environ["HERE"] = str(self.folder)  # the tools are read in this process too
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return os.environ | {
+            "HERE": str(self.folder),
+            "XDG_DATA_HOME": str(self.folder / "data"),
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+        }
+
+    def smith(self) -> Plansmith:
+        """A program that shares the store and the folder; it creates and decides, no more."""
+        tools = python_tools(self.folder / "tools.py")
+        return Plansmith(tools=tools, store=open_store(self.url), folder=self.folder)
+
+    def queue(self) -> DbosQueue:
+        return DbosQueue(self.url, str(self.folder.resolve()))
+
+    async def start(
+        self, machine: str, *options: str, tools: str = "tools.py", ready: bool = True
+    ) -> asyncio.subprocess.Process:
+        """Start a worker that seems to be on a machine of its own; wait until it takes runs."""
+        log = self.folder / f"log-{machine}-{len(self.processes)}"
+        with log.open("wb") as out:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "plansmith", "worker", "--store", self.url),
+                *("--tools", str(self.folder / tools), "--model", "demo", *options),
+                stderr=out,
+                env={**self.environment, "PLANSMITH_MACHINE": machine},
+                cwd=self.folder,
+            )
+        self.processes.append(process)
+        self.logs.append(log)
+        if ready:
+            await until(lambda: "SIGTERM" in log.read_text() or process.returncode is not None)
+            assert process.returncode is None, log.read_text()
+        return process
+
+    async def command(self, *words: str) -> tuple[int, Any]:
+        """Run a command of plansmith; return its exit code and its JSON."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "plansmith", *words, "--store", self.url, "--json"),
+            stdout=asyncio.subprocess.PIPE,
+            env=self.environment,
+            cwd=self.folder,
+        )
+        out, _ = await process.communicate()
+        return process.returncode or 0, json.loads(out)
+
+    def log(self, process: asyncio.subprocess.Process) -> str:
+        return self.logs[self.processes.index(process)].read_text()
+
+    @property
+    def effects(self) -> list[str]:
+        """The names that were acted for, in this order."""
+        return [line.split()[0] for line in self._lines()]
+
+    @property
+    def doers(self) -> set[int]:
+        """The processes that acted."""
+        return {int(line.split()[1]) for line in self._lines()}
+
+    def _lines(self) -> Sequence[str]:
+        file = self.folder / "effects"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def let(self, *names: str) -> None:
+        for name in names or ("",):
+            (self.folder / (f"go-{name}" if name else "go")).touch()
+
+    async def stop_all(self) -> None:
+        """End what is left, however it stands."""
+        self.let()
+        for process in self.processes:
+            if process.returncode is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                await process.wait()
+
+
+async def approved(smith: Plansmith, plan: Plan) -> str:
+    """Create a run and approve its plan, as a person does at another process."""
+    run = await smith.submit(plan)
+    await smith.decide(run.id, approve=plan.hash, by="ada")
+    return run.id
+
+
+async def status(smith: Plansmith, *runs: str) -> list[str]:
+    """The statuses of runs."""
+    found: list[Run] = [(await smith.runs.journals.load(run)).run for run in runs]
+    return [run.status.value for run in found]
