@@ -31,7 +31,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply
-from plansmith.review.policy import MOST_ITEMS
+from plansmith.review.settings import MOST_ITEMS
 
 
 class Executor:

@@ -26,12 +26,12 @@ from plansmith.planner.rehearsal import rehearsal_with
 from plansmith.planner.request import (
     Planned,
     PlannerDeps,
-    PlannerSettings,
     PlanRequest,
     SaidBefore,
     Tell,
     nothing_said,
 )
+from plansmith.planner.settings import PlannerSettings
 from plansmith.runs.planning_record import (
     clarifications_in,
     failure,
