@@ -369,6 +369,10 @@ class RunPlanner:
 
         return partial(self._said, thread, message)
 
+    def has_early(self, run: Run) -> bool:
+        """Whether reads of a run were started early, whose ends are still to be written."""
+        return bool(run.prefetches) or run.id in self._early
+
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""
         early = self._early.pop(run_id, None)
