@@ -27,7 +27,8 @@ from plansmith.adapters.models.provider import ProviderModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.problem import has_errors
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.request import PlannerDeps, PlanRequest
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent

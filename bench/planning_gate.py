@@ -12,7 +12,8 @@ from bench.planning_score import steps_of
 from plansmith.adapters.clock import SystemClock
 from plansmith.plan.capability import ToolSpec
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.request import PlannerDeps, PlanRequest
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent

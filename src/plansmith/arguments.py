@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from plansmith import models
     from plansmith.adapters.tools import functions
     from plansmith.config import Settings
-    from plansmith.planner.request import PlannerSettings
+    from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, PlanStore, ToolSource
     from plansmith.runs.options import Options
 else:

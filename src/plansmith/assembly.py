@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run_options import RunOptions
-    from plansmith.planner.request import PlannerSettings
+    from plansmith.planner.settings import PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Clock, Message, PlanStore, ToolSource
     from plansmith.runs.options import Options

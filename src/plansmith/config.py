@@ -21,8 +21,8 @@ from plansmith.folder_settings import Table, at, harmless, with_paths
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
-from plansmith.planner.request import PlannerSettings
-from plansmith.review.policy import ReviewPolicy
+from plansmith.planner.settings import PlannerSettings
+from plansmith.review.settings import ReviewPolicy
 from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_regular_file
 
@@ -61,7 +61,7 @@ class ModelSettings(Record):
 class Models(Record):
     """The model of each role; a role without one uses the planning model."""
 
-    plan: ModelSettings = ModelSettings()
+    plan: ModelSettings = ModelSettings.with_defaults()
     triage: ModelSettings | None = None
     agents: ModelSettings | None = None
     report: ModelSettings | None = None
@@ -103,13 +103,13 @@ class WorkerSettings(Record):
 class Settings(Record):
     """All settings."""
 
-    models: Models = Models()
-    planner: PlannerSettings = PlannerSettings()
-    review: ReviewPolicy = ReviewPolicy()
-    budget: BudgetLimits = BudgetLimits()
-    run: Limits = Limits()
-    builtin: BuiltinSettings = BuiltinSettings()
-    mcp: McpSettings = McpSettings()
+    models: Models = Models.with_defaults()
+    planner: PlannerSettings = PlannerSettings.with_defaults()
+    review: ReviewPolicy = ReviewPolicy.with_defaults()
+    budget: BudgetLimits = BudgetLimits.with_defaults()
+    run: Limits = Limits.with_defaults()
+    builtin: BuiltinSettings = BuiltinSettings.with_defaults()
+    mcp: McpSettings = McpSettings.with_defaults()
     agents: dict[str, AgentSettings] = {}
     secrets: dict[str, SecretSource] = {}
     tools: tuple[Path, ...] = ()
@@ -272,6 +272,9 @@ def merge_tables(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 
 def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
     """Reads a table of settings; the error names `source` and the wrong one."""
+    # Most people set nothing but a store: to make the validator takes longer than to list runs.
+    if value.keys() <= {"store"} and isinstance(value.get("store", ""), str):
+        return Settings.model_construct(None, **value)
     try:
         return Settings.model_validate(dict(value))
     except ValidationError as error:

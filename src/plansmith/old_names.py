@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from plansmith import sync
     from plansmith.plan import limits
-    from plansmith.review import policy
+    from plansmith.review import settings
 else:
     lazy_modules(
         globals(),
         difflib="difflib",
         limits="plansmith.plan.limits",
-        policy="plansmith.review.policy",
+        settings="plansmith.review.settings",
         sync="plansmith.sync",
     )
 
@@ -128,7 +128,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 def _kind(name: str) -> type:
     if name == "policy":
-        return policy.ReviewPolicy
+        return settings.ReviewPolicy
     return limits.Limits if name == "limits" else limits.BudgetLimits
 
 

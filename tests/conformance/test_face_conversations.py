@@ -23,7 +23,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
 from plansmith.plan.thread import ThreadMessage
 from plansmith.ports import Call
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -37,7 +37,7 @@ from plansmith.errors import ModelFailed, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import make_timing
-from plansmith.planner.request import PlannerSettings
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html

@@ -21,7 +21,7 @@ from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan.run import Run, StepStatus
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeTool
 

@@ -25,7 +25,7 @@ from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})

@@ -17,7 +17,7 @@ from plansmith.config import Settings
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import in_language
-from plansmith.planner.request import PlannerSettings
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import FakeClock, ScriptedModel
 
 TRIAGE = {"decision": "answer", "reason": "small", "query": "", "answer": "The model answers."}

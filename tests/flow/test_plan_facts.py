@@ -14,7 +14,7 @@ from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.plan_facts import PLANS_KEPT
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 

@@ -16,9 +16,9 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.problem import has_errors
 from plansmith.planner.context.profile import Profile
-from plansmith.planner.fallback import Fallback
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.planner.settings import Fallback, PlannerSettings
 from plansmith.planner.triage import Decision
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel

@@ -22,7 +22,7 @@ from plansmith.errors import (
 )
 from plansmith.plan.events import verify_chain
 from plansmith.plan.limits import Limits
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 NO_WAIT = Limits(first_wait_s=0)

@@ -16,7 +16,7 @@ from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.timing import Timing
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
 
 ANN = e.Actor(kind="person", name="ann")

@@ -17,7 +17,8 @@ from plansmith.planner.check.check_plan import Way, way_on
 from plansmith.planner.context.background import HEADING, Search
 from plansmith.planner.parse.reply import parse
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.planner.settings import PlannerSettings
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 

@@ -13,7 +13,7 @@ from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 NO_WAIT = Limits(first_wait_s=0, data="show")

@@ -15,7 +15,7 @@ from plansmith.errors import Refused
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import MessageAdded
 from plansmith.ports import PlanBrief
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 
 ANN = Actor(kind="person", name="ann")
 

@@ -18,7 +18,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.thread import MessageAdded, MessageRead, ThreadOpened
 from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith.replay.player import replay
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
 from plansmith.threads.judging import JUDGING_S
 

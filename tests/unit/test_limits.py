@@ -19,7 +19,7 @@ from plansmith.engine import budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.schedules import Schedule
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.server.schemas.requests import Behaviour, NewRun
 from plansmith.testing import FakeTool, FakeTools
 from plansmith.wiring import make_smith

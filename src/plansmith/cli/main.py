@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -274,12 +275,26 @@ def _guarded(
     return code
 
 
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Loads modules without garbage collection: they stay, and need never be looked at again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
+
+
 _ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
 
 
 def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> int:
     entry = COMMANDS[name]
-    command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
+    with _uncollected():
+        command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
     parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)
     parser.set_defaults(within=within)

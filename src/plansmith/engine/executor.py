@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -16,22 +16,24 @@ from plansmith.engine.pacing import Pacing
 from plansmith.engine.plain import own_inputs
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
 from plansmith.engine.provenance import Consent
-from plansmith.engine.recover import recover
+from plansmith.engine.recover import left_open
 from plansmith.engine.retries import SHORT_PAUSE_S, Outcomes
 from plansmith.engine.running import RunningCalls
-from plansmith.engine.skipping import settle_by_rules, told_without
+from plansmith.engine.skipping import settle_by_rules, starts_after, told_without
 from plansmith.engine.state import State, is_instruction
 from plansmith.engine.timers import StepTimers
-from plansmith.engine.units import Unit, named_unit, resolved
+from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply
-from plansmith.review.policy import MOST_ITEMS
+from plansmith.review.settings import MOST_ITEMS
 
 
 class Executor:
@@ -58,8 +60,12 @@ class Executor:
         durations: Mapping[str, float] | None = None,
         budget: Budget | None = None,
         pacing: Pacing | None = None,
+        opening: Sequence[e.AnyBody] = (),
+        end: Callable[[], e.RunFinished | None] = lambda: None,
     ) -> None:
         self._journal, self._callees, self._pacing = journal, callees, pacing
+        # Written with the first starts, and with the last end: a commit less for each.
+        self._opening, self._end = [*opening], end
         self._templates, self._limits = templates or {}, limits or Limits()
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
@@ -108,11 +114,11 @@ class Executor:
         self._wakeups.open(self._calls.open())
         self.is_executing = True
         try:
-            if self._journal.run.cancel_asked:
+            run = self._journal.run
+            if run.cancel_asked:
                 self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
-                await self._recover()
-            run = self._journal.run
+                run = self._opened(run)
             if run.plan is not None:
                 self._state.enter(run, self._callees.forms.of(run.plan, self._journal.plan_hash))
             if self._pacing is not None:
@@ -133,11 +139,13 @@ class Executor:
             self._drain(batch)
             started = self._start(batch)
             if batch.bodies:
+                end = () if started else self._last_event()
                 try:
-                    await self._journal.append(*batch.bodies, values=batch.values)
+                    await self._journal.append(*batch.bodies, *end, values=batch.values)
                 except StaleWriter:
                     started = await self._write_after_others(batch, started)
                     self._wakeups.wake_now()
+                self._opening = []
                 self._calls.launch(started)
                 if not self._calls.running:
                     continue
@@ -147,6 +155,13 @@ class Executor:
                 await self._next_wakeup()
             if self._wakeups.follower:
                 self._received.more(await self._catch_up())
+
+    def _last_event(self) -> tuple[()] | tuple[e.RunFinished]:
+        """Returns the end of the run, if nothing is left to do or to decide."""
+        goes_on = self._calls.running or self._wakeups.waits or self._paused or self._pacing
+        is_over = not goes_on and not self._progress.advice and self._state.is_all_done
+        end = self._end() if is_over else None
+        return () if end is None else (end,)
 
     @property
     def wakes_at(self) -> datetime | None:
@@ -173,7 +188,9 @@ class Executor:
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Obeys what others decided, then appends a batch; returns the calls that may be made."""
         while True:
-            heard = await self._catch_up()
+            heard, move = await self._catch_up(), next_move(self._journal.run)
+            if self._opening and not isinstance(move, Execute | AwaitAnswer):
+                raise StaleWriter(f"run {self._journal.id} was stopped before it began")
             gone = self._state.skipped & batch.steps
             self._undo_starts([ready for ready in started if ready.unit.name in gone])
             batch.forget(gone)
@@ -215,21 +232,12 @@ class Executor:
                     self._state.apply(body, await self._journal.value_of(body), batch)
         return batch
 
-    async def _recover(self) -> None:
-        run = self._journal.run
-        if run.plan is None:
-            return
-        units = {
-            name: named_unit(run.plan, name, self._templates)
-            for name, step in run.steps.items()
-            if step.status is StepStatus.RUNNING
-        }
-        self._state.opened = {
-            name for name, unit in units.items() if unit is not None and unit.is_group
-        }
-        bodies = list(recover(run, units, self._callees, skip=self._state.opened))
-        if bodies:
-            await self._journal.append(*bodies)
+    def _opened(self, run: Run) -> Run:
+        """Returns the run as it is after what is written first: its start, what a crash left."""
+        left, self._state.opened = left_open(run, self._templates, self._callees)
+        self._opening += left
+        self._received.bodies += self._opening
+        return fold(self._journal.following(*left), run) if left else run
 
     def _start(self, batch: Batch) -> list[Ready]:
         """Starts the steps that may start, and opens map and plan steps."""
@@ -267,17 +275,12 @@ class Executor:
         unit = self._state.units[name]
         if self._state.timers.holds(name):
             return True
-        if self._progress.advice and not self._may_start_after_advice(unit):
+        if (advice := self._progress.advice) and not starts_after(advice, unit):
             return True
         if self._pacing is not None and self._pacing.holds(unit, self._state):
             return True
         limit = self._limits.per_tool.get(unit.callee)
         return limit is not None and self._busy_by_callee.get(unit.callee, 0) >= limit
-
-    def _may_start_after_advice(self, unit: Unit) -> bool:
-        """Tells whether a unit still starts after advice: parts of open steps, and the reply."""
-        answers = self._progress.advice == "finish" and unit.step.kind == "reply"
-        return unit.parent is not None or answers
 
     def _reuse_result(self, unit: Unit, batch: Batch) -> bool:
         """Reuses the result of the same call, made before the plan changed; most reads repeat."""
@@ -305,27 +308,18 @@ class Executor:
         if kind == "ask":
             batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
             self._state.park(unit, StepStatus.ASKING)
-        elif (kind, unit.callee) not in self._unasked and self._asks_first(unit, inputs, batch):
+        elif (kind, unit.callee) not in self._unasked and not self._may_use(unit, inputs, batch):
             pass
         elif kind in ("map", "plan") or unit.step.repeat is not None:
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
         else:
             started += (self._prepare_call(unit, inputs, batch),)
 
-    def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
-        """Asks a person before values from tools reach a step that changes something."""
-        if not self._consent.may_be_needed(unit):
-            self._unasked.add((unit.step.kind, unit.callee))
-            return False
-        need = self._consent.needed(unit, inputs, self._state)
-        if need is None:
-            return False
-        if isinstance(need, str):
-            self._state.fail(unit, need, batch)
-        else:
-            batch.bodies.append(need)
-            batch.values.append(inputs)
-            self._state.park(unit, StepStatus.ASKING)
+    def _may_use(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
+        """Tells whether a step may use its inputs; else it waits for a person, or has failed."""
+        if self._consent.may_be_needed(unit):
+            return not self._consent.asks_first(unit, inputs, self._state, batch)
+        self._unasked.add((unit.step.kind, unit.callee))
         return True
 
     def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
@@ -370,6 +364,8 @@ class Executor:
                 self._outcomes.record(unit, outcome, batch)
 
     async def _write_pause_or_stop(self) -> None:
+        if self._journal.run.phase.over:  # ended at the moment at which it was to be stopped
+            return
         if self._cancelled:
             await self._stop(*self._cancelled)
         elif self._paused and not self._journal.run.paused:
@@ -382,6 +378,9 @@ class Executor:
             task.cancel()
         await self._calls.cancel(self._limits.grace_s)
         batch, self._received = self._received, Batch()
+        if self._opening and batch.bodies:
+            await self._journal.append(*self._opening)
+            batch.bodies = batch.bodies[len(self._opening) :]
         if not self._journal.run.cancel_asked:
             await self._journal.append(e.CancelAsked(reason=reason), by=by)
         self._drain(batch)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plansmith.engine.call import Callees
+from plansmith.engine.progress import Batch
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
 from plansmith.plan.capability import is_freed
@@ -17,6 +18,7 @@ from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplie
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, Ref, find, is_earlier
+from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AskStep, MapStep
 from plansmith.review.policy import active_steps
@@ -112,6 +114,19 @@ class Consent:
     templates: Mapping[str, Plan]
     most_items: int
     answered_by: Callable[[str], str]
+
+    def asks_first(self, unit: Unit, inputs: dict[str, Json], state: State, batch: Batch) -> bool:
+        """Asks a person before values from tools reach a step that changes something."""
+        need = self.needed(unit, inputs, state)
+        if need is None:
+            return False
+        if isinstance(need, str):
+            state.fail(unit, need, batch)
+        else:
+            batch.bodies.append(need)
+            batch.values.append(inputs)
+            state.park(unit, StepStatus.ASKING)
+        return True
 
     def may_be_needed(self, unit: Unit) -> bool:
         """Tells whether a unit could need consent: not a read, nor a call with values as shown."""

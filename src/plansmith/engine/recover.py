@@ -6,14 +6,27 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from plansmith.engine.call import Callees
-from plansmith.engine.units import Unit
+from plansmith.engine.units import Unit, named_unit
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepUnknown
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
 _DIED: Final = Sentence("step.process_died")
 _SHOWN: Final = 500
+
+
+def left_open(
+    run: Run, templates: Mapping[str, Plan], callees: Callees
+) -> tuple[list[AnyBody], set[str]]:
+    """Returns how the steps go on that ran when a process died, and the open map and plan steps."""
+    running = [name for name, step in run.steps.items() if step.status is StepStatus.RUNNING]
+    if run.plan is None or not running:
+        return [], set()
+    units = {name: named_unit(run.plan, name, templates) for name in running}
+    opened = {name for name, unit in units.items() if unit is not None and unit.is_group}
+    return list(recover(run, units, callees, skip=opened)), opened
 
 
 def recover(

@@ -13,6 +13,7 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_events import SkipRule
 from plansmith.plan.steps import ReplyStep
+from plansmith.ports import Advice
 
 
 def settle_by_rules(unit: Unit, state: State, batch: Batch) -> bool:
@@ -63,3 +64,8 @@ def told_without(unit: Unit, passed: Mapping[str, SkipRule], locale: str) -> Uni
         depth=unit.depth,
         off=unit.off,
     )
+
+
+def starts_after(advice: Advice, unit: Unit) -> bool:
+    """Tells whether a unit still starts after advice: parts of open steps, and the reply."""
+    return unit.parent is not None or (advice == "finish" and unit.step.kind == "reply")

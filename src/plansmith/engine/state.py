@@ -174,6 +174,13 @@ class State:
         """Returns how a unit ended; one that the plan itself skipped counts as done."""
         return StepStatus.DONE if name in self.settled else self.ended.get(name)
 
+    @property
+    def is_all_done(self) -> bool:
+        """Whether every step of the run is done, none by a rule of the plan, as in most runs."""
+        if self.groups or self.settled or self.schedule.ready:
+            return False
+        return all(self.ended.get(name) is StepStatus.DONE for name in self.attempts)
+
     def _queue_next(self, group: Group, batch: Batch) -> None:
         """Queues the next parts of a group; a round may have to wait before."""
         parts = group.next_parts()

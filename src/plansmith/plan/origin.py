@@ -61,7 +61,7 @@ class Origin(Record):
         return written if self._text is None else self._text
 
 
-OWN_REQUEST: Final = Origin()
+OWN_REQUEST: Final = Origin.with_defaults()
 
 
 def _fields(text: str) -> dict[str, Json]:

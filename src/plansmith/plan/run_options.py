@@ -115,7 +115,7 @@ class RunOptions(Record):
     second_person: SecondPerson = "never"
 
 
-NO_OPTIONS: Final = RunOptions()
+NO_OPTIONS: Final = RunOptions.with_defaults()
 
 
 def read_options(fields: Mapping[str, object]) -> RunOptions:

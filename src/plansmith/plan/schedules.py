@@ -18,7 +18,7 @@ from plansmith.plan.events import Instant
 from plansmith.plan.field_types import Inputs, Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.sentence import ShownText
 from plansmith.plan.timing import Timing, due, last_due
 
@@ -68,7 +68,7 @@ class Schedule(Record):
     plan: Plan | None = None
     template: Text = ""
     inputs: Inputs = Field(default_factory=dict)
-    options: RunOptions = RunOptions()
+    options: RunOptions = NO_OPTIONS
     approved: str = ""
     approved_by: str = ""
     overlap: Overlap = Overlap.SKIP
@@ -76,7 +76,7 @@ class Schedule(Record):
     window_minutes: Whole = Field(default=1440, ge=1)
     jitter_seconds: Whole = Field(default=0, ge=0, le=86_400)
     max_failures: Whole = Field(default=3, ge=1)
-    budget: BudgetLimits = BudgetLimits()
+    budget: BudgetLimits = BudgetLimits.with_defaults()
     paused: Flag = False
     reason: ShownText = ""
     removed: Flag = False

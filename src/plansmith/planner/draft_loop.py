@@ -30,12 +30,13 @@ from plansmith.planner.context.gather import Context, time_text
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
 from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
+from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.model_calls import ModelAnswer, total
 from plansmith.planner.parse.normalize import assigned
 from plansmith.planner.parse.reply import Parsed, parse
 from plansmith.planner.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.planner.repair import repair
-from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Watch
+from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Watch
 from plansmith.planner.triage import Decision
 from plansmith.ports import PlanBrief, Prompt, Usage
 from plansmith.text import visible

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import Any, Final
 
 from plansmith.plan.graph import downstream, needs
@@ -12,6 +11,7 @@ from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, MapStep, ReplyStep
+from plansmith.planner.settings import Fallback
 
 _MOST_TEXT: Final = 2000
 _NOTHING: Final = {"zh": "（计划不可用）", "en": "(no plan is available)"}
@@ -19,14 +19,6 @@ _THREE: Final = {
     "zh": ("分析请求", "执行任务", "验证结果"),
     "en": ("Analyze request", "Execute task", "Verify results"),
 }
-
-
-class Fallback(StrEnum):
-    """Which plan to use instead: the model's text as a reply, three general steps, or none."""
-
-    REPLY = "reply"
-    THREE_STEPS = "three_steps"
-    NONE = "none"
 
 
 def fallback(

@@ -28,8 +28,9 @@ from plansmith.planner.context.token_budget import clipped
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.instant import rules as instant
+from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.model_calls import total
-from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Tell, Watch
+from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Tell, Watch
 from plansmith.planner.shortlist.pick import Pick, reader_picks, shortlist
 from plansmith.planner.triage import Decision, Triage, triage
 from plansmith.ports import ContextBlock

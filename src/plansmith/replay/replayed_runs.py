@@ -22,7 +22,8 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.planner.draft import OnStep
 from plansmith.planner.earlier import UsableResults
-from plansmith.planner.request import PlanMetrics, Planned, PlanRequest
+from plansmith.planner.metrics import PlanMetrics
+from plansmith.planner.request import Planned, PlanRequest
 from plansmith.planner.shortlist.pick import Pick
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Usage

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, NamedTuple
-
-from pydantic import Field
+from typing import NamedTuple
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
-from plansmith.plan.data import Record, Whole
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find, is_earlier
 from plansmith.plan.rule_text import when_sentence
-from plansmith.plan.run_options import SecondPerson
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
@@ -26,24 +22,7 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.review.render import value_line
-
-MOST_ITEMS: Final = 20
-
-
-class ReviewPolicy(Record):
-    """Plans that only read need no review; `never_for` names changing tools that need none either.
-
-    A tool whose effect is final is freed by its whole name, never by a pattern.
-    A map step that changes something for each item of a list from tools asks again beyond
-    `most_items` items, unless the step sets its own number. Calls that a new plan adds are
-    reviewed even if `never_for` names them. `second_person` says for which plans the person who
-    approves must be neither the one who asked nor the one who changed the plan last.
-    """
-
-    ask: Literal["always", "writes"] = "writes"
-    never_for: tuple[str, ...] = ()
-    most_items: Whole = Field(default=MOST_ITEMS, ge=1)
-    second_person: SecondPerson = "never"
+from plansmith.review.settings import ReviewPolicy
 
 
 class ActiveStep(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plansmith.plan.events import Actor, QuestionAsked
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
-    from plansmith.review.policy import ReviewPolicy
+    from plansmith.review.settings import ReviewPolicy
 
 
 def with_rule(options: RunOptions | None, policy: ReviewPolicy) -> RunOptions:

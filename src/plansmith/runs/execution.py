@@ -20,6 +20,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not as why_alone
+from plansmith.plan.sentence import joined
 from plansmith.review.coverage import redefined
 from plansmith.runs.conclude import conclude
 from plansmith.templates.book import runs_templates
@@ -140,8 +141,7 @@ class RunExecution:
         """Records how early reads ended, and returns the executor of a run."""
         await self._planner.settle_early(journal)
         run, store = journal.run, self._journals.store
-        if run.plan is not None and run.phase not in UNDER_WAY:
-            await journal.append(e.RunStarted(hash=journal.plan_hash))
+        starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
         measured = run.estimate.measured if run.estimate else {}
         if runs_templates(run.plan):
@@ -157,21 +157,39 @@ class RunExecution:
             durations={name: each.seconds for name, each in measured.items()},
             budget=self._budgets.of(run),
             pacing=pacing or self._reviser.pacing(journal),
+            opening=[e.RunStarted(hash=journal.plan_hash)] if starts else (),
+            end=partial(self._plain_end, journal),
         )
+
+    def _plain_end(self, journal: Journal) -> e.RunFinished | None:
+        """Returns the end of a run whose steps are all done; None if more is to be decided."""
+        run = journal.run
+        is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
+        if not is_plain or run.dropped or run.advice or run.paused:
+            return None
+        if self._planner.has_early(run) or not self._reviser.ends_when_done:
+            return None
+        missing = missing_in(run.problems)
+        if missing:
+            return e.RunFinished(status="partly_done", reason=joined(missing))
+        return e.RunFinished(status="done")
 
     async def _execute_and_conclude(
         self, journal: Journal, executor: Executor, fence: Fence
     ) -> Run:
         idle = unfinished = False
         try:
+            past = await self._intake.past()
             while True:
                 wakes_at = executor.wakes_at if idle else None
                 match next_move(journal.run, idle=idle, wakes_at=wakes_at):
-                    case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
+                    case Execute() | AwaitAnswer(begun=True) if not idle and _runs(journal.run):
                         await executor.execute()
                         if unfinished := executor.leaves and not journal.run.paused:
                             break
                         idle = True
+                        if journal.run.phase.over:
+                            past.learn((await journal.summary()).calls)
                     case Conclude() if await self._ended(journal):
                         again = partial(self._executor_for, journal)
                         executor, idle = await self._journals.patience.until_done(again), False
@@ -301,8 +319,8 @@ class RunExecution:
             self._interrupted.discard(run_id)
 
 
-def _is_running(run: Run, *, idle: bool) -> bool:
-    return not idle and run.phase is RunStatus.RUNNING
+def _runs(run: Run) -> bool:
+    return run.phase is not RunStatus.REPLANNING
 
 
 def _begins_as_it_is(run: Run) -> bool:

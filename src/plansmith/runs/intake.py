@@ -27,7 +27,8 @@ from plansmith.planner.estimate import Workload
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
-from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
+from plansmith.review.policy import acting_steps, reasons_to_ask
+from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.plan_facts import PlanFacts, PlansKnown
 from plansmith.templates.book import (
     Template,

@@ -13,7 +13,7 @@ from typing import Final
 from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import Headline, ModelUse, RunSummary
-from plansmith.planner.request import MetricTotals, PlanMetrics
+from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plansmith.planner.request import Tell
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import ChatModel, ContextSource, Secrets
-    from plansmith.review.policy import ReviewPolicy
+    from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.replan import Rounds
 
 

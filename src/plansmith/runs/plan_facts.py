@@ -10,7 +10,7 @@ from plansmith.engine.call import Callees
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.earlier import uses_of
 from plansmith.plan.plan import Plan
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 from plansmith.templates.book import runs_templates
 
 PLANS_KEPT: Final = 256

@@ -26,12 +26,12 @@ from plansmith.planner.rehearsal import rehearsal_with
 from plansmith.planner.request import (
     Planned,
     PlannerDeps,
-    PlannerSettings,
     PlanRequest,
     SaidBefore,
     Tell,
     nothing_said,
 )
+from plansmith.planner.settings import PlannerSettings
 from plansmith.runs.planning_record import (
     clarifications_in,
     failure,
@@ -368,6 +368,10 @@ class RunPlanner:
             return None
 
         return partial(self._said, thread, message)
+
+    def has_early(self, run: Run) -> bool:
+        """Whether reads of a run were started early, whose ends are still to be written."""
+        return bool(run.prefetches) or run.id in self._early
 
     async def drop_early(self, run_id: str) -> None:
         """Stops early reads that no step has used."""

@@ -146,6 +146,11 @@ class PlanReviser:
             return WAITS
         return await self._revise(journal, cause._replace(limit=None))
 
+    @property
+    def ends_when_done(self) -> bool:
+        """Whether a run whose steps are all done ends without a look at what comes next."""
+        return self.planner.model is None or self.limits.max_iterations < 2
+
     def pacing(self, journal: Journal) -> Pacing | None:
         """Returns what an executor waits with: later steps, the last replies; None if nothing."""
         run = journal.run

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.limits import Limits
     from plansmith.plan.plan import Plan
-    from plansmith.review.policy import ReviewPolicy
+    from plansmith.review.settings import ReviewPolicy
 
 ERRORS: Final = "errors of failed steps"
 RESULTS: Final = "results of finished steps"

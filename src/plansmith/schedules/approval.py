@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.plan.schedules import Schedule
     from plansmith.ports import PlanStore, ScheduleStore
-    from plansmith.review.policy import ReviewPolicy
+    from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.intake import PlanIntake
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.plan.estimate import Cost
 from plansmith.planner.estimate import estimate
-from plansmith.planner.request import MetricTotals, PlanMetrics
+from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.ports import Usage
 
 TOOLS = [

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.stores import pruning
 from plansmith.adapters.stores import statements as sql
@@ -34,12 +34,18 @@ from plansmith.adapters.stores.rows import (
 from plansmith.adapters.stores.statements import Change, Dialect, Parameters, Step
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads, cells_of
 from plansmith.adapters.stores.threads import ThreadRecords
+from plansmith.lazy import lazy_modules
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
-from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import News, Sound
+
+if TYPE_CHECKING:
+    from plansmith.plan import schedules
+    from plansmith.plan.schedules import Fire, Schedule
+else:
+    lazy_modules(globals(), schedules="plansmith.plan.schedules")
 
 _SPARED_FIRES: Final = 100
 _RUNS_AT_ONCE: Final = 50
@@ -363,9 +369,9 @@ def _fires(rows: Iterable[Sequence[Any]]) -> list[Fire]:
 # Whoever keeps schedules reads all of them again and again, and few have changed.
 @lru_cache(maxsize=4096)
 def _schedule(digest: str, body: str) -> Schedule:
-    return Schedule.model_validate(read_value(digest, body))
+    return schedules.Schedule.model_validate(read_value(digest, body))
 
 
 @lru_cache(maxsize=4096)
 def _fire(digest: str, body: str) -> Fire:
-    return Fire.model_validate(read_value(digest, body))
+    return schedules.Fire.model_validate(read_value(digest, body))

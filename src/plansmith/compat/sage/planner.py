@@ -35,7 +35,8 @@ from plansmith.planner.fallback import only_stands_in, salvage
 from plansmith.planner.model_calls import Transcript
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.parse.reply import read_plan_value
-from plansmith.planner.request import PlannerSettings, PlanRequest
+from plansmith.planner.request import PlanRequest
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, Clock, ContextBlock
 
 __all__ = [

@@ -25,7 +25,8 @@ from plansmith.plan.problem import Problem, Severity
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, Clock, ContextBlock
 
 OnText = Callable[[str], None]

@@ -18,7 +18,7 @@ from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.errors import ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
-from plansmith.review.policy import ReviewPolicy
+from plansmith.review.settings import ReviewPolicy
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.estimate import estimate
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
-from plansmith.review.policy import ReviewPolicy, reasons_to_ask
+from plansmith.review.policy import reasons_to_ask
 from plansmith.review.render import plan_lines
+from plansmith.review.settings import ReviewPolicy
 
 GIVES = {"count": {"type": "integer"}, "name": {"type": "string"}, "items": {"type": "array"}}
 TOOLS = (

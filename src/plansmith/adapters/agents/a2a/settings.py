@@ -60,7 +60,7 @@ class AgentSettings(Record):
     plain_http: Flag = False
     headers: dict[str, str] = {}
     ca_file: Path | None = None
-    limits: AgentLimits = AgentLimits()
+    limits: AgentLimits = AgentLimits.with_defaults()
 
     @field_validator("url")
     @classmethod

@@ -67,7 +67,7 @@ class ServerSettings(Record):
     trusted: Flag = False
     enabled: Flag = True
     tools: dict[str, ToolSettings] = {}
-    limits: ServerLimits = ServerLimits()
+    limits: ServerLimits = ServerLimits.with_defaults()
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
