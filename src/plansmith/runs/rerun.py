@@ -97,19 +97,20 @@ def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
     plan skipped stays skipped, unless the new plan changes it.
     """
     bodies = events_to_withdraw(run, plan)
-    # A plan that went on without a step goes on without it still, with what it did meanwhile.
-    open_steps = {
-        name for name in plan.by_id if name not in run.steps or not run.steps[name].settled
-    }
     changed = changed_steps(run, plan)
-    again = _with_downstream(open_steps, plan) | changed
+    # A plan that went on without a step goes on without it still, with what it did meanwhile.
+    settled = {name for name, state in run.steps.items() if state.settled}
+    again = _with_downstream(plan.by_id.keys() - settled, plan) | changed
+    opened = {step.id for step in plan.steps if _is_open(step.id, run)} - changed
     # The rounds of a step that is being repeated stay, if nothing changes what they do.
-    again -= {s.id for s in plan.steps if s.repeat is not None and _is_open(s.id, run)} - changed
+    again -= {name for name in opened if plan.by_id[name].repeat is not None}
     for name, state in run.steps.items():
-        root = name.split("/")[0]
+        root = _root(name)
         left_out = state.status is StepStatus.SKIPPED and state.error_kind == "person"
         if root not in again or (left_out and not _is_changed(root, run, plan)):
             continue
+        if root in opened and name in settled:
+            continue  # the step goes on where it was, with the parts that it has done
         if state.status in _ENDED:
             bodies.append(StepReset(step=name, reason=_PLAN_CHANGED))
         elif state.wakes_at is not None:
