@@ -41,20 +41,21 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("theme", "locale"),
+    ("theme", "locale", "every"),
     [
-        ("light", "en-US"),
-        ("dark", "zh-CN"),
-        pytest.param("light", "zh-CN", marks=pytest.mark.long),
-        pytest.param("dark", "en-US", marks=pytest.mark.long),
+        ("light", "en-US", 1),
+        # The same screens in other colours and words: in ordinary runs every second one.
+        ("dark", "zh-CN", 1 if os.environ.get("PLANSMITH_LONG") else 2),
+        pytest.param("light", "zh-CN", 1, marks=pytest.mark.long),
+        pytest.param("dark", "en-US", 1, marks=pytest.mark.long),
     ],
 )
 def test_axe_finds_nothing_on_any_screen(
-    watched: Watched, screens: dict[str, str], theme: str, locale: str
+    watched: Watched, screens: dict[str, str], theme: str, locale: str, every: int
 ) -> None:
     page = watched.tab(color_scheme=theme, locale=locale, reduced_motion="reduce")
     found: dict[str, list[str]] = {}
-    for name, address in screens.items():
+    for name, address in list(screens.items())[::every]:
         page.goto(f"{page.url.split('#')[0]}#/{address}")
         settled(page)
         told = violations(page)

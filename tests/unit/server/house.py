@@ -189,7 +189,12 @@ async def serving(
     token = (folder / "token").read_text().strip()
     base = f"http://127.0.0.1:{port}"
     client = httpx.AsyncClient(
-        base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=120, verify=False
+        base_url=base,
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=120,
+        verify=False,
+        # Shorter than the server's: a test that took long asks over no connection it just closed.
+        limits=httpx.Limits(keepalive_expiry=1),
     )
     try:
         while not server.started:
