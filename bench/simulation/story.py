@@ -89,12 +89,7 @@ async def _begin(world: World, person: Person) -> list[str]:
     for _ in range(8):
         process = world.rng.choice(world.living() or [world.boot()])
         try:
-            if world.kind == "plan":
-                await person.ask(process, lambda smith: smith.submit(world.plan, by="ada"))
-            else:
-                mode = world.rng.choice(["", "review"])
-                wanted = "pay what is due"
-                await person.ask(process, lambda s, mode=mode: s.plan(wanted, mode=mode, by="ada"))
+            await person.ask(process, plan=world.plan if world.kind == "plan" else None)
         except PlansmithError:
             await asyncio.sleep(1.0)
         if len(world.journals()) >= count:
