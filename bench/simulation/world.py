@@ -209,7 +209,7 @@ class World:
         run = events[0].run if events else ""
         self.note("append", process.loop.name, run, failed, *told)
         term = request.options.get("term", 0)
-        if not failed and term and self.store.server._claims.get(run, _NOBODY).term != term:
+        if not failed and run and term and self.store.server._claims.get(run, _NOBODY).term != term:
             self.fail(f"{process.loop.name} writes to {run} under an old term")
         if not failed and events and events[0].number == 1:
             self.makers[run] = process

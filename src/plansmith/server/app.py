@@ -42,14 +42,30 @@ _DECISIONS: Final = (
 )
 
 
-async def follow_decisions(server_state: ServerState) -> None:
-    """Continues runs of this server when another process approves, answers or resumes them."""
-    store, after = server_state.smith.store, -1
+async def _carry_runs(server_state: ServerState) -> None:
+    """Resumes open runs, and continues them when other processes decide about them."""
+    # Taken before the runs are read: of what is decided from here on, nothing is missed.
+    after = await _newest_position(server_state)
+    await asyncio.gather(_resume_open_runs(server_state), _follow_decisions(server_state, after))
+
+
+async def _newest_position(server_state: ServerState) -> int:
+    """Returns the position of the newest event, as soon as the store tells it."""
+    while True:
+        try:
+            return await server_state.smith.store.wait_news(-1)
+        except PlansmithError as error:
+            server_state.log.warning("decision_not_followed", error=str(error))
+            await server_state.smith.runs.journals.clock.sleep(_AGAIN_S)
+
+
+async def _follow_decisions(server_state: ServerState, after: int) -> None:
+    """Continues runs of this server when another process decides about them after a position."""
+    store = server_state.smith.store
     waiting: set[asyncio.Task[None]] = set()
     try:
         while True:
             try:
-                after = await store.wait_news(-1) if after < 0 else after
                 news = await store.news(after, limit=_BATCH)
                 for run, number in await _decided(server_state, news):
                     task = asyncio.create_task(_continue_run(server_state, run, number))
@@ -187,10 +203,9 @@ async def _lifespan(
 def background_work(server_state: ServerState) -> list[Coroutine[Any, Any, None]]:
     """Returns what a server does unasked: resumes runs, fires schedules, follows decisions."""
     return [
-        _resume_open_runs(server_state),
+        _carry_runs(server_state),
         _fire_schedules(server_state),
         prune_daily(server_state),
-        follow_decisions(server_state),
     ]
 
 
