@@ -126,9 +126,11 @@ class _Arrival:
         bank.act(self._tool, name, self._call.key, chain)
         if bank.trouble(0.06):
             return RuntimeError(f"the connection was reset ({SECRET})")
+        told: dict[str, Any] = {"paid": name}
         if bank.trouble(0.02):
-            return {"odd": True}
-        told = {"paid": name}
+            told = {"odd": True}
+            if self._tool != "clerk":  # the others have promised another shape
+                return told
         bank.replies.setdefault(self._call.key, []).append(told)
         return told
 

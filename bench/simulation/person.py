@@ -13,9 +13,10 @@ from bench.simulation.process import Deed, Process
 from bench.simulation.twists import drop_step, shuffle_lists
 from bench.simulation.world import World
 from plansmith import Plan, Plansmith, Run, RunStatus
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
+from plansmith.planner.request import PlanRequest
 
 STRANGERS = ("mallory", "eve")
 
@@ -58,17 +59,28 @@ class Person:
         else:
             await process.do(lambda smith: smith.runs.run(run_id))
 
-    async def ask(self, process: Process, deed: Deed) -> None:
-        """Has a run made; a server goes on with it."""
-        state = process.state
+    async def ask(self, process: Process, *, plan: Plan | None = None) -> None:
+        """Asks for a plan to be made, or submits one; a server goes on with the run."""
+        state, wanted = process.state, "pay what is due"
+        mode = self.world.rng.choice(["", "review"])
 
-        async def whole(smith: Plansmith) -> Any:
-            run: Run = await deed(smith)
-            if state is not None:
-                state.background.go_on(run.id)
-            return run
+        async def ask(smith: Plansmith) -> Any:
+            if state is None:
+                return await (
+                    smith.submit(plan, by="ada") if plan else smith.plan(wanted, by="ada")
+                )
+            # As the route does it.
+            run_id = smith.runs.journals.new_id()
+            options = PlanRequest(wanted, mode=mode).options()
+            try:
+                await smith.runs.create(wanted, plan=plan, run_id=run_id, options=options, by="ada")
+            except StoreAway:
+                state.background.go_on(run_id)
+                raise
+            state.background.go_on(run_id)
+            return True
 
-        await process.do(whole)
+        await process.do(ask)
 
     async def _do(self, process: Process, run_id: str, kind: str, deed: Deed) -> Any:
         """Does something that she is then told is done."""

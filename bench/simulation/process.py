@@ -72,12 +72,12 @@ class Process:
         self.loop = world.timeline.new_loop(f"{machine}/{number}")
         self.loop.set_exception_handler(self._broke)
         self.connection = Connection(world.store, self.name)
-        self.connection.heard = lambda events: world.heard(self, events)
+        self.connection.heard = lambda events, began: world.heard(self, events, began)
         self.clock = TimelineClock(world.timeline)
         # The runs that it is taking from others by force.
         self.forcing: set[str] = set()
-        # When it learned that the intent of a call is stored, by key and attempt.
-        self.heard: dict[tuple[str, int], float] = {}
+        # When it asked and when it learned that the intent of a call is stored.
+        self.heard: dict[tuple[str, int], tuple[float, float]] = {}
         self._waiting: list[asyncio.Future[Any]] = []
         self.state: ServerState | None = None
         self.smith = self._smith()

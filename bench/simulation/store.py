@@ -86,6 +86,8 @@ class Weather(NamedTuple):
 class SharedStore:
     """The server and everything on its way to it."""
 
+    does_fence = True
+
     def __init__(self, timeline: Timeline, rng: random.Random) -> None:
         self.server = StoreServer(lambda: timeline.now)
         self.timeline = timeline
@@ -94,7 +96,6 @@ class SharedStore:
         self.open: dict[Request, None] = {}
         self.connections: list[Connection] = []
         self.watch: Callable[[Request], None] = lambda _: None
-        self.does_fence = True
 
     def restart(self) -> None:
         """Every connection is lost: what was asked for is done or not, and no answer comes."""
@@ -214,7 +215,7 @@ class Connection:
         self.store = store
         self.process = process
         self.is_over = False
-        self.heard: Callable[[Sequence[Event]], None] = lambda _: None
+        self.heard: Callable[[Sequence[Event], float], None] = lambda *_: None
         self._listening: dict[asyncio.Future[None], str] = {}
         store.connections.append(self)
         store.server.listeners.append(self._tell)
@@ -232,11 +233,12 @@ class Connection:
     async def _ask(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self.is_over:
             raise asyncio.CancelledError
+        began = self.store.timeline.now
         request = Request(self, name, args, options)
         request.send()
         result = await request.reply
         if name in ("append", "events"):
-            self.heard(args[0] if name == "append" else result)
+            self.heard(args[0] if name == "append" else result, began)
         return result
 
     async def wait(self, run: str, *, after: int = 0) -> None:

@@ -17,14 +17,23 @@ from plansmith import Plan, Run
 from plansmith.errors import PlansmithError
 from plansmith.plan.timing import Timing
 
-TURNS = 12
+TURNS = 8
 # In the calm, so many rounds of a second and a half until a run is over; then it is stuck.
 ROUNDS = 150
-_DEEDS = (
-    *["attend"] * 9,
-    *["command"] * 3,
-    *("force", "pause", "edit", "skip", "template", "undo", "server", "changes"),
-)
+# What somebody does in a turn, and how often. The planner is slow, so plans are changed seldom.
+_DEEDS = {
+    "attend": 50,
+    "command": 10,
+    "force": 5,
+    "pause": 5,
+    "server": 4,
+    "skip": 3,
+    "edit": 3,
+    "template": 3,
+    "undo": 2,
+    "cancel": 2,
+    "changes": 1,
+}
 
 
 def play(seed: int, world: World | None = None) -> World:
@@ -64,7 +73,7 @@ async def _live(world: World, person: Person) -> None:
     for _ in range(TURNS):
         for run in runs:
             await _turn(world, person, run)
-        await asyncio.sleep(world.rng.choice((0, 0, 0.05, 0.5, 4)))
+        await asyncio.sleep(world.rng.choice((0, 0.05, 0.3, 1, 4)))
     await _settle(world, person)
     if runs and world.rng.random() < 0.15:
         again = await _begin_again(world, runs[0])
@@ -80,12 +89,7 @@ async def _begin(world: World, person: Person) -> list[str]:
     for _ in range(8):
         process = world.rng.choice(world.living() or [world.boot()])
         try:
-            if world.kind == "plan":
-                await person.ask(process, lambda smith: smith.submit(world.plan, by="ada"))
-            else:
-                mode = world.rng.choice(["", "review"])
-                wanted = "pay what is due"
-                await person.ask(process, lambda s, mode=mode: s.plan(wanted, mode=mode, by="ada"))
+            await person.ask(process, plan=world.plan if world.kind == "plan" else None)
         except PlansmithError:
             await asyncio.sleep(1.0)
         if len(world.journals()) >= count:
@@ -95,9 +99,7 @@ async def _begin(world: World, person: Person) -> list[str]:
 
 async def _turn(world: World, person: Person, run_id: str) -> None:
     """Somebody does something about a run."""
-    deed = world.rng.choice(_DEEDS)
-    if world.rng.random() < 0.02:
-        deed = "cancel"
+    deed = world.rng.choices([*_DEEDS], [*_DEEDS.values()])[0]
     process = _at_hand(world)
     world.note("deed", deed, process.loop.name)
     try:
@@ -117,7 +119,7 @@ async def _turn(world: World, person: Person, run_id: str) -> None:
 def _at_hand(world: World) -> Process:
     """Returns a process for what is to be done: one that runs, or a new command."""
     living = world.living()
-    return world.rng.choice(living) if living and world.rng.random() < 0.8 else world.boot()
+    return world.rng.choice(living) if living and world.rng.random() < 0.9 else world.boot()
 
 
 async def _command(world: World, person: Person, run_id: str) -> None:
@@ -176,7 +178,8 @@ async def _bad_weather(world: World, living: list[Process]) -> None:
             Weather(is_full=True),
             Weather(is_away=True),
             Weather(cut_off=cut),
-            Weather(loses_answers=0.15),
+            Weather(loses_answers=0.3),
+            Weather(loses_answers=0.1),
         )
     )
     world.note("weather", *weather._replace(cut_off=frozenset()), sorted(weather.cut_off))
@@ -223,11 +226,15 @@ async def _settle(world: World, person: Person, rounds: int = ROUNDS) -> None:
 
 async def _attend_calmly(world: World, person: Person, run: str, tries: int) -> bool:
     """The person decides; a run that no server made she goes on with by a command."""
+    servers = world.living(servers=True)
     is_command = not world.makers[run].is_server and tries % 12 == 11
-    if world.has_servers and not is_command:
-        return await person.attend(world.rng.choice(world.living(servers=True)), run)
+    if servers and not is_command and world.rng.random() < 0.7:
+        return await person.attend(world.rng.choice(servers), run)
     process = world.boot()
     asked = await person.attend(process, run)
+    if servers and not is_command:  # she decides by a command, and leaves the rest to the servers
+        await process.exit()
+        return asked
     try:
         await process.do(lambda smith: smith.runs.run(run), patience_s=60.0)
     except PlansmithError as error:
@@ -260,7 +267,10 @@ async def _keep_schedule(world: World, person: Person) -> None:
         return
     world.calm = False
     for _ in range(TURNS // 2):
-        match world.rng.choice(["boot", "template", "wait"]):
+        match world.rng.choice(["boot", "keeper", "template", "wait"]):
+            case "keeper":  # a command that keeps the schedules too, beside all servers
+                keeper = world.boot()
+                keeper.loop.create_task(keeper.smith.schedules.keep())
             case "boot" if len(world.living(servers=True)) < 3:
                 world.boot(is_server=True)
             case "template":

@@ -45,6 +45,9 @@ class ProcessLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._timeline.now
 
+    def _write_to_self(self) -> None:
+        """Does nothing: no loop of a simulation sleeps."""
+
     def can_run(self) -> bool:
         """Tells whether it has something to do now."""
         return bool(self._ready) and not self.is_stopped

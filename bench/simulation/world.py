@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from bench.simulation.bank import Bank, Made, What
-from bench.simulation.plans import Drafter
+from bench.simulation.plans import WRITES, Drafter
 from bench.simulation.process import Process
 from bench.simulation.store import Request, SharedStore
 from bench.simulation.timeline import Timeline, TimelineClock
@@ -27,6 +27,8 @@ from plansmith.templates.book import TemplateBook
 
 _PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}
 _NOBODY = Claim("", 0)
+# A process that was stopped for longer than this makes sure of its claims before it calls.
+STOPPED_S = 1.0
 
 
 class BrokenPromiseError(AssertionError):
@@ -57,7 +59,7 @@ class World:
         self.excused: set[What] = set()
         # Which process made a run.
         self.makers: dict[str, Process] = {}
-        self.takeovers: dict[str, list[tuple[float, str]]] = {}
+        self.takeovers: dict[str, list[tuple[float, str, bool]]] = {}
         self._intents: set[tuple[str, str, int]] = set()
         self._claims: dict[str, Claim] = {}
         self._views: dict[str, tuple[RunFold, list[e.Event]]] = {}
@@ -174,16 +176,21 @@ class World:
             self.fail(f"{process.loop.name} calls {tool} for {call.key} without a stored intent")
             return
         run = call.key.split("/", maxsplit=1)[0]
-        heard = process.heard.get((call.key, call.attempt), self.timeline.now)
-        for at, owner in self.takeovers.get(run, ()):
-            if owner == process.name and at < heard:
+        now = self.timeline.now
+        began, heard = process.heard.get((call.key, call.attempt), (now, now))
+        for at, owner, by_force in self.takeovers.get(run, ()):
+            # The gap that the documents name: by force, within a second of a stopped process.
+            gap = by_force and heard - began <= STOPPED_S
+            if owner == process.name and at < heard and not gap:
                 self.fail(f"{process.loop.name} calls {tool} for {call.key} under an old term")
+        if self._claims.get(run, _NOBODY).owner != process.name:
+            self.excused.add((tool, name, self.chain(run)))
 
-    def heard(self, process: Process, events: Sequence[e.Event]) -> None:
-        """A process learns what is stored."""
+    def heard(self, process: Process, events: Sequence[e.Event], began: float) -> None:
+        """A process learns what is stored, and had asked at a time."""
         for event in events:
             if isinstance(event.body, e.StepStarted):
-                process.heard[event.body.key, event.body.attempt] = self.timeline.now
+                process.heard[event.body.key, event.body.attempt] = began, self.timeline.now
 
     def _watch(self, request: Request) -> None:
         """Sees what the store does."""
@@ -201,12 +208,25 @@ class World:
         told = [(each.number, each.body.type, each.hash[:8]) for each in events]
         run = events[0].run if events else ""
         self.note("append", process.loop.name, run, failed, *told)
+        term = request.options.get("term", 0)
+        if not failed and run and term and self.store.server._claims.get(run, _NOBODY).term != term:
+            self.fail(f"{process.loop.name} writes to {run} under an old term")
         if not failed and events and events[0].number == 1:
             self.makers[run] = process
         for event in events if not failed else ():
             if isinstance(event.body, e.StepStarted):
                 body = event.body
                 self._intents.add((process.name, body.key, body.attempt))
+                if body.callee in WRITES and not self.calm:
+                    self._strike(process)
+
+    def _strike(self, process: Process) -> None:
+        """Now and then, a process is hit between the intent of an effect and the effect."""
+        dice = self.rng.random()
+        if dice < 0.03:
+            process.kill()
+        elif dice < 0.08:
+            self._stopper(process)()
 
     def _see_claim(self, process: Process, run: str) -> None:
         """Sees who owns a run now; from a living process it is taken by force only."""
@@ -218,9 +238,10 @@ class World:
             self.takeovers[run] = kept
         if not before.owner or before.owner in (now.owner, process.name):
             return
-        if run in process.forcing:
+        by_force = run in process.forcing
+        self.takeovers.setdefault(run, []).append((self.timeline.now, before.owner, by_force))
+        if by_force:
             return
-        self.takeovers.setdefault(run, []).append((self.timeline.now, before.owner))
         loser = self.by_name[before.owner]
         seen = self.store.server._processes.get(loser.name)
         silent = self.timeline.now - seen[1] if seen else self.timeline.now

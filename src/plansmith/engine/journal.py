@@ -38,11 +38,12 @@ from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore
 
 if TYPE_CHECKING:
-    from plansmith.engine.lease import Fence
+    from plansmith.engine.lease import Fence, Lease
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
 _Reads = JournalStore | WaitingStore
+_LOOKS: Final = 3
 _EXECUTING: Final = (RunStatus.RUNNING.value, None)
 
 
@@ -163,6 +164,8 @@ class Journal:
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
         fence = self.fence
+        lease = fence.lease if fence is not None else None
+        began = lease.now() if lease is not None else 0.0
         told: dict[str, Any] = {"status": status, "summary": summary}
         told |= {"term": fence.term} if fence is not None and fence.term else {}
         try:
@@ -180,16 +183,20 @@ class Journal:
             self._fold.adopt(ahead)
             self.events += events
             self._summary = summary or self._summary
-        if fence is not None and fence.lease is not None and fence.lease.is_over():
-            await self._confirm(fence)
+        if fence is not None and lease is not None and lease.is_in_doubt(began):
+            await self._confirm(fence, lease)
         return events
 
-    async def _confirm(self, fence: Fence) -> None:
+    async def _confirm(self, fence: Fence, lease: Lease) -> None:
         """Makes sure that the run is still this process's, which may have been stopped."""
-        if self._waiting is None:
-            await fence.confirm()
-        else:
-            await self._waiting.outage.until_done(fence.confirm)
+        for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
+            began = lease.now()
+            if self._waiting is None:
+                await fence.confirm()
+            else:
+                await self._waiting.outage.until_done(fence.confirm)
+            if not lease.is_in_doubt(began):
+                return
 
     def _looked_ahead(self, events: Sequence[Event]) -> tuple[State, tuple[str, RunSummary | None]]:
         """Returns the state after events, its status, and its summary if that is to be stored.

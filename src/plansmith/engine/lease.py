@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from plansmith.engine.claim_store import Beat, OwnerStore, ProcessStore
@@ -19,8 +20,16 @@ else:
 LEASE_S: Final = 20.0
 # How often a lease is renewed before it would be over.
 _RENEWALS: Final = 4
+# An answer that takes longer than this may have come while the process was stopped.
+_STOPPED_S: Final = 1.0
 # A silent process is watched for this part of its lease: only that is no jump of a clock.
 _WATCHED: Final = 0.3
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    """Returns the version of Plansmith, which takes milliseconds to find."""
+    return metadata.version("plansmith")
 
 
 class LeaseStore(OwnerStore, ProcessStore, Protocol):
@@ -72,10 +81,10 @@ class Lease:
         me: Callable[[], str] = this_process,
     ) -> None:
         self._store = store
-        self._now = now
+        self.now = now
         self._me = me
         self.seconds = seconds
-        self.kind, self._version = "program", ""
+        self.kind = "program"
         self.fences: dict[str, Fence] = {}
         self.always = False
         self._renewed = float("-inf")
@@ -84,21 +93,24 @@ class Lease:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
 
-    def is_over(self) -> bool:
-        """Tells whether others may take the runs of this process for left behind."""
-        return self._now() - self._renewed > self.seconds
+    def is_in_doubt(self, since: float) -> bool:
+        """Tells whether others may have taken the runs of this process, perhaps by force.
+
+        That is so if the lease may be over, or if this process was stopped for a while since then.
+        """
+        now = self.now()
+        return now - since > _STOPPED_S or now - self._renewed > self.seconds
 
     async def begin(self) -> None:
         """Renews the lease if that was long ago, and keeps it renewed from now on."""
-        if self._now() - self._renewed > self.seconds / 2:
+        if self.now() - self._renewed > self.seconds / 2:
             await self.renew()
         self._keep()
 
     async def renew(self) -> None:
         """Renews the lease, and looks which claims of this process still hold."""
-        at, me = self._now(), self._me()
-        self._version = self._version or metadata.version("plansmith")
-        await self._store.beat(Beat(me, self.kind, self._version, self.seconds))
+        at, me = self.now(), self._me()
+        await self._store.beat(Beat(me, self.kind, _version(), self.seconds))
         self._renewed = at
         held = [(fence, fence.term) for fence in self.fences.values() if fence.term]
         if not held and not self._doubt:

@@ -38,10 +38,27 @@ def upkeep(server_state: ServerState) -> list[Coroutine[Any, Any, None]]:
     ]
     carrier = server_state.carrier
     if carrier is None:
-        works += [_resume_open_runs(server_state), follow_decisions(server_state)]
+        works.append(_carry_runs(server_state))
     else:
         works += [_watch_runs(server_state, carrier), server_state.background.continue_released()]
     return works
+
+
+async def _carry_runs(server_state: ServerState) -> None:
+    """Resumes open runs, and continues them when other processes decide about them."""
+    # Taken before the runs are read: of what is decided from here on, nothing is missed.
+    after = await _newest_position(server_state)
+    await asyncio.gather(_resume_open_runs(server_state), follow_decisions(server_state, after))
+
+
+async def _newest_position(server_state: ServerState) -> int:
+    """Returns the position of the newest event, as soon as the store tells it."""
+    while True:
+        try:
+            return await server_state.smith.store.wait_news(-1)
+        except PlansmithError as error:
+            server_state.log.warning("decision_not_followed", error=str(error))
+            await server_state.smith.runs.journals.clock.sleep(_AGAIN_S)
 
 
 async def _watch_runs(server_state: ServerState, carrier: RunCarrier) -> None:
@@ -60,8 +77,7 @@ async def _watch_runs(server_state: ServerState, carrier: RunCarrier) -> None:
 async def _watch(server_state: ServerState) -> None:
     """Sends what is open now and what is decided later, and hands on what dead workers had."""
     journals, background = server_state.smith.runs.journals, server_state.background
-    # Before the runs are read: nothing that happens meanwhile may be overlooked.
-    after = await journals.patience.until_done(lambda: server_state.smith.store.wait_news(-1))
+    after = await _newest_position(server_state)  # before the runs are read, as above
     following = asyncio.create_task(follow_decisions(server_state, after))
     try:
         count = await journals.patience.until_done(background.resume_open)
@@ -72,8 +88,8 @@ async def _watch(server_state: ServerState) -> None:
         await asyncio.gather(following, return_exceptions=True)
 
 
-async def follow_decisions(server_state: ServerState, after: int = -1) -> None:
-    """Continues runs of this server when another process approves, answers or resumes them.
+async def follow_decisions(server_state: ServerState, after: int) -> None:
+    """Continues runs of this server when another process decides about them after a position.
 
     With workers, all runs of the folder: any process may have created them.
     """
@@ -82,7 +98,6 @@ async def follow_decisions(server_state: ServerState, after: int = -1) -> None:
     try:
         while True:
             try:
-                after = await store.wait_news(-1) if after < 0 else after
                 news = await store.news(after, limit=_BATCH)
                 for run, number in await _decided(server_state, news):
                     task = asyncio.create_task(_continue_run(server_state, run, number))

@@ -6,7 +6,8 @@ from typing import Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from plansmith.errors import Refused
+from plansmith.errors import Refused, StoreAway
+from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
@@ -17,6 +18,7 @@ from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.planning import SEEN_FIRST
+from plansmith.runs.service import RunService
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of, received
@@ -33,22 +35,29 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         return await said(ask, given, given.request or "", conversation=given.conversation)
     server_state = ask.server_state.for_team(given.team, given.database)
     smith = server_state.smith
-    wanted = PlanRequest(given.request or "", **given.options())
-    if given.plan is not None:
-        agents = smith.runs.intake.agents()
-        goal = given.request or ""
-        plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=agents)
-        created = await smith.runs.create(
-            goal or plan.goal, plan=plan, options=wanted.options(), notes=notes, by=ask.by
-        )
-        run_id = created.id
-        if given.mode == "review":
-            await smith.runs.ask_for_review(run_id, SEEN_FIRST)
-    else:
-        journal = await smith.runs.create(wanted.text, options=wanted.options(), by=ask.by)
-        run_id = journal.id
+    run_id = smith.runs.journals.new_id()
+    try:
+        await _created(smith.runs, run_id, given, by=ask.by)
+    except StoreAway:
+        server_state.background.go_on(run_id)  # it may have been stored: then it is continued
+        raise
     server_state.background.go_on(run_id)
     return await run_view(smith, run_id)
+
+
+async def _created(runs: RunService, run_id: str, given: b.NewRun, *, by: e.Who) -> None:
+    """Creates a run of a request or a plan."""
+    wanted = PlanRequest(given.request or "", **given.options())
+    options = wanted.options()
+    if given.plan is None:
+        await runs.create(wanted.text, run_id=run_id, options=options, by=by)
+        return
+    goal = given.request or ""
+    plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=runs.intake.agents())
+    goal = goal or plan.goal
+    await runs.create(goal, plan=plan, run_id=run_id, options=options, notes=notes, by=by)
+    if given.mode == "review":
+        await runs.ask_for_review(run_id, SEEN_FIRST)
 
 
 async def listing(ask: Ask, given: b.RunQuery) -> Answer:

@@ -1,0 +1,128 @@
+"""Known bugs that are planted to show that the simulation finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from bench.simulation.store import SharedStore, StoreServer
+from plansmith.adapters.secrets import SecretBox
+from plansmith.engine.call import Callees
+from plansmith.engine.executor import Executor
+from plansmith.engine.lease import Lease, OtherMachines
+from plansmith.engine.outcome import Failed
+from plansmith.engine.ownership import Owners
+from plansmith.engine.ready import ReadyQueue
+from plansmith.review.coverage import Coverage
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.revising import PlanReviser
+from plansmith.server.background import BackgroundRuns
+
+Plant = Callable[[], tuple[type, str, Any]]
+
+
+def _answering(value: Any) -> Callable[..., Any]:
+    return lambda *_, **__: value
+
+
+def _answering_later(value: Any) -> Callable[..., Any]:
+    async def answer(*_: Any, **__: Any) -> Any:
+        return value
+
+    return answer
+
+
+def _call_before_intent() -> tuple[type, str, Any]:
+    start = Executor._start
+
+    def eager(self: Executor, batch: Any) -> list[Any]:
+        self._calls.launch(start(self, batch))
+        return []
+
+    return Executor, "_start", eager
+
+
+def _certain_failure() -> tuple[type, str, Any]:
+    def lost(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
+        del unit
+        return Failed(why, again=True)
+
+    return Callees, "lost", lost
+
+
+def _every_fire_won() -> tuple[type, str, Any]:
+    put = StoreServer.put_fire
+
+    async def put_fire(self: StoreServer, fire: Any) -> bool:
+        if not await put(self, fire):
+            self._fires[fire.key] = fire
+        return True
+
+    return StoreServer, "put_fire", put_fire
+
+
+def _forgotten_needs() -> tuple[type, str, Any]:
+    def forget(self: ReadyQueue, node: str, *_: Any) -> None:
+        self._missing[node] = 0
+
+    return ReadyQueue, "_wait_for", forget
+
+
+MUTATIONS: Mapping[str, Plant] = {
+    "the store does not compare terms": lambda: (SharedStore, "does_fence", False),
+    "a call is made before its intent is stored": _call_before_intent,
+    "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _answering(True)),
+    "an exception after a write counts as a certain failure": _certain_failure,
+    "a process that wakes does not look at its lease": lambda: (
+        Lease,
+        "is_in_doubt",
+        _answering(False),
+    ),
+    "a living process on another machine counts as dead": lambda: (
+        OtherMachines,
+        "is_silent",
+        _answering(True),
+    ),
+    "a living process on this machine counts as dead": lambda: (
+        Owners,
+        "_need_dead",
+        _answering_later(None),
+    ),
+    "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
+    "a new plan is not compared with the approved one": lambda: (
+        PlanReviser,
+        "_uncovered",
+        _answering_later(Coverage(())),
+    ),
+    "two schedulers win the same fire": _every_fire_won,
+    "secrets are not hidden": lambda: (SecretBox, "hide", lambda _, value: value),
+    "no server looks for runs that were left": lambda: (
+        BackgroundRuns,
+        "_adopt_orphans",
+        _answering_later(None),
+    ),
+    "the end of another server is not noticed": lambda: (
+        Owners,
+        "dead_servers",
+        _answering_later(set[str]()),
+    ),
+    "a claim stays when the store loses an answer": lambda: (Lease, "doubt", _answering(None)),
+    "a run that is taken up forgets what steps wait for": _forgotten_needs,
+}
+
+
+@contextmanager
+def planted(name: str) -> Generator[None]:
+    """Plants a bug inside the block."""
+    owner, attribute, value = MUTATIONS[name]()
+    missing = object()
+    before = vars(owner).get(attribute, missing)
+    setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        if before is missing:  # it was inherited
+            delattr(owner, attribute)
+        else:
+            setattr(owner, attribute, before)
