@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plansmith.config import Settings
 from plansmith.engine.journal import SYSTEM
@@ -167,6 +167,19 @@ def _signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
             loop.remove_signal_handler(each)
 
 
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Does work, which may wait for a database that is away; true if it was told to stop first."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if tasks[0].done():
+        tasks[1].cancel()
+        tasks[0].result()
+        return False
+    tasks[0].cancel()
+    await asyncio.gather(tasks[0], return_exceptions=True)
+    return True
+
+
 @asynccontextmanager
 async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
     """Has a server execute runs too while it serves; at the end they are left to others."""
@@ -190,7 +203,8 @@ async def run_worker(
     tasks: list[asyncio.Task[None]] = []
     with _signals(stop, hurry):
         try:
-            await worker.start(settings.workers.limits())
+            if await _unless(stop, worker.start(settings.workers.limits())):
+                return Left(0, 0)
             tasks += begin_upkeep(server_state)
             announce(worker.carrier.queue.name)
             await stop.wait()
