@@ -209,7 +209,7 @@ async def test_a_server_with_an_engine_shows_and_decides_and_a_worker_executes(
         run = (await web.post("/v1/runs", {"plan": given}))["id"]
 
         async def is_reviewed() -> bool:
-            return (await web.run(run))["status"] == "reviewing"
+            return str((await web.run(run))["status"]) == "reviewing"
 
         await until(is_reviewed)
         await approve(web, run)

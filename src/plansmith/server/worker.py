@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
 
-from plansmith.config import Settings
 from plansmith.engine.journal import SYSTEM
-from plansmith.engine.process_kind import ProcessKind, read_kind
+from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.server.ops.logs import Log
+from plansmith.server.carrier import load_engine
 from plansmith.server.state import ServerState
-from plansmith.server.upkeep import begin_upkeep
-from plansmith.server.wiring import load_engine, make_state
 
 # A run that this worker cannot take now waits so long before it is offered again.
 _OFFER_S: Final = 1.0
@@ -150,36 +146,6 @@ class Worker:
             return True  # whoever takes it looks again
 
 
-@contextmanager
-def _signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
-    """Sets `stop` at the first signal, and `hurry` at the second."""
-    loop = asyncio.get_running_loop()
-
-    def heard() -> None:
-        (hurry if stop.is_set() else stop).set()
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, heard)
-    try:
-        yield
-    finally:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(each)
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Does work, which may wait for a database that is away; true if it was told to stop first."""
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    if tasks[0].done():
-        tasks[1].cancel()
-        tasks[0].result()
-        return False
-    tasks[0].cancel()
-    await asyncio.gather(tasks[0], return_exceptions=True)
-    return True
-
-
 @asynccontextmanager
 async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
     """Has a server execute runs too while it serves; at the end they are left to others."""
@@ -187,31 +153,3 @@ async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
     await worker.start(server_state.settings.workers.limits())
     yield
     await worker.drain(_LAST_S, asyncio.Event())
-
-
-async def run_worker(
-    settings: Settings, *, drain_s: float, announce: Callable[[str], None]
-) -> Left:
-    """Executes runs until a signal, then drains; `announce` receives the name of the queue."""
-    log = Log()
-    log.capture_libraries()
-    server_state = make_state(settings, log=log, engine="dbos")
-    most = settings.workers.concurrency
-    server_state.kind = ProcessKind("worker", server_state.smith.runs.clock.now(), most)
-    worker = Worker(server_state, most=most)
-    stop, hurry = asyncio.Event(), asyncio.Event()
-    tasks: list[asyncio.Task[None]] = []
-    with _signals(stop, hurry):
-        try:
-            if await _unless(stop, worker.start(settings.workers.limits())):
-                return Left(0, 0)
-            tasks += begin_upkeep(server_state)
-            announce(worker.carrier.queue.name)
-            await stop.wait()
-            return await worker.drain(drain_s, hurry)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await server_state.close()
-            log.info("stopped")
