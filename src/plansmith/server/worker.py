@@ -23,6 +23,9 @@ _OFFER_S: Final = 1.0
 # So often a worker that lacks a tool leaves a run to others before it pauses the run.
 _OFFERS: Final = 3
 _LAST_S: Final = 5.0
+_POLL_S: Final = 0.2
+# Of all workers together: some worker looks soon enough, and the database has other work.
+_POLLS_A_SECOND: Final = 100
 
 
 class Left(NamedTuple):
@@ -60,15 +63,17 @@ class Worker:
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
         await self._patience.until_done(lambda: self._owners.serve(str(self._state.kind)))
-        most = await self._patience.until_done(self._most_of_any)
-        await self.carrier.open(limits._replace(per_worker=most))
+        known = await self._patience.until_done(self._for_all_workers)
+        await self.carrier.open(limits._replace(per_worker=known.per_worker, poll_s=known.poll_s))
         await self._taker.start()
         self._state.ready = True
 
-    async def _most_of_any(self) -> int:
-        """Returns the most runs that any worker takes: the queue knows one number for all."""
+    async def _for_all_workers(self) -> QueueLimits:
+        """Returns what suits all living workers: the queue knows one number for all of them."""
         found = [each.beat.kind for each in await self._owners.processes() if each.lives]
-        return max([self._most, *(each.runs for each in map(read_kind, found))])
+        takes = [each.runs for each in map(read_kind, found) if each.runs]
+        poll_s = max(_POLL_S, len(takes) / _POLLS_A_SECOND)
+        return QueueLimits(per_worker=max([self._most, *takes]), poll_s=poll_s)
 
     async def _advance(self, run_id: str) -> None:
         """Goes on with a run that this worker took from the queue, or leaves it to others."""
