@@ -31,6 +31,8 @@ RESULT: Final = Path(__file__).parent / "results" / "workers.md"
 AT_ONCE: Final = 8
 CALL_S: Final = 0.5
 PATIENCE_S: Final = 120.0
+IDLE_S: Final = 5.0
+_CONNECTIONS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'bench'"
 Row = dict[str, Any]
 
 
@@ -71,21 +73,40 @@ async def ended(smith: Plansmith, runs: Sequence[str], *, patience_s: float = PA
     return len(left)
 
 
-async def throughput(workers: Workers, count: int, sizes: Sizes) -> Row:
+def _transactions(server: Server) -> int:
+    """How many transactions the database has made."""
+    return int(server.sql("SELECT xact_commit FROM pg_stat_database WHERE datname = 'bench'"))
+
+
+async def _transactions_a_second(server: Server, seconds: float) -> float:
+    """How many transactions idle workers make."""
+    before = _transactions(server)
+    await asyncio.sleep(seconds)
+    return (_transactions(server) - before) / seconds
+
+
+async def throughput(workers: Workers, server: Server, count: int, sizes: Sizes) -> Row:
     """How many runs of two calls of half a second some workers end in a second."""
     for number in range(count):
         await workers.start(f"m{number}", "--concurrency", str(AT_ONCE))
+    idle = await _transactions_a_second(server, IDLE_S)
     async with workers.smith() as smith:
-        began = time.monotonic()
+        before, began = _transactions(server), time.monotonic()
         runs = await submitted(smith, [f"r{n}" for n in range(sizes.runs)], CALL_S)
         left = await ended(smith, [*runs.values()])
         seconds = time.monotonic() - began
+    connections = int(server.sql(f"{_CONNECTIONS} AND application_name <> 'psql'"))
+    await workers.stop_all()
+    made = _transactions(server) - before - idle * seconds
     return {
         "workers": count,
         "runs": sizes.runs,
         "seconds": round(seconds, 1),
         "runs a second": round(sizes.runs / seconds, 1),
         "most possible": round(count * AT_ONCE / (2 * CALL_S), 1),
+        "transactions a run": round(made / sizes.runs),
+        "idle transactions a second": round(idle),
+        "connections": connections,
         "not ended": left,
     }
 
@@ -285,7 +306,7 @@ async def measure(name: str, sizes: Sizes) -> list[Row]:
             try:
                 match name:
                     case "throughput":
-                        rows.append(await throughput(workers, count, sizes))
+                        rows.append(await throughput(workers, server, count, sizes))
                     case "trouble":
                         rows.append(await trouble(workers, server, sizes))
                     case "parked":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.worker_processes import TOOLS, Workers, acting, approved, status
 
 from plansmith.app import Plansmith
 from plansmith.engine.claim_store import OwnerStore
+from plansmith.plan.timing import Timing
 
 
 @pytest.fixture
@@ -221,6 +223,26 @@ async def test_a_server_with_an_engine_shows_and_decides_and_a_worker_executes(
         assert (await web.run(run))["status"] == "done"
     assert workers.effects == ["a", "b"]
     assert workers.doers == {worker.pid}
+
+
+@pytest.mark.long
+async def test_workers_alone_fire_a_schedule_and_execute_its_run(workers: Workers) -> None:
+    await asyncio.gather(*(workers.start(name) for name in ("one", "two")))
+    workers.let()
+    async with workers.smith() as smith:
+        plan = acting("a")
+        at = datetime.now(UTC) + timedelta(seconds=5)
+        soon = Timing(once_at=at.replace(tzinfo=None).isoformat(timespec="seconds"))
+        await smith.schedules.create(timing=soon, plan=plan, approve=plan.hash, by="ada")
+        await until(lambda: workers.effects == ["a"])
+
+        async def has_ended() -> bool:
+            [schedule] = await smith.schedules.shelf.schedules()
+            fires = await smith.schedules.shelf.fires(schedule.id, limit=5)
+            return [fire.state.value for fire in fires] == ["done"]
+
+        await until(has_ended)
+    assert workers.effects == ["a"]
 
 
 async def owner_of(smith: Plansmith, run: str) -> str:
