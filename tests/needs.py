@@ -15,6 +15,7 @@ PACKAGES = {
     "chromium": "chromium fonts-noto-cjk",
     "initdb": "postgresql",
     "npm": "nodejs npm",
+    "systemd-analyze": "systemd",
     "tmux": "tmux",
     "unshare": "util-linux",
 }

@@ -76,14 +76,14 @@ class Machine:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, url: str, name: str) -> AsyncIterator[Machine]:
+async def serving(folder: Path, url: str, name: str, *options: str) -> AsyncIterator[Machine]:
     home = folder / "config" / "plansmith"
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("[run]\nlease_s = 3\n")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", "0"),
         *("--token-file", str(folder / f"token-{name}"), "--store", url),
-        *("--tools", str(folder / "tools.py"), "--model", "demo"),
+        *("--tools", str(folder / "tools.py"), "--model", "demo", *options),
         stderr=asyncio.subprocess.PIPE,
         env=os.environ
         | {"HERE": str(folder), "PLANSMITH_MACHINE": name}
@@ -119,10 +119,10 @@ async def serving(folder: Path, url: str, name: str) -> AsyncIterator[Machine]:
 
 
 @contextlib.asynccontextmanager
-async def two(folder: Path, url: str) -> AsyncIterator[tuple[Machine, Machine]]:
+async def two(folder: Path, url: str, *options: str) -> AsyncIterator[tuple[Machine, Machine]]:
     """Two servers that start at the same time."""
     (folder / "tools.py").write_text(TOOLS)
-    first, second = serving(folder, url, "one"), serving(folder, url, "two")
+    first, second = (serving(folder, url, name, *options) for name in ("one", "two"))
     made = await asyncio.gather(first.__aenter__(), second.__aenter__())
     try:
         for each in made:
@@ -202,6 +202,26 @@ async def test_a_killed_server_hands_its_runs_and_the_schedules_to_the_other(
             await stays.post(f"/v1/runs/{run}/answers", {"question": question, "answer": value})
         (tmp_path / "go-b").touch()
         await stays.follow(run, "run_finished")
+        assert effects(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.long
+async def test_two_servers_that_also_work_share_the_runs_of_a_queue(
+    tmp_path: Path, postgres_server: Server
+) -> None:
+    url = postgres_server.new_database("working_servers")
+    engine = ("--engine", "dbos", "--concurrency", "2")
+    async with two(tmp_path, url, *engine) as (one, other), asyncio.timeout(280):
+        run = await begun(one)
+        await approve(other, run)
+        await one.follow(run, "question_asked")
+        await until(lambda: effects(tmp_path) == ["a"])
+        await one.post(f"/v1/runs/{run}/answers", {"question": "q", "answer": "yes"})
+        following = asyncio.create_task(one.follow(run, "run_finished"))
+        (tmp_path / "go-a").touch()
+        (tmp_path / "go-b").touch()
+        assert (await following).count("step_done") == 3
+        assert (await other.run(run))["status"] == "done"
         assert effects(tmp_path) == ["a", "b"]
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.crash.test_several_servers import approve, serving
 from tests.postgres import Server
 from tests.waiting import until
-from tests.worker_processes import Workers, acting, approved, status
+from tests.worker_processes import TOOLS, Workers, acting, approved, status
+
+from plansmith.app import Plansmith
+from plansmith.engine.claim_store import OwnerStore
+from plansmith.plan.timing import Timing
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         workers.let("a0", "a1", "a2", "a3")
 
         async def all_ask() -> bool:
-            return await status(smith, *runs) == ["waiting"] * 4
+            return await status(smith, *runs) == ["asking"] * 4
 
         await until(all_ask)
 
@@ -61,3 +67,187 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         await until(all_done)
     assert sorted(workers.effects) == ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"]
     await queue.close()
+
+
+async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effects_are_asked(
+    workers: Workers,
+) -> None:
+    first = await workers.start("one", "--concurrency", "2")
+    async with workers.smith() as smith:
+        runs = [await approved(smith, acting(f"a{n}", f"b{n}")) for n in range(3)]
+        # The third one waits on the queue, and the worker dies with two calls in flight.
+        await until(lambda: len(workers.effects) == 2)
+        first.kill()
+        await first.wait()
+        cut_off = [run for run in runs if await owner_of(smith, run)]
+        await workers.start("one", "--concurrency", "2")
+        workers.let()
+
+        async def asked_and_done() -> bool:
+            found = dict(zip(runs, await status(smith, *runs), strict=True))
+            return all(found[run] == ("asking" if run in cut_off else "done") for run in runs)
+
+        await until(asked_and_done)
+        assert len(cut_off) == 2
+        for run in cut_off:
+            await smith.answer(run, "unknown:s0", "done", by="ada")
+
+        async def all_done() -> bool:
+            return await status(smith, *runs) == ["done"] * 3
+
+        await until(all_done)
+    assert sorted(workers.effects) == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+async def test_a_worker_that_drains_lets_the_call_end_and_another_worker_goes_on(
+    workers: Workers,
+) -> None:
+    first = await workers.start("one")
+    async with workers.smith() as smith:
+        run = await approved(smith, acting("a", "b"))
+        await until(lambda: workers.effects == ["a"])
+        first.send_signal(signal.SIGTERM)
+        await until(lambda: "draining" in workers.log(first))
+        workers.let()
+        assert await first.wait() == 0
+        assert "Other workers go on with 1 runs." in workers.log(first)
+        assert workers.effects == ["a"]
+        second = await workers.start("two")
+
+        async def is_done() -> bool:
+            return await status(smith, run) == ["done"]
+
+        await until(is_done)
+    assert workers.effects == ["a", "b"]
+    assert workers.doers == {first.pid, second.pid}
+
+
+@pytest.mark.long
+async def test_a_stopped_worker_of_another_machine_loses_its_run_and_wakes_without_acting(
+    workers: Workers,
+) -> None:
+    first = await workers.start("one")
+    async with workers.smith() as smith:
+        run = await approved(smith, acting("a", "b"))
+        await until(lambda: workers.effects == ["a"])
+        first.send_signal(signal.SIGSTOP)
+        second = await workers.start("two")
+
+        async def is_asked() -> bool:
+            return await status(smith, run) == ["asking"]
+
+        await until(is_asked)
+        first.send_signal(signal.SIGCONT)
+        workers.let()
+        await until(lambda: "no longer owned by this execution" in workers.log(first))
+        assert workers.effects == ["a"]
+        await smith.answer(run, "unknown:s0", "done", by="ada")
+
+        async def is_done() -> bool:
+            return await status(smith, run) == ["done"]
+
+        await until(is_done)
+    assert workers.effects == ["a", "b"]
+    assert second.returncode is None
+
+
+@pytest.mark.long
+async def test_a_worker_that_drains_for_no_time_cuts_the_call_off_and_says_so(
+    workers: Workers,
+) -> None:
+    first = await workers.start("one", "--drain", "0")
+    async with workers.smith() as smith:
+        run = await approved(smith, acting("a", "b"))
+        await until(lambda: workers.effects == ["a"])
+        first.send_signal(signal.SIGTERM)
+        assert await first.wait() == 7
+        assert "The calls of 1 runs were cut off" in workers.log(first)
+        await workers.start("two")
+
+        async def is_asked() -> bool:
+            return await status(smith, run) == ["asking"]
+
+        await until(is_asked)
+    assert workers.effects == ["a"]
+
+
+@pytest.mark.long
+async def test_a_worker_without_the_tool_leaves_the_run_to_others_and_at_last_pauses_it(
+    workers: Workers,
+) -> None:
+    (workers.folder / "other.py").write_text(TOOLS.replace("def act", "def sing"))
+    await workers.start("one", tools="other.py")
+    async with workers.smith() as smith:
+        run = await approved(smith, acting("a"))
+
+        async def is_paused() -> bool:
+            return await status(smith, run) == ["paused"]
+
+        await until(is_paused)
+        assert workers.effects == []
+        assert "act" in (await smith.runs.journals.load(run)).run.reason
+        await workers.start("two")
+        workers.let()
+        await smith.resume(run, by="ada")
+
+        async def is_done() -> bool:
+            return await status(smith, run) == ["done"]
+
+        await until(is_done)
+    assert workers.effects == ["a"]
+
+
+async def test_a_server_with_an_engine_shows_and_decides_and_a_worker_executes(
+    workers: Workers,
+) -> None:
+    serving_, working = (
+        serving(workers.folder, workers.url, "web", "--engine", "dbos"),
+        workers.start("one"),
+    )
+    async with serving_ as web, asyncio.timeout(200):
+        worker = await working
+        await until(web.is_ready)
+        given = acting("a", "b", ask=True).model_dump(mode="json", exclude_unset=True)
+        run = (await web.post("/v1/runs", {"plan": given}))["id"]
+
+        async def is_reviewed() -> bool:
+            return str((await web.run(run))["status"]) == "reviewing"
+
+        await until(is_reviewed)
+        await approve(web, run)
+        await until(lambda: workers.effects == ["a"])
+        workers.let()
+        await web.follow(run, "question_asked")
+        await web.post(f"/v1/runs/{run}/answers", {"question": "q", "answer": "yes"})
+        await web.follow(run, "run_finished")
+        assert (await web.run(run))["status"] == "done"
+    assert workers.effects == ["a", "b"]
+    assert workers.doers == {worker.pid}
+
+
+@pytest.mark.long
+async def test_workers_alone_fire_a_schedule_and_execute_its_run(workers: Workers) -> None:
+    await asyncio.gather(*(workers.start(name) for name in ("one", "two")))
+    workers.let()
+    async with workers.smith() as smith:
+        plan = acting("a")
+        at = datetime.now(UTC) + timedelta(seconds=5)
+        soon = Timing(once_at=at.replace(tzinfo=None).isoformat(timespec="seconds"))
+        await smith.schedules.create(timing=soon, plan=plan, approve=plan.hash, by="ada")
+        await until(lambda: workers.effects == ["a"])
+
+        async def has_ended() -> bool:
+            [schedule] = await smith.schedules.shelf.schedules()
+            fires = await smith.schedules.shelf.fires(schedule.id, limit=5)
+            return [fire.state.value for fire in fires] == ["done"]
+
+        await until(has_ended)
+    assert workers.effects == ["a"]
+
+
+async def owner_of(smith: Plansmith, run: str) -> str:
+    """The process that has claimed a run, dead or alive."""
+    store = smith.store
+    assert isinstance(store, OwnerStore)
+    claim = await store.claim_of(run)
+    return claim.owner if claim else ""

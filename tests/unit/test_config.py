@@ -230,6 +230,10 @@ DANGEROUS = {
     "profile": "'me.yaml'",
     "cache": "'cache'",
     "store": "'sqlite:///runs.db'",
+    "workers.concurrency": "500",
+    "workers.total": "500",
+    "workers.starts": "500",
+    "workers.seconds": "0.1",
 }
 OWN = """
 [planner]

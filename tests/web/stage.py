@@ -25,9 +25,8 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.server.ops.logs import Log
-from plansmith.server.serve import bind, make_server
+from plansmith.server.serve import bind, make_server, make_state
 from plansmith.server.settings import Serve
-from plansmith.server.wiring import make_state
 
 CHUNK = 60
 USAGE = Usage(input_tokens=420, output_tokens=180)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # What no run's name starts with.
 _ROLE: Final = "\n"
 _LOOK_S: Final = 2.0
+_FEW: Final = 50
 _NOBODY: Final = Claim("", 0)
 
 
@@ -199,7 +200,9 @@ class Owners:
             try:
                 fence = await self.take(role)
             except (RunBusy, StoreAway):
-                await self._clock.sleep(_LOOK_S)
+                # Of many that wait, each looks less often: one of them looks soon enough.
+                many = len(self._others.beats) / _FEW if self._others is not None else 0
+                await self._clock.sleep(_LOOK_S * max(1.0, many))
         lost = self._roles[role] = asyncio.Event()
         try:
             yield lost

@@ -7,12 +7,16 @@ from typing import NamedTuple, Protocol
 
 
 class QueueLimits(NamedTuple):
-    """The most runs that one worker, and all together, execute; how many start in some seconds."""
+    """The most runs that one worker, and all together, execute; how many start in some seconds.
+
+    Each worker looks every `poll_s` seconds: the more there are, the less often each has to.
+    """
 
     per_worker: int = 10
     total: int | None = None
     starts: int | None = None
     seconds: float = 60.0
+    poll_s: float = 0.2
 
 
 class Taken(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from pkgutil import resolve_name
+from typing import Any, Final
 
+from plansmith.adapters.stores.urls import is_postgres
 from plansmith.engine.ownership import Owners
 from plansmith.engine.run_queue import QueueLimits, RunQueue
-from plansmith.errors import PlansmithError
+from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.ports import Clock
 from plansmith.server.ops.logs import Log
 
@@ -93,3 +95,21 @@ class RunCarrier:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.queue.close()
+
+
+def make_carrier(url: str, folder: str, *, clock: Clock, log: Log) -> RunCarrier:
+    """Makes what sends runs to workers; they share a PostgreSQL database."""
+    if not is_postgres(url):
+        hint = "name a database that all of them reach: --store postgresql://…"
+        raise Misconfigured("workers need a store on PostgreSQL", hint=hint)
+    queue: RunQueue = load_engine("queue:DbosQueue")(url, folder)
+    return RunCarrier(queue, clock=clock, log=log)
+
+
+def load_engine(dotted: str) -> Any:
+    """Loads a part of the engine that carries runs to workers; says what is missing."""
+    try:
+        return resolve_name(f"plansmith.adapters.engines.dbos.{dotted}")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[scale]'"
+        raise Misconfigured(f"workers need the package {error.name}", hint=hint) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plansmith.config import Settings
 from plansmith.server.ops.logs import Log
 from plansmith.server.protocols.mcp import make_mcp
-from plansmith.server.wiring import make_state
+from plansmith.server.serve import make_state
 
 
 async def run_stdio(settings: Settings) -> None:

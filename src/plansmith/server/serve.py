@@ -1,18 +1,21 @@
-"""Starts a server from its settings: listens, limits connections, ends gracefully."""
+"""Starts a server or a worker from its settings: listens, limits connections, ends gracefully."""
 
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import uvicorn
 from starlette.requests import Request
@@ -20,24 +23,35 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from plansmith.adapters.agents.a2a.registry import AgentRegistry
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.secrets import SecretBox
+from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.config import Settings
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
+from plansmith.models import make_model
 from plansmith.server.app import gated, make_app
 from plansmith.server.auth import Auth, load_token, scoped
+from plansmith.server.background import BackgroundRuns
+from plansmith.server.carrier import make_carrier
 from plansmith.server.connections import Connection, connection_limit
+from plansmith.server.conversation_news import ConversationNews
+from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules, host_names, is_loopback
 from plansmith.server.oidc_login import OidcLogin
+from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
-from plansmith.server.ops.metrics import Spans, tracer
+from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.settings import Serve
-from plansmith.server.state import ServerState
+from plansmith.server.state import LiveAgent, OpenRuns, ServerState
 from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
 from plansmith.server.tokens import TokenFile
-from plansmith.server.wiring import make_state
-from plansmith.server.worker import working
+from plansmith.server.upkeep import begin_upkeep
+from plansmith.server.worker import Left, Worker, working
 from plansmith.tenants import Tenant, TenantBook, tenant_settings
+from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
 
 if TYPE_CHECKING:
     from plansmith.adapters.oidc.client import OidcClient
@@ -75,6 +89,61 @@ def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
 
 _GRACE_S: Final = 5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def make_state(
+    settings: Settings, *, log: Log, by: str = "", engine: str = "", **parts: Unpack[Parts]
+) -> ServerState:
+    """Makes the state of a server; the given parts replace those of the settings.
+
+    With an `engine` it sends runs to workers instead of executing them.
+    """
+    clock = parts.setdefault("clock", SystemClock())
+    drafts = Drafts(clock, lambda text: log.info("planning", text=text))
+    own_model = parts.get("model")
+    model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
+    registry = _registry(settings)
+    live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
+    parts.setdefault("agents", live)
+    parts |= {"tell": drafts.tell, "model": drafts.observed(model)}
+    smith = make_smith(settings, **parts)
+    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own_model)
+    url, folder = settings.store_url(), smith.runs.journals.folder
+    carrier = make_carrier(url, folder, clock=clock, log=log) if engine else None
+    return ServerState(
+        smith=smith,
+        teams=teams,
+        carrier=carrier,
+        settings=settings,
+        drafts=drafts,
+        background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log, carrier=carrier),
+        log=log,
+        metrics=Metrics(),
+        open_runs=OpenRuns(smith),
+        conversations=ConversationNews(smith),
+        by=by or getpass.getuser(),
+        leader=Leader(_lock_path(settings), clock),
+        registry=registry,
+        live=tuple(live),
+    )
+
+
+def _lock_path(settings: Settings) -> Path | None:
+    """Returns the lock file of a SQLite store; other stores have none."""
+    url = settings.store_url()
+    if not url.startswith("sqlite:"):
+        return None
+    path = sqlite_path(url)
+    # One per folder: a server resumes only the runs of the folder it is in.
+    here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
+    return path.with_name(f"{path.name}.{here}.serve.lock")
+
+
+def _registry(settings: Settings) -> AgentRegistry | None:
+    """Returns the registry of A2A agents, or None if there are no agents."""
+    if not settings.agents and not (settings.data() / "agents").is_dir():
+        return None
+    return make_agents(settings, secrets=SecretBox(settings.secrets))
 
 
 def bind(serve: Serve) -> socket.socket:
@@ -236,3 +305,61 @@ async def run_server(settings: Settings, serve: Serve, announce: Callable[[str],
         server, auth = make_server(server_state, serve, sock)
         announce(f"{base_url(sock)}/?token={auth.link_token}")
         await server.serve(sockets=[sock])
+
+
+@contextmanager
+def _signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
+    """Sets `stop` at the first signal, and `hurry` at the second."""
+    loop = asyncio.get_running_loop()
+
+    def heard() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, heard)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Does work, which may wait for a database that is away; true if it was told to stop first."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if tasks[0].done():
+        tasks[1].cancel()
+        tasks[0].result()
+        return False
+    tasks[0].cancel()
+    await asyncio.gather(tasks[0], return_exceptions=True)
+    return True
+
+
+async def run_worker(
+    settings: Settings, *, drain_s: float, announce: Callable[[str], None]
+) -> Left:
+    """Executes runs until a signal, then drains; `announce` receives the name of the queue."""
+    log = Log()
+    log.capture_libraries()
+    server_state = make_state(settings, log=log, engine="dbos")
+    most = settings.workers.concurrency
+    server_state.kind = ProcessKind("worker", server_state.smith.runs.clock.now(), most)
+    worker = Worker(server_state, most=most)
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+    with _signals(stop, hurry):
+        try:
+            if await _unless(stop, worker.start(settings.workers.limits())):
+                return Left(0, 0)
+            tasks += begin_upkeep(server_state)
+            announce(worker.carrier.queue.name)
+            await stop.wait()
+            return await worker.drain(drain_s, hurry)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await server_state.close()
+            log.info("stopped")

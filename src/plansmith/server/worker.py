@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from plansmith.config import Settings
 from plansmith.engine.journal import SYSTEM
-from plansmith.engine.process_kind import ProcessKind, read_kind
+from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.server.ops.logs import Log
+from plansmith.server.carrier import load_engine
 from plansmith.server.state import ServerState
-from plansmith.server.upkeep import begin_upkeep
-from plansmith.server.wiring import load_engine, make_state
 
 # A run that this worker cannot take now waits so long before it is offered again.
 _OFFER_S: Final = 1.0
 # So often a worker that lacks a tool leaves a run to others before it pauses the run.
 _OFFERS: Final = 3
 _LAST_S: Final = 5.0
+_POLL_S: Final = 0.2
+# Of all workers together: some worker looks soon enough, and the database has other work.
+_POLLS_A_SECOND: Final = 100
 
 
 class Left(NamedTuple):
@@ -64,15 +63,17 @@ class Worker:
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
         await self._patience.until_done(lambda: self._owners.serve(str(self._state.kind)))
-        most = await self._patience.until_done(self._most_of_any)
-        await self.carrier.open(limits._replace(per_worker=most))
+        known = await self._patience.until_done(self._for_all_workers)
+        await self.carrier.open(limits._replace(per_worker=known.per_worker, poll_s=known.poll_s))
         await self._taker.start()
         self._state.ready = True
 
-    async def _most_of_any(self) -> int:
-        """Returns the most runs that any worker takes: the queue knows one number for all."""
+    async def _for_all_workers(self) -> QueueLimits:
+        """Returns what suits all living workers: the queue knows one number for all of them."""
         found = [each.beat.kind for each in await self._owners.processes() if each.lives]
-        return max([self._most, *(each.runs for each in map(read_kind, found))])
+        takes = [each.runs for each in map(read_kind, found) if each.runs]
+        poll_s = max(_POLL_S, len(takes) / _POLLS_A_SECOND)
+        return QueueLimits(per_worker=max([self._most, *takes]), poll_s=poll_s)
 
     async def _advance(self, run_id: str) -> None:
         """Goes on with a run that this worker took from the queue, or leaves it to others."""
@@ -150,23 +151,6 @@ class Worker:
             return True  # whoever takes it looks again
 
 
-@contextmanager
-def _signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
-    """Sets `stop` at the first signal, and `hurry` at the second."""
-    loop = asyncio.get_running_loop()
-
-    def heard() -> None:
-        (hurry if stop.is_set() else stop).set()
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, heard)
-    try:
-        yield
-    finally:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(each)
-
-
 @asynccontextmanager
 async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
     """Has a server execute runs too while it serves; at the end they are left to others."""
@@ -174,30 +158,3 @@ async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
     await worker.start(server_state.settings.workers.limits())
     yield
     await worker.drain(_LAST_S, asyncio.Event())
-
-
-async def run_worker(
-    settings: Settings, *, drain_s: float, announce: Callable[[str], None]
-) -> Left:
-    """Executes runs until a signal, then drains; `announce` receives the name of the queue."""
-    log = Log()
-    log.capture_libraries()
-    server_state = make_state(settings, log=log, engine="dbos")
-    most = settings.workers.concurrency
-    server_state.kind = ProcessKind("worker", server_state.smith.runs.clock.now(), most)
-    worker = Worker(server_state, most=most)
-    stop, hurry = asyncio.Event(), asyncio.Event()
-    tasks: list[asyncio.Task[None]] = []
-    with _signals(stop, hurry):
-        try:
-            await worker.start(settings.workers.limits())
-            tasks += begin_upkeep(server_state)
-            announce(worker.carrier.queue.name)
-            await stop.wait()
-            return await worker.drain(drain_s, hurry)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await server_state.close()
-            log.info("stopped")

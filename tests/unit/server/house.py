@@ -24,11 +24,10 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
 from plansmith.server.auth import Auth
 from plansmith.server.ops.logs import Log
-from plansmith.server.serve import bind, make_server
+from plansmith.server.serve import bind, make_server, make_state
 from plansmith.server.settings import Serve
 from plansmith.server.state import ServerState
 from plansmith.server.tokens import TokenFile
-from plansmith.server.wiring import make_state
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}

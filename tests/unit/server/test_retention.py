@@ -15,9 +15,9 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
 from plansmith.errors import PlansmithError
 from plansmith.server.ops.logs import Log
+from plansmith.server.serve import make_state
 from plansmith.server.state import ServerState
 from plansmith.server.upkeep import prune_daily
-from plansmith.server.wiring import make_state
 from plansmith.testing import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

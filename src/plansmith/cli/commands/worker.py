@@ -20,6 +20,7 @@ from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import described
 from plansmith.errors import Misconfigured, StoreAway
 from plansmith.plan.data import Json
+from plansmith.server.settings import address
 
 _MOST_S: Final = 3600.0
 _SHOWN: Final = 5
@@ -55,7 +56,8 @@ def _main(args: argparse.Namespace) -> int:
         _tell(f"Executes up to {most} runs at once of: {queue}")
         _tell(f"SIGTERM or Ctrl-C drains for up to {args.drain:g} s; a second one ends at once.")
 
-    run = _load("plansmith.server.worker:run_worker")
+    run = _load("plansmith.server.serve:run_worker")
+    _tell(f"Connects to {address(settings.store_url())}")
     left = asyncio.run(run(settings, drain_s=args.drain, announce=announce))
     _tell(f"Stopped. Other workers go on with {left.handed_over} runs.")
     if left.cut_off:

@@ -35,7 +35,6 @@ _WAITING: Final = "ENQUEUED"
 _TAKEN: Final = "PENDING"
 _OVER: Final = ["SUCCESS", "ERROR", "CANCELLED"]
 _KEPT: Final = timedelta(hours=1)
-_POLL_S: Final = 0.2
 _SOME: Final = 1000
 
 
@@ -66,7 +65,7 @@ class DbosQueue:
             worker_concurrency=per_worker,
             global_concurrency=given.total,
             limiter={"limit": given.starts, "period": given.seconds} if given.starts else None,
-            polling_interval_sec=_POLL_S,
+            polling_interval_sec=given.poll_s,
         )
 
     async def add(self, run: str) -> bool:
