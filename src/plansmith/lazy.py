@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from threading import RLock
@@ -68,3 +71,20 @@ class _Uncompiled:
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Returns a pattern that is compiled when it is first used; for long ones that are rare."""
     return cast("re.Pattern[str]", _Uncompiled(pattern, flags))
+
+
+@contextmanager
+def uncollected(*, freeze: bool = False) -> Generator[None]:
+    """Pauses garbage collection while much is made that stays, such as modules or loaded runs.
+
+    To `freeze` leaves everything that there is at the end out of all later collections.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if freeze:
+            gc.freeze()
+        if was_on:
+            gc.enable()

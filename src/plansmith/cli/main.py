@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import os
 import sys
@@ -16,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 
 from plansmith.cli.exit_codes import Exit, exit_for
 from plansmith.errors import PlansmithError
-from plansmith.lazy import lazy_modules
+from plansmith.lazy import lazy_modules, uncollected
 from plansmith.text import visible
 
 if TYPE_CHECKING:
@@ -275,25 +274,12 @@ def _guarded(
     return code
 
 
-@contextmanager
-def _uncollected() -> Generator[None]:
-    """Loads modules without garbage collection: they stay, and need never be looked at again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_on:
-            gc.enable()
-
-
 _ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
 
 
 def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> int:
     entry = COMMANDS[name]
-    with _uncollected():
+    with uncollected(freeze=True):
         command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
     parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)

@@ -110,10 +110,15 @@ class Owners:
 
     async def look(self) -> None:
         """Notes which runs have dead owners, so that each can be claimed without asking first."""
+        claims = await self._all_claims()
+        # Of each owner once: a process that died may have left thousands of runs.
+        dead = {
+            owner: self._beats_of(owner)
+            for owner in {claim.owner for _, claim in claims}
+            if self._is_dead(owner)
+        }
         self._left = {
-            run: (claim.term, self._beats_of(claim.owner))
-            for run, claim in await self._all_claims()
-            if self._is_dead(claim.owner)
+            run: (claim.term, dead[claim.owner]) for run, claim in claims if claim.owner in dead
         }
 
     async def _all_claims(self) -> Sequence[tuple[str, Claim]]:
@@ -248,7 +253,9 @@ class Owners:
 
     async def left_behind(self) -> Sequence[tuple[str, Claim]]:
         """Returns the runs, with their claims, that were left in the middle by dead processes."""
-        return [each for each in await self._all_claims() if self._is_dead(each[1].owner)]
+        claims = await self._all_claims()
+        dead = {owner for owner in {each.owner for _, each in claims} if self._is_dead(owner)}
+        return [each for each in claims if each[1].owner in dead]
 
     async def forget(self, run: str, claim: Claim) -> None:
         """Removes the claim of a dead owner; does nothing if someone else owns the run by now."""

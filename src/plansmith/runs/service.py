@@ -19,7 +19,7 @@ from plansmith.errors import (
     StaleDecision,
     StaleWriter,
 )
-from plansmith.lazy import lazy_modules
+from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
 from plansmith.plan.data import content_of, need_plain
 from plansmith.plan.fold import GO_ON
@@ -358,22 +358,29 @@ class RunService:
         names = await self.store.open_runs()
         await self.journals.owners.look()
         for start in range(0, len(names), _BATCH_SIZE):
-            loading = map(self.journals.load, names[start : start + _BATCH_SIZE])
-            found = await asyncio.gather(*loading, return_exceptions=True)
-            journals = [each for each in found if isinstance(each, Journal)]
-            begun += [each for each in found if isinstance(each, BaseException)]
-            for journal in journals:
-                with suppress(JournalDamaged):  # raised below
-                    try:
-                        await self._finish_planning(journal)
-                    except RunBusy as error:
-                        busy(error)
-            begun += await asyncio.gather(*map(self._resume, journals), return_exceptions=True)
+            begun += await self._resume_some(names[start : start + _BATCH_SIZE], busy)
         runs = list(await asyncio.gather(*started(begun, busy)))
         for each in begun:
             if isinstance(each, JournalDamaged):
                 raise each
         return runs
+
+    async def _resume_some(
+        self, names: Sequence[str], busy: Callable[[RunBusy], None]
+    ) -> list[asyncio.Future[Run] | BaseException | None]:
+        """Resumes runs; returns what executes each of them, or why none does."""
+        with uncollected():
+            found = await asyncio.gather(*map(self.journals.load, names), return_exceptions=True)
+        journals = [each for each in found if isinstance(each, Journal)]
+        for journal in journals:
+            with suppress(JournalDamaged):  # raised at the end
+                try:
+                    await self._finish_planning(journal)
+                except RunBusy as error:
+                    busy(error)
+        with uncollected():
+            begun = await asyncio.gather(*map(self._resume, journals), return_exceptions=True)
+        return [*(each for each in found if isinstance(each, BaseException)), *begun]
 
     async def _finish_planning(self, journal: Journal) -> None:
         """Makes a plan whose making was interrupted."""

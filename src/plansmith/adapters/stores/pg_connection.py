@@ -56,10 +56,16 @@ def schema_of(url: str) -> tuple[str, str]:
 
 
 class Connection:
-    """One connection, opened at first use; reconnects for a while when it is lost."""
+    """One connection, opened at first use; reconnects for a while when it is lost.
 
-    def __init__(self, dsn: str, *, patience_s: float, migrating: bool = True) -> None:
+    With `plan_once` the server plans a prepared statement once, not for each of its executions.
+    """
+
+    def __init__(
+        self, dsn: str, *, patience_s: float, migrating: bool = True, plan_once: bool = False
+    ) -> None:
         self._dsn, self.schema = schema_of(dsn)
+        self._plans = "force_generic_plan" if plan_once else "auto"
         self._patience_s = patience_s
         self._migrating = migrating
         self._driver: Any = None
@@ -123,7 +129,10 @@ class Connection:
                 try:
                     # Our statements are short. On tables that were not analysed yet the server
                     # overrates them, and would compile them for seconds.
-                    await connection.execute(f"SET search_path TO {self.schema}; SET jit TO off")
+                    await connection.execute(
+                        f"SET search_path TO {self.schema}; SET jit TO off;"
+                        f" SET plan_cache_mode TO {self._plans}"
+                    )
                     if self._migrating and not self._was_open:
                         await migrate_postgres(connection)
                 except BaseException:

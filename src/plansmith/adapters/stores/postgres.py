@@ -65,7 +65,8 @@ class PostgresStore(DatabaseStore):
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._now = now
-        self._writing = Connection(dsn, patience_s=patience_s)
+        # To plan the one statement of an append takes longer than to make it.
+        self._writing = Connection(dsn, patience_s=patience_s, plan_once=True)
         make = partial(Connection, dsn, patience_s=patience_s)
         self._reading = ConnectionPool(make, most=connections)
         self._listening = Connection(dsn, patience_s=patience_s)
