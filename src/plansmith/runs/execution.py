@@ -179,17 +179,14 @@ class RunExecution:
     ) -> Run:
         idle = unfinished = False
         try:
-            past = await self._intake.past()
             while True:
                 wakes_at = executor.wakes_at if idle else None
                 match next_move(journal.run, idle=idle, wakes_at=wakes_at):
                     case Execute() | AwaitAnswer(begun=True) if not idle and _runs(journal.run):
-                        await executor.execute()
-                        if unfinished := executor.leaves and not journal.run.paused:
+                        unfinished = await self._execute(journal, executor)
+                        if unfinished:
                             break
                         idle = True
-                        if journal.run.phase.over:
-                            past.learn((await journal.summary()).calls)
                     case Conclude() if await self._ended(journal):
                         again = partial(self._executor_for, journal)
                         executor, idle = await self._journals.patience.until_done(again), False
@@ -209,6 +206,14 @@ class RunExecution:
         last = self._active[journal.id][0]  # another one may have written the last replies
         whole = partial(self._journals.whole, journal, last.results)
         return await self._journals.patience.until_done(whole)
+
+    async def _execute(self, journal: Journal, executor: Executor) -> bool:
+        """Executes the steps that can run; returns whether the rest is left to another process."""
+        past = await self._intake.past()
+        await executor.execute()
+        if journal.run.phase.over:
+            past.learn((await journal.summary()).calls)
+        return executor.leaves and not journal.run.paused
 
     async def _as_it_is(self, journal: Journal) -> Run:
         """Returns a run that is no longer executed here."""
