@@ -27,6 +27,8 @@ _FLAW_HINTS: Final = {
     "number": Sentence("hint.finite_number"),
     "kind": Sentence("hint.plain_json"),
 }
+# The fields of which each makes a step one of its kind.
+_TELLING: Final = ("tool", "agent", "question", "over", "template", "instruction", SAY)
 _FORMS: Final[dict[str | int, str]] = {
     "id": Sentence("hint.id_form"),
     "daily_at": Sentence("hint.time_form"),
@@ -133,8 +135,7 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
             hint = Sentence("hint.add_field", name=str(name))
             found = "PS004", Sentence("ps.missing_field", name=str(name)), hint
         case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
-            hint = Sentence("hint.give_kind", kinds=[*KINDS])
-            found = "PS005", Sentence("ps.unknown_kind"), hint
+            found = "PS005", Sentence("ps.unknown_kind"), _kind_hint(path, value)
         case _:
             what = str(detail["msg"]).removeprefix("Value error, ")
             hint = _FORMS.get(name, Sentence("hint.schema_command"))
@@ -142,6 +143,19 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
             found = "PS005", Sentence("ps.misfit", name=str(name), reason=reason), hint
     code, message, hint = found
     return problem(code, message, hint=hint, step=step, path=inside)
+
+
+def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
+    """Says what makes a step one of a known kind: the right name of a field like one of its own."""
+    given: Any = value
+    for part in path:
+        given = given[part]
+    names = cast("Mapping[str, object]", given) if isinstance(given, dict) else {}
+    hint: str = Sentence("hint.give_kind", kinds=[*KINDS])
+    known = {*_field_names((), in_step=True)}
+    for name in (each for each in names if each not in known):
+        hint = did_you_mean(name, _TELLING, otherwise=hint)
+    return hint
 
 
 def _without_tags(loc: tuple[str | int, ...]) -> Path:
