@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 # Every client of httpx reads 140 certificates, in 50 ms. Tests talk to this machine only, or name a
 # certificate of their own: here and in processes they start, the authorities are an empty folder.
 os.environ["SSL_CERT_DIR"] = os.devnull
+os.environ.pop("SSL_CERT_FILE", None)
 
 pytest_plugins = [
     "plansmith.testing.plugin",

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from plansmith import Plansmith
 from plansmith.old_names import OLD_NAMES
@@ -15,22 +16,36 @@ SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
 WRITERS = ("runs/", "schedules/", "runner/", "engine/", "replay/", "testing/", "adapters/stores/")
 
 
+class Use(NamedTuple):
+    """A call or an attribute in the source: `owner.name(...)` or `owner.name`."""
+
+    where: str
+    line: int
+    owner: str
+    name: str
+    is_call: bool
+
+
 @cache
-def nodes() -> list[tuple[str, ast.AST]]:
-    """Every call and every attribute in the source, with its file."""
+def uses() -> list[Use]:
+    """Every call and every attribute in the source; not their nodes, which fill the memory."""
     return [
-        (str(path.relative_to(SOURCE)), node)
+        Use(str(path.relative_to(SOURCE)), node.lineno, *names(node), isinstance(node, ast.Call))
         for path in sorted(SOURCE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call | ast.Attribute)
     ]
 
 
-def calls(*names: str) -> Iterator[tuple[str, ast.Call]]:
+def names(node: ast.Call | ast.Attribute) -> tuple[str, str]:
+    """The last names of what is used: whose it is, and its own."""
+    used = node.func if isinstance(node, ast.Call) else node
+    return last_name(used.value) if isinstance(used, ast.Attribute) else "", last_name(used)
+
+
+def calls(*names: str) -> Iterator[Use]:
     """Calls of functions or methods of these names."""
-    for where, node in nodes():
-        if isinstance(node, ast.Call) and last_name(node.func) in names:
-            yield where, node
+    return (use for use in uses() if use.is_call and use.name in names)
 
 
 def last_name(node: ast.expr) -> str:
@@ -43,19 +58,18 @@ def last_name(node: ast.expr) -> str:
 
 def test_only_the_service_and_the_engine_write_journals() -> None:
     found = [
-        f"{where}:{node.lineno}"
-        for where, node in calls("append", "set_aside")
-        if isinstance(node.func, ast.Attribute)
-        and last_name(node.func.value).endswith(("journal", "store"))
+        f"{use.where}:{use.line}"
+        for use in calls("append", "set_aside")
+        if use.owner.endswith(("journal", "store"))
     ]
     assert not [each for each in found if not each.startswith(WRITERS)]
     assert any(each.startswith("runs/") for each in found)
 
 
 def test_a_run_is_created_in_one_place() -> None:
-    places = {where for where, _ in calls("RunCreated") if not where.startswith("testing/")}
+    places = {use.where for use in calls("RunCreated") if not use.where.startswith("testing/")}
     assert places == {"runs/journals.py"}
-    assert {where for where, _ in calls("run_created")} == {"runs/service.py", "runs/noted.py"}
+    assert {use.where for use in calls("run_created")} == {"runs/service.py", "runs/noted.py"}
 
 
 def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:
@@ -66,10 +80,8 @@ def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:
 
 def test_our_own_code_uses_no_name_of_the_first_release() -> None:
     old = [
-        f"{where}:{node.lineno} {node.attr}"
-        for where, node in nodes()
-        if isinstance(node, ast.Attribute)
-        and node.attr in OLD_NAMES
-        and last_name(node.value) in ("smith", "_smith")
+        f"{use.where}:{use.line} {use.name}"
+        for use in uses()
+        if use.name in OLD_NAMES and use.owner in ("smith", "_smith")
     ]
     assert not old

@@ -78,8 +78,9 @@ def postgres_place(server: Server, name: str) -> Place:
     return Place("postgresql", url, "$1", endless, server)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def names() -> Iterator[str]:
+    # Of the session: tests that another process hands over may open this module again.
     return (f"sql_tools_{number}" for number in range(1000))
 
 

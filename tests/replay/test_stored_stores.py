@@ -275,7 +275,10 @@ def migrating(url: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("parts", [0, 1, 5, 15, 16])
+SELDOM = [pytest.param(parts, marks=pytest.mark.long) for parts in (1, 15)]
+
+
+@pytest.mark.parametrize("parts", [0, 5, 16, *SELDOM])
 async def test_a_migration_that_is_killed_goes_on_where_it_stopped(url: str, parts: int) -> None:
     process = await asyncio.to_thread(migrating, url)
     assert process.stdin is not None

@@ -11,19 +11,32 @@ from pathlib import Path
 
 from tests.unit.cli.conftest import Cli
 
+# By hand: the command starts it five times, and a server of the library takes a second each time.
 SERVER = """
-from mcp.server.mcpserver import MCPServer
+import json
+import sys
 
-server = MCPServer("odd")
-
-
-@server.tool()
-def twice(word: str) -> str:
-    "Say a word twice."
-    return word + word
+WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+TOOL = {"name": "twice", "description": "Say a word twice.", "inputSchema": WORD}
 
 
-server.run()
+def answer(method, params):
+    if method == "initialize":
+        about = {"name": "odd", "version": "1"}
+        version = params["protocolVersion"]
+        return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+    if method == "tools/list":
+        return {"tools": [TOOL]}
+    if method == "tools/call":
+        return {"content": [{"type": "text", "text": params["arguments"]["word"] * 2}]}
+
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        found = answer(asked["method"], asked.get("params", {}))
+        said = {"error": {"code": -32601, "message": "?"}} if found is None else {"result": found}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
 """
 OFFERED = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
 CARD = {
