@@ -137,8 +137,8 @@ async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_n
     world: World,
 ) -> None:
     run = await world.approved()
-    # The first append begins the run, the second one is the start of the first step.
-    first = await world.start(run, "stop=2", machine="one")
+    # The first append begins the run and its first step.
+    first = await world.start(run, "stop=1", machine="one")
     await until(lambda: world.is_stopped(first))
     assert world.effects == []
     assert await taken_over(world, run) == "asking\n"
