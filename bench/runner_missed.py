@@ -14,10 +14,11 @@ the loop, a quarter is its 24 events, each written as JSON, decoded once to be s
 folded; on SQLite a fifth more is the thread that writes. No function takes more than 4 %
 (cProfile). Tried on a busy machine: `gc.disable()` saves 5 %. The executor, the fold, the queue,
 the units and the rows compiled by mypyc were no faster in any of three pairs of turns (3.6 to 3.9
-ms a plan, 3.5 to 3.7 ms as they are). Two appends less a plan saved 2 %: a hundred runs share each
-commit anyway. So what is left needs less work an event and a plan: most likely their whole way
-(write, check, hash, fold, row; the checks of a plan) in one extension in a compiled language,
-which nobody has tried, or fewer guarantees: the floor hashes, checks and reviews nothing.
+ms a plan, 3.5 to 3.7 ms as they are). Two appends less a plan saved at most 2 %: a hundred runs
+share each commit anyway. So what is left needs less work an event and a plan: most likely their
+whole way (write, check, hash, fold, row; the checks of a plan) in one extension in a compiled
+language, which nobody has tried, or fewer guarantees: the floor hashes, checks and
+reviews nothing.
 """
 _PARKED: Final = """\
 Parked runs: 1,000 submissions of about 1 ms of processor time, in few commits; `gc.disable()`

@@ -65,11 +65,9 @@ class Executor:
         self._journal, self._callees, self._pacing = journal, callees, pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
-        self._templates = templates or {}
-        self._limits = limits or Limits()
-        self._consent = Consent(
-            callees, self._limits, self._templates, most_items, journal.program_of
-        )
+        self._templates, self._limits = templates or {}, limits or Limits()
+        told_by = journal.program_of
+        self._consent = Consent(callees, self._limits, self._templates, most_items, told_by)
         self._budget = CallReservations(budget, journal.run, callees.clock)
         self._state = State(
             run_budget=self._budget,
