@@ -42,9 +42,9 @@ A run of 1,000 steps is resumed twice and 1,000 open runs two or three times, on
 resume of 1,000 steps begins when the code is loaded, as it does for the peers; 1,000 open runs and
 the cold start count from the start of the process.
 
-Python keeps the modules that it has compiled, as it does for everybody. In earlier tables
-PYTHONDONTWRITEBYTECODE of the machine that measured was heeded, so that each process compiled all
-of our modules anew: some 0.2 s in every figure that counts from the start of a process.
+Python keeps the modules that it has compiled, as it does for everybody: scripts/bench removes
+PYTHONDONTWRITEBYTECODE. Where it was set before, each process compiled all of our modules anew,
+which took 0.2 s of `plansmith runs`; it is not known which earlier tables were made so.
 
 The full table takes a third of the time: 60 uneven plans (was 200) and 24 four at a time (was 50),
 4 kills of each engine (was 8). LangGraph on PostgreSQL, DBOS, and peers with another setting are

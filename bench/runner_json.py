@@ -10,6 +10,7 @@ from typing import Any, Final
 from bench.runner_extent import is_rival
 from bench.runner_figures import METRICS, Facts, Figures, Spread, spread
 from bench.runner_goals import CHANGED, goals
+from bench.runner_missed import missed
 
 VERSION: Final = 1
 
@@ -52,6 +53,7 @@ def to_json(facts: Facts) -> dict[str, Any]:
             }
             for each in goals(facts)
         ],
+        "would_take": [*missed([*goals(facts)])],
         "changed_definitions": list(CHANGED),
     }
 

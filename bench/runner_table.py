@@ -13,6 +13,7 @@ from typing import Final
 from bench.runner_figures import FULL, Facts, Figures, Spread
 from bench.runner_goals import CHANGED, Goal, goals
 from bench.runner_json import is_peer
+from bench.runner_missed import missed
 
 HEAD: Final = """\
 # The runner
@@ -106,6 +107,7 @@ def render(facts: Facts) -> str:
         CRASH + _crash(figures),
         _small(facts),
         "\n".join(["## Goals", "", "| goal | measured | |", "|---|---|---|", *_goals(facts)]),
+        _missed(facts),
         "\n".join(["What changed from earlier tables:", "", *_changed()]),
     ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
@@ -140,6 +142,14 @@ def _found(goal: Goal) -> str:
         return ""
     note = f", {goal.note}" if goal.note else ""
     return f"{_spread(goal.found)} {goal.unit}{note}"
+
+
+def _missed(facts: Facts) -> str:
+    found = [*missed([*goals(facts)])]
+    lines = [textwrap.fill(f"- {each}", 100, subsequent_indent="  ") for each in found]
+    return "\n".join(
+        ["What it would take to reach what is missed:", "", *(lines or ["- Nothing."])]
+    )
 
 
 def _changed() -> list[str]:

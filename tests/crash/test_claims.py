@@ -137,7 +137,7 @@ async def test_a_process_stopped_between_the_start_of_a_step_and_its_call_does_n
     world: World,
 ) -> None:
     run = await world.approved()
-    # The first append is the start of the run and of its first step.
+    # The first append begins the run and its first step.
     first = await world.start(run, "stop=1", machine="one")
     await until(lambda: world.is_stopped(first))
     assert world.effects == []

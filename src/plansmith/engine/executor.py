@@ -67,9 +67,8 @@ class Executor:
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
         self._templates, self._limits = templates or {}, limits or Limits()
-        self._consent = Consent(
-            callees, self._limits, self._templates, most_items, journal.program_of
-        )
+        told_by = journal.program_of
+        self._consent = Consent(callees, self._limits, self._templates, most_items, told_by)
         self._budget = CallReservations(budget, journal.run, callees.clock)
         self._state = State(
             run_budget=self._budget,
@@ -85,7 +84,6 @@ class Executor:
             callees, self._state.results, call_of=self._call_of, ended=self._wakeups.put
         )
         self._busy_by_callee: dict[str, int] = {}
-        self._unasked: set[tuple[str, str]] = set()
         self._received = Batch()
         self._progress = ProgressBuffer(callees.clock, self._wakeups.wake)
 
@@ -118,7 +116,7 @@ class Executor:
             if run.cancel_asked:
                 self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
-                run = self._opened(run)
+                run = await self._opened(run)
             if run.plan is not None:
                 self._state.enter(run, self._callees.forms.of(run.plan, self._journal.plan_hash))
             if self._pacing is not None:
@@ -139,7 +137,7 @@ class Executor:
             self._drain(batch)
             started = self._start(batch)
             if batch.bodies:
-                end = () if started else self._last_event()
+                end = () if started else self._last_event(len(batch.bodies))
                 try:
                     await self._journal.append(*batch.bodies, *end, values=batch.values)
                 except StaleWriter:
@@ -156,11 +154,12 @@ class Executor:
             if self._wakeups.follower:
                 self._received.more(await self._catch_up())
 
-    def _last_event(self) -> tuple[()] | tuple[e.RunFinished]:
-        """Returns the end of the run, if nothing is left to do or to decide."""
+    def _last_event(self, after: int) -> tuple[()] | tuple[e.RunFinished]:
+        """Returns the end of the run, after some events, if nothing is left to do or to decide."""
         goes_on = self._calls.running or self._wakeups.waits or self._paused or self._pacing
-        is_over = not goes_on and not self._progress.advice and self._state.is_all_done
-        end = self._end() if is_over else None
+        if goes_on or self._progress.advice or not self._state.is_all_done:
+            return ()
+        end = self._end() if self._callees.joins(after) else None
         return () if end is None else (end,)
 
     @property
@@ -232,10 +231,14 @@ class Executor:
                     self._state.apply(body, await self._journal.value_of(body), batch)
         return batch
 
-    def _opened(self, run: Run) -> Run:
+    async def _opened(self, run: Run) -> Run:
         """Returns the run as it is after what is written first: its start, what a crash left."""
         left, self._state.opened = left_open(run, self._templates, self._callees)
         self._opening += left
+        if self._opening and not self._callees.joins(len(self._opening)):
+            await self._journal.append(*self._opening)
+            self._opening = []
+            return self._journal.run
         self._received.bodies += self._opening
         return fold(self._journal.following(*left), run) if left else run
 
@@ -308,19 +311,14 @@ class Executor:
         if kind == "ask":
             batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
             self._state.park(unit, StepStatus.ASKING)
-        elif (kind, unit.callee) not in self._unasked and not self._may_use(unit, inputs, batch):
+        elif (kind, unit.callee) not in self._consent.free and self._consent.asks_first(
+            unit, inputs, self._state, batch
+        ):
             pass
         elif kind in ("map", "plan") or unit.step.repeat is not None:
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
         else:
             started += (self._prepare_call(unit, inputs, batch),)
-
-    def _may_use(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
-        """Tells whether a step may use its inputs; else it waits for a person, or has failed."""
-        if self._consent.may_be_needed(unit):
-            return not self._consent.asks_first(unit, inputs, self._state, batch)
-        self._unasked.add((unit.step.kind, unit.callee))
-        return True
 
     def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
         attempts, busy = self._state.attempts, self._busy_by_callee

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from plansmith.engine.call import Callees
@@ -114,9 +114,14 @@ class Consent:
     templates: Mapping[str, Plan]
     most_items: int
     answered_by: Callable[[str], str]
+    # Kinds and callees of steps that never ask.
+    free: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def asks_first(self, unit: Unit, inputs: dict[str, Json], state: State, batch: Batch) -> bool:
         """Asks a person before values from tools reach a step that changes something."""
+        if not self.may_be_needed(unit):
+            self.free.add((unit.step.kind, unit.callee))
+            return False
         need = self.needed(unit, inputs, state)
         if need is None:
             return False

@@ -230,6 +230,11 @@ class TapeCallees(Callees):
 
     tape: Tape = field(kw_only=True)
 
+    def joins(self, count: int) -> bool:
+        """Whether the next events and the one after them have one time, as those of one append."""
+        following = self.tape.events[self.tape.position :][: count + 1]
+        return len(following) == count + 1 and following[-1].at == following[0].at
+
     def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
         """Returns the key of the early read that the unit used on the tape."""
         del inputs
