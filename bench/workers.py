@@ -28,7 +28,7 @@ from plansmith.plan.events import Event, next_event
 from plansmith.plan.summary import RunSummary
 
 RESULT: Final = Path(__file__).parent / "results" / "workers.md"
-AT_ONCE: Final = 8
+AT_ONCE: Final = 4
 CALL_S: Final = 0.5
 PATIENCE_S: Final = 120.0
 IDLE_S: Final = 5.0
@@ -41,14 +41,14 @@ class Sizes:
     """How much is measured."""
 
     workers: Sequence[int] = (1, 2, 4)
-    runs: int = 160
-    load: int = 200
+    runs: int = 120
+    load: int = 500
     trouble_s: float = 60.0
     parked: int = 10_000
     rolled: int = 80
 
 
-QUICK: Final = Sizes(workers=(1, 2), runs=16, load=12, trouble_s=10.0, parked=200, rolled=8)
+QUICK: Final = Sizes(workers=(1, 2), runs=16, load=60, trouble_s=12.0, parked=200, rolled=8)
 
 
 async def submitted(smith: Plansmith, names: Sequence[str], seconds: float) -> dict[str, str]:
@@ -131,26 +131,30 @@ class Trouble:
         return [each for each in self.workers.processes if each.returncode is None]
 
     async def make(self, seconds: float) -> None:
-        """One kill or stop about every three seconds; the database restarts in the middle."""
-        deadline, restart = time.monotonic() + seconds, time.monotonic() + seconds / 2
-        while time.monotonic() < deadline:
-            victim = self.random.choice(self._living())
-            if restart and time.monotonic() > restart:
-                restart = 0
-                await asyncio.to_thread(self.server.stop)
-                await asyncio.to_thread(self.server.start)
-                self.done["restart of PostgreSQL"] += 1
-            elif self.random.random() < 0.5:
-                victim.kill()
-                await victim.wait()
-                self.done["kill -9"] += 1
-                await self.start()
-            else:
-                victim.send_signal(signal.SIGSTOP)
-                await asyncio.sleep(self.workers.lease_s * 2)
-                victim.send_signal(signal.SIGCONT)
-                self.done["SIGSTOP"] += 1
-            await asyncio.sleep(self.random.uniform(1, 3))
+        """A kill, a stop, or once a restart of the database, every three seconds or so."""
+        deadline = time.monotonic() + seconds
+        kinds = [self._kill, self._restart_database, self._stop]
+        while kinds or time.monotonic() < deadline:
+            do = kinds.pop() if kinds else self.random.choice([self._kill, self._stop])
+            await do(self.random.choice(self._living()))
+            await asyncio.sleep(self.random.uniform(0.5, 2))
+
+    async def _kill(self, victim: asyncio.subprocess.Process) -> None:
+        victim.kill()
+        await victim.wait()
+        self.done["kill -9"] += 1
+        await self.start()
+
+    async def _stop(self, victim: asyncio.subprocess.Process) -> None:
+        victim.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(self.workers.lease_s * 2)
+        victim.send_signal(signal.SIGCONT)
+        self.done["SIGSTOP"] += 1
+
+    async def _restart_database(self, _: asyncio.subprocess.Process) -> None:
+        await asyncio.to_thread(self.server.stop)
+        await asyncio.to_thread(self.server.start)
+        self.done["restart of PostgreSQL"] += 1
 
     async def answer(self, smith: Plansmith, runs: Mapping[str, str]) -> None:
         """Tell the truth of the file of effects when a call was cut off, as a person would."""

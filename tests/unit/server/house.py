@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import httpx
@@ -168,6 +171,11 @@ async def serving(
 ) -> AsyncIterator[House]:
     """A server for one test; the same folder has the same token and, if not in memory, runs."""
     url = store if store == "memory" else f"sqlite:///{folder / 'runs.db'}"
+    engine = ""
+    if shared := os.environ.get("PLANSMITH_TEST_ENGINE_STORE"):
+        # The same stories with a queue: tests/e2e/test_server_engine.py runs them so.
+        place = token_hex(8) if store == "memory" else sha256(str(folder).encode()).hexdigest()[:16]
+        url, engine = f"{shared}?schema=plansmith_{place}", "dbos"
     tools = tools or Tools()
     log = io.StringIO()
     given: dict[str, Any] = {} if settings_tools else {"tools": [tools]}
@@ -175,11 +183,13 @@ async def serving(
         Settings.model_validate({"store": url, **(settings or {})}),
         log=Log(log),
         by="ann",
+        engine=engine,
         model=model or DemoModel(),
         **given,
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}
     own = {name: rules.pop(name) for name in ("head_s", "connections") if name in rules}
+    own |= {"engine": engine, "executes": 8} if engine else {}
     serve = Serve(token_file=folder / "token", rules=rules, tenants=folder, **own)
     sock = bind(serve)
     server, keys = make_server(server_state, serve, sock)

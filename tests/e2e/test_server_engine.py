@@ -1,0 +1,38 @@
+"""The stories of the server, told again with a queue of DBOS between it and what executes runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.needs import lacks
+from tests.postgres import installed, private_server
+
+ROOT = Path(__file__).parents[2]
+STORIES = (
+    "tests/e2e/test_server_runs.py",
+    "tests/e2e/test_server_questions.py",
+    "tests/e2e/test_server_restart.py",
+    "tests/e2e/test_server_rules.py",
+)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("stories", STORIES)
+def test_the_stories_of_the_server_are_the_same_with_a_queue(stories: str) -> None:
+    if installed() is None:
+        lacks("initdb")
+    with private_server() as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", stories],
+            env=os.environ | {"PLANSMITH_TEST_ENGINE_STORE": server.new_database("stories")},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout[-5000:]
