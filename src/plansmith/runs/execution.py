@@ -159,20 +159,10 @@ class RunExecution:
     async def _execute_and_conclude(
         self, journal: Journal, executor: Executor, fence: Fence
     ) -> Run:
-        idle = unfinished = False
+        unfinished = False
         try:
-            while True:
-                wakes_at = executor.wakes_at if idle else None
-                match next_move(journal.run, idle=idle, wakes_at=wakes_at):
-                    case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
-                        await executor.execute()
-                        idle = True
-                    case Conclude() if await self._ended(journal):
-                        again = partial(self._executor_for, journal)
-                        executor, idle = await self._journals.patience.until_done(again), False
-                        self._active[journal.id] = executor, self._active[journal.id][1]
-                    case _:
-                        break
+            while not await self._is_at_rest(journal, executor, fence):
+                executor = await self._next_executor(journal)
         except (StaleWriter, RunTakenOver):
             return await self._as_it_is(journal)
         except asyncio.CancelledError:
@@ -185,6 +175,39 @@ class RunExecution:
         last = self._active[journal.id][0]  # another one may have written the last replies
         whole = partial(self._journals.whole, journal, last.results)
         return await self._journals.patience.until_done(whole)
+
+    async def _is_at_rest(self, journal: Journal, executor: Executor, fence: Fence) -> bool:
+        """Executes a run until it rests; false if somebody decided something in between."""
+        try:
+            await self._execute_until_rest(journal, executor)
+        except StaleWriter:
+            if fence.lost or not fence.term:
+                raise  # others may be executing it
+            await journal.catch_up()
+            if not may_execute(journal.run):
+                raise
+            return False
+        return True
+
+    async def _execute_until_rest(self, journal: Journal, executor: Executor) -> None:
+        idle = False
+        while True:
+            wakes_at = executor.wakes_at if idle else None
+            match next_move(journal.run, idle=idle, wakes_at=wakes_at):
+                case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
+                    await executor.execute()
+                    idle = True
+                case Conclude() if await self._ended(journal):
+                    executor, idle = await self._next_executor(journal), False
+                case _:
+                    return
+
+    async def _next_executor(self, journal: Journal) -> Executor:
+        """Returns an executor for the run as it is now; the one before is not used any more."""
+        again = partial(self._executor_for, journal)
+        executor = await self._journals.patience.until_done(again)
+        self._active[journal.id] = executor, self._active[journal.id][1]
+        return executor
 
     async def _as_it_is(self, journal: Journal) -> Run:
         """Returns a run that is no longer executed here."""

@@ -78,7 +78,8 @@ class BackgroundRuns:
                     await self._smith.runs.journals.patience.until_done(advance)
                 )
         except StaleWriter:
-            self._log.info("run_taken_over", run=run_id)
+            self._log.info("run_changed_meanwhile", run=run_id)
+            self._again.add(run_id)  # by a person, or by a process that has it now
         except RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
             self._look_again(run_id)
