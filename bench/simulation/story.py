@@ -101,6 +101,8 @@ async def _turn(world: World, person: Person, run_id: str) -> None:
     """Somebody does something about a run."""
     deed = world.rng.choices([*_DEEDS], [*_DEEDS.values()])[0]
     process = _at_hand(world)
+    if any(each.loop.is_stopped for each in world.living()) and world.rng.random() < 0.15:
+        deed = "force"  # what is this run waiting for?
     world.note("deed", deed, process.loop.name)
     try:
         if deed == "template":

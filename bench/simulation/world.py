@@ -72,7 +72,7 @@ class World:
             ("schedule", "request", "plan"), (1, 1, 8)
         )[0]
         self.has_servers = self.kind == "schedule" or rng.random() < 0.8
-        self.machines = rng.choice((("m1",), ("m1", "m2"), ("m1", "m2")))
+        self.machines = rng.choice((("m1",), ("m1", "m2"), ("m1", "m2"), ("m1", "m2")))
         self.lease_s = rng.choice((2.0, 4.0))
         self.width = rng.choice((1, 2, 8))
         self.data: Literal["show", "ask"] = rng.choice(("show", "show", "ask"))
@@ -223,10 +223,11 @@ class World:
     def _strike(self, process: Process) -> None:
         """Now and then, a process is hit between the intent of an effect and the effect."""
         dice = self.rng.random()
-        if dice < 0.03:
+        if dice < 0.04:
             process.kill()
-        elif dice < 0.08:
-            self._stopper(process)()
+        elif dice < 0.12:
+            process.stop()
+            self.timeline.call_later(self.rng.choice((1.5, 9.0, 20.0)), process.wake)
 
     def _see_claim(self, process: Process, run: str) -> None:
         """Sees who owns a run now; from a living process it is taken by force only."""

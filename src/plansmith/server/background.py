@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
+from plansmith.engine.claim_store import Claim
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import (
     EventMisfit,
@@ -50,6 +51,8 @@ class BackgroundRuns:
         self._elsewhere: set[str] = set()
         self._not_here: set[str] = set()
         self._adopts = False
+        # The terms of claims that were left, and whose runs this server began to continue.
+        self._adopted: dict[str, int] = {}
         # The servers that had ended when this one last looked for the runs they left.
         self._dead_servers: set[str] = set()
 
@@ -242,14 +245,8 @@ class BackgroundRuns:
     async def _adopt_orphans(self) -> None:
         owners = self._smith.runs.journals.owners
         for run_id, claim in await owners.left_behind():
-            if run_id in self._not_here:
-                continue
-            try:
-                await self._resume(run_id)
-            except (JournalDamaged, NotFound) as error:
-                self._log.failure("run_damaged", run=run_id, error=str(error))
             if run_id not in self._not_here:
-                await owners.forget(run_id, claim)
+                await self._adopt(run_id, claim)
         for run_id in self._elsewhere - await owners.owned(self._elsewhere):
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
@@ -258,6 +255,19 @@ class BackgroundRuns:
             # What waited there for an answer or a time is this server's to continue now.
             await self.resume_open()
         self._dead_servers = dead  # one that was only silent may end another time
+
+    async def _adopt(self, run_id: str, claim: Claim) -> None:
+        """Continues a run that was left; its claim goes if nothing is to be continued."""
+        goes_on = 0
+        try:
+            goes_on = await self._resume(run_id)
+        except (JournalDamaged, NotFound) as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+        if goes_on and self._adopted.get(run_id) != claim.term:
+            self._adopted[run_id] = claim.term  # whoever executes it claims it
+        elif run_id not in self._not_here:
+            await self._smith.runs.journals.owners.forget(run_id)
+            self._adopted.pop(run_id, None)
 
     async def _resume(self, run_id: str) -> int:
         journal = await self._smith.runs.journals.load(run_id)
