@@ -164,9 +164,10 @@ def _mutation_row(name: str, found: tuple[int, str] | None) -> str:
 
 HEAD: Final = """# Simulated processes
 
-Made by `scripts/bench simulate --seeds 100000 --write`. Each seed is a world of its own: servers and commands on one or two
-machines share one store, people decide, tools fail, and processes are killed, stopped and cut off at any await. Then it is calm,
-and every run has to end. What is checked: [docs/several-machines.md](../../docs/several-machines.md#simulated).
+Made by `scripts/bench simulate --seeds 100000 --write`. Each seed is a world of its own: servers
+and commands on one or two machines share one store, people decide, tools fail, and processes are
+killed, stopped and cut off at any await. Then it is calm, and every run has to end. What is
+checked: [docs/several-machines.md](../../docs/several-machines.md#simulated).
 """
 PLANTED: Final = """
 Bugs that are planted (`--mutations`), and the first seed that finds each:
