@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,19 +58,16 @@ class Bank:
             self._world.sent(process, tool, name, call)
             self.on_the_way[what] += 1
         arrival = _Arrival(self, process, tool, what, call, reply)
-        wait = self._wait()
-        if wait:
-            self._world.timeline.call_later(wait, arrival.happen)
-        else:
-            arrival.happen()
+        self.after_a_while(arrival.happen)
         return await reply
 
-    def _wait(self) -> float:
+    def after_a_while(self, act: Callable[[], None]) -> None:
+        """Lets a message arrive: mostly at once."""
         if self._rng.random() < 0.6:
-            return 0.0
-        return self._rng.choice(
-            (0.01, 0.1, 0.4, 0.4, 3.0) if self._world.calm else (0.01, 0.4, 3.0, 9.0)
-        )
+            act()
+            return
+        waits = (0.01, 0.1, 0.4, 3.0) if self._world.calm else (0.01, 0.4, 3.0, 9.0)
+        self._world.timeline.call_later(self._rng.choice(waits), act)
 
     def trouble(self, probability: float) -> bool:
         """Tells whether something goes wrong now."""
@@ -114,11 +112,7 @@ class _Arrival:
             answer = {"items": found_items(self._what[1])}
         else:
             answer = self._effect()
-        wait = bank._wait()
-        if wait:
-            bank._world.timeline.call_later(wait, lambda: self._answer(answer))
-        else:
-            self._answer(answer)
+        bank.after_a_while(lambda: self._answer(answer))
 
     def _effect(self) -> Any:
         """The effect takes place; what is told about it is another matter."""

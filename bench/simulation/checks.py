@@ -15,7 +15,6 @@ from bench.simulation.plans import (
     needs_of,
     questions_before,
 )
-
 from plansmith import Plan, RunStatus
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
@@ -159,8 +158,7 @@ def check_told(
 
 def check_secrets(world: World) -> None:
     """No value and no event has the secret that calls were given."""
-    server = world.store.server
-    if any(SECRET.encode() in text for text in server._values.values()):
+    if any(SECRET.encode() in text for text in world.store.server.texts.values()):
         world.fail("a stored value has the secret")
     for run, events in world.journals().items():
         if any(SECRET in repr(each.body) for each in events):
@@ -169,18 +167,21 @@ def check_secrets(world: World) -> None:
 
 def check_fires(world: World, schedule: Schedule) -> None:
     """Each due time is there once, has one run at most, and each run of the schedule its time."""
-    server = world.store.server
-    fires = [fire for fire in server._fires.values() if fire.schedule == schedule.id]
+    fires = world.store.server.all_fires(schedule.id)
     named = Counter(fire.run for fire in fires if fire.run)
     if any(count > 1 for count in named.values()):
         world.fail(f"a run stands for two times: {named}")
     ours = {run for run, (first, *_) in world.journals().items() if _fired(first)}
     if ours - named.keys():
         world.fail(f"nothing asked for these runs: {sorted(ours - named.keys())}")
-    created = schedule.created
-    odd = [fire.due for fire in fires if (fire.due - created).total_seconds() % 60]
-    if odd:
-        world.fail(f"fires at times that the schedule does not have: {odd}")
+    since = [(fire.due - schedule.created).total_seconds() for fire in fires]
+    if any(seconds % 60 for seconds in since):
+        world.fail(f"fires at times that the schedule does not have: {since}")
+    # In the calm before this check a minute has passed.
+    passed = (world.clock.now() - schedule.created).total_seconds()
+    paused = any(each.paused for each in world.store.server.all_schedules())
+    if not paused and max(since, default=0.0) < passed - 65.0:
+        world.fail(f"nothing was fired for a minute: {since} of {passed}")
 
 
 def _fired(first: e.Event) -> bool:

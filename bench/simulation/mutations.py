@@ -1,5 +1,7 @@
 """Known bugs that are planted to show that the simulation finds them."""
 
+# pyright: reportPrivateUsage=false
+# Bugs are planted where the promises are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
@@ -22,8 +24,16 @@ from plansmith.server.background import BackgroundRuns
 Plant = Callable[[], tuple[type, str, Any]]
 
 
-def _answering(value: Any) -> Callable[..., Any]:
+def _answering(value: Any = None) -> Callable[..., Any]:
     return lambda *_, **__: value
+
+
+def _yes(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _no(*_: Any, **__: Any) -> bool:
+    return False
 
 
 def _answering_later(value: Any) -> Callable[..., Any]:
@@ -72,17 +82,17 @@ def _forgotten_needs() -> tuple[type, str, Any]:
 MUTATIONS: Mapping[str, Plant] = {
     "the store does not compare terms": lambda: (SharedStore, "does_fence", False),
     "a call is made before its intent is stored": _call_before_intent,
-    "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _answering(True)),
+    "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _yes),
     "an exception after a write counts as a certain failure": _certain_failure,
     "a process that wakes does not look at its lease": lambda: (
         Lease,
         "is_in_doubt",
-        _answering(False),
+        _no,
     ),
     "a living process on another machine counts as dead": lambda: (
         OtherMachines,
         "is_silent",
-        _answering(True),
+        _yes,
     ),
     "a living process on this machine counts as dead": lambda: (
         Owners,

@@ -54,12 +54,11 @@ class Drafter:
         names = [each["id"] for each in earlier]
         many = min(len(names), self.rng.choice([0, 1, 1, 2]))
         step: dict[str, Any] = {"id": self._next("s"), "after": self.rng.sample(names, many)}
-        kinds = ["look", "look", "look", "pay", "pay", "post", "clerk", "map"] + ["ask"] * (
-            2 * self.asks
-        )
+        kinds = ["look", "look", "look", "pay", "pay", "post", "map"]
+        kinds += ["clerk", "ask", "ask"] * self.asks  # neither is for plans that run unattended
         kinds += ["plan", "each"] * (level < 3 and self.nests)
         looks = [each["id"] for each in earlier if each.get("tool") == "look"]
-        match self.rng.choice(kinds + ["found"] * (2 * bool(looks))):
+        match self.rng.choice(kinds + ["found"] * (2 * bool(looks and self.asks))):
             case "look":
                 step |= {"tool": "look", "inputs": {"n": self.rng.randint(1, 9)}}
             case "ask":

@@ -8,7 +8,6 @@ import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from bench.simulation.bank import SECRET
@@ -221,7 +220,7 @@ class ServerLog(Log):
     """The log of a server: a run that broke is a failure of the seed."""
 
     def __init__(self, process: Process) -> None:
-        super().__init__(io.StringIO(), now=lambda: datetime.min)
+        super().__init__(io.StringIO(), now=process.clock.now)
         self._process = process
 
     def _write(self, level: str, event: str, fields: dict[str, Json]) -> None:

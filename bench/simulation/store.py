@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.simulation.timeline import Timeline
@@ -14,7 +14,9 @@ from plansmith.errors import StoreAway
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Event
+    from plansmith.plan.schedules import Fire, Schedule
 
+NOBODY = Claim("", 0)
 WRITES = frozenset(
     {
         *("append", "put", "claim", "release", "beat", "set_aside", "delete_run"),
@@ -63,6 +65,33 @@ class StoreServer(MemoryStore):
         now = self._now()
         found = sorted(self._processes.items())
         return [beat._replace(silent_s=now - seen) for _, (beat, seen) in found]
+
+    @property
+    def journals(self) -> Mapping[str, Sequence[Event]]:
+        """All journals."""
+        return self._events
+
+    @property
+    def texts(self) -> Mapping[str, bytes]:
+        """All values, by their hashes."""
+        return self._values
+
+    def all_fires(self, schedule: str) -> list[Fire]:
+        """Returns the fires of a schedule."""
+        return [fire for fire in self._fires.values() if fire.schedule == schedule]
+
+    def all_schedules(self) -> list[Schedule]:
+        """Returns all schedules."""
+        return [*self._schedules.values()]
+
+    def claim_now(self, run: str) -> Claim:
+        """Returns the claim of a run; without an owner if there is none."""
+        return self._claims.get(run, NOBODY)
+
+    def silent_s(self, process: str) -> float:
+        """Returns how long ago a process has renewed its lease."""
+        known = self._processes.get(process)
+        return self._now() - known[1] if known else float("inf")
 
     async def position(self) -> int:
         """Returns the position of the newest event."""

@@ -1,4 +1,4 @@
-"""The story of a seed: people and troubles, then calm, in which every run has to come to its end."""
+"""The story of a seed: people and troubles, then calm, in which every run has to end."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bench.simulation.store import Weather
 from bench.simulation.world import BrokenPromiseError, World
 from plansmith import Plan, Run
 from plansmith.errors import PlansmithError
+from plansmith.plan.schedules import Schedule
 from plansmith.plan.timing import Timing
 
 TURNS = 8
@@ -101,6 +102,8 @@ async def _turn(world: World, person: Person, run_id: str) -> None:
     """Somebody does something about a run."""
     deed = world.rng.choices([*_DEEDS], [*_DEEDS.values()])[0]
     process = _at_hand(world)
+    if any(each.loop.is_stopped for each in world.living()) and world.rng.random() < 0.15:
+        deed = "force"  # what is this run waiting for?
     world.note("deed", deed, process.loop.name)
     try:
         if deed == "template":
@@ -245,38 +248,52 @@ async def _attend_calmly(world: World, person: Person, run: str, tries: int) -> 
 
 async def _keep_schedule(world: World, person: Person) -> None:
     """A plan that runs every minute, while servers come and go and templates change."""
-    first = world.boot()
-    first.loop.fate = 0
     world.calm = True
-    try:
-        run: Run = await first.do(lambda smith: smith.submit(world.plan, by="ada"))
-        plan = cast("Plan", run.plan)
-        if person.refuses(plan, run) if effects_of(plan, run.templates) else True:
-            await first.do(lambda smith: smith.cancel(run.id, by="ada"))
-            return
-        world.approved |= set(effects_of(plan, run.templates))
-        every = Timing(every_minutes=1)
-        schedule = await first.do(
-            lambda s: s.schedules.create(plan=plan, timing=every, approve=plan.hash, by="ada")
-        )
-    except PlansmithError:
-        schedule = None  # it cannot run while nobody is there
-    for each in [*world.journals()]:
-        await first.do(lambda smith, each=each: smith.cancel(each, by="ada"))
+    schedule = await _make_schedule(world, person)
     if schedule is None:
         return
     world.calm = False
     for _ in range(TURNS // 2):
-        match world.rng.choice(["boot", "keeper", "template", "wait"]):
-            case "keeper":  # a command that keeps the schedules too, beside all servers
-                keeper = world.boot()
-                keeper.loop.create_task(keeper.smith.schedules.keep())
-            case "boot" if len(world.living(servers=True)) < 3:
+        match world.rng.choice(["server", "keeper", "keeper", "template", "wait"]):
+            case "keeper":
+                _keep_schedules(world)
+            case "server" if len(world.living(servers=True)) < 3:
                 world.boot(is_server=True)
             case "template":
                 await world.change_template()
             case _:
                 pass
-        await asyncio.sleep(world.rng.choice((1, 15, 30)))
+        await asyncio.sleep(world.rng.choice((5, 20, 40)))
+    await _settle(world, person)
+    _keep_schedules(world)
+    _keep_schedules(world)
+    await asyncio.sleep(65.0)
     await _settle(world, person)
     check_fires(world, schedule)
+
+
+def _keep_schedules(world: World) -> None:
+    """Starts a command that keeps the schedules too, beside all servers."""
+    keeper = world.boot()
+    keeper.loop.create_task(keeper.smith.schedules.keep())
+
+
+async def _make_schedule(world: World, person: Person) -> Schedule | None:
+    """She has a plan kept that runs every minute; none if it cannot run while nobody is there."""
+    first = world.boot()
+    first.loop.fate = 0
+    made: Schedule | None = None
+    try:
+        run: Run = await first.do(lambda smith: smith.submit(world.plan, by="ada"))
+        plan = cast("Plan", run.plan)
+        if effects_of(plan, run.templates) and not person.refuses(plan, run):
+            world.approved |= set(effects_of(plan, run.templates))
+            every = Timing(every_minutes=1)
+            made = await first.do(
+                lambda s: s.schedules.create(plan=plan, timing=every, approve=plan.hash, by="ada")
+            )
+    except PlansmithError as error:
+        world.note("no schedule", type(error).__name__)
+    for each in [*world.journals()]:
+        await first.do(lambda smith, each=each: smith.cancel(each, by="ada"))
+    return made

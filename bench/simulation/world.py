@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import random
@@ -11,9 +10,9 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from bench.simulation.bank import Bank, Made, What
-from bench.simulation.plans import WRITES, Drafter
+from bench.simulation.plans import WRITES, Drafter, effects_of
 from bench.simulation.process import Process
-from bench.simulation.store import Request, SharedStore
+from bench.simulation.store import NOBODY, Request, SharedStore
 from bench.simulation.timeline import Timeline, TimelineClock
 from bench.simulation.twists import again, no_question, other_payee, unguarded
 from plansmith import Plan, Run
@@ -26,7 +25,6 @@ from plansmith.ports import Call
 from plansmith.templates.book import TemplateBook
 
 _PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}
-_NOBODY = Claim("", 0)
 # A process that was stopped for longer than this makes sure of its claims before it calls.
 STOPPED_S = 1.0
 
@@ -72,10 +70,12 @@ class World:
             ("schedule", "request", "plan"), (1, 1, 8)
         )[0]
         self.has_servers = self.kind == "schedule" or rng.random() < 0.8
-        self.machines = rng.choice((("m1",), ("m1", "m2"), ("m1", "m2")))
+        self.machines = rng.choice((("m1",), ("m1", "m2"), ("m1", "m2"), ("m1", "m2")))
         self.lease_s = rng.choice((2.0, 4.0))
         self.width = rng.choice((1, 2, 8))
         self.data: Literal["show", "ask"] = rng.choice(("show", "show", "ask"))
+        if self.kind == "schedule":
+            self.data = "show"  # nobody is there to be asked
         self.budget = BudgetLimits(steps=rng.choice((None, None, None, 6)))
         self.drafter = Drafter(
             random.Random(rng.random()),
@@ -83,6 +83,8 @@ class World:
             nests=rng.random() < 0.2,
         )
         self.plan = self.drafter.plan()
+        while self.kind == "schedule" and not effects_of(self.plan, self.templates):
+            self.plan = self.drafter.plan()
         self.is_stored = rng.random() < 0.5  # whether templates are in the store, or given
 
     @property
@@ -143,7 +145,7 @@ class World:
 
     def journals(self) -> Mapping[str, Sequence[e.Event]]:
         """Returns all journals as the store has them."""
-        return self.store.server._events
+        return self.store.server.journals
 
     def view(self, run: str) -> Run | None:
         """Returns a run as its journal is now."""
@@ -157,7 +159,7 @@ class World:
 
     def value(self, digest: str) -> Any:
         """Returns a stored value."""
-        return json.loads(self.store.server._values[digest])
+        return json.loads(self.store.server.texts[digest])
 
     def happened(self, made: Made) -> None:
         """An effect took place: it must be approved, and may not be there twice."""
@@ -170,7 +172,7 @@ class World:
                 self.fail(f"took place {count} times: {made}")
 
     def sent(self, process: Process, tool: str, name: str, call: Call) -> None:
-        """A process makes a call that changes something: the intent must be stored, under a term."""
+        """A process calls what changes something: the intent must be stored, under a term."""
         self.note("call", process.loop.name, tool, name, call.key, call.attempt)
         if (process.name, call.key, call.attempt) not in self._intents:
             self.fail(f"{process.loop.name} calls {tool} for {call.key} without a stored intent")
@@ -183,7 +185,7 @@ class World:
             gap = by_force and heard - began <= STOPPED_S
             if owner == process.name and at < heard and not gap:
                 self.fail(f"{process.loop.name} calls {tool} for {call.key} under an old term")
-        if self._claims.get(run, _NOBODY).owner != process.name:
+        if self._claims.get(run, NOBODY).owner != process.name:
             self.excused.add((tool, name, self.chain(run)))
 
     def heard(self, process: Process, events: Sequence[e.Event], began: float) -> None:
@@ -209,7 +211,7 @@ class World:
         run = events[0].run if events else ""
         self.note("append", process.loop.name, run, failed, *told)
         term = request.options.get("term", 0)
-        if not failed and run and term and self.store.server._claims.get(run, _NOBODY).term != term:
+        if not failed and run and term and self.store.server.claim_now(run).term != term:
             self.fail(f"{process.loop.name} writes to {run} under an old term")
         if not failed and events and events[0].number == 1:
             self.makers[run] = process
@@ -223,15 +225,16 @@ class World:
     def _strike(self, process: Process) -> None:
         """Now and then, a process is hit between the intent of an effect and the effect."""
         dice = self.rng.random()
-        if dice < 0.03:
+        if dice < 0.04:
             process.kill()
-        elif dice < 0.08:
-            self._stopper(process)()
+        elif dice < 0.12:
+            process.stop()
+            self.timeline.call_later(self.rng.choice((1.5, 9.0, 20.0)), process.wake)
 
     def _see_claim(self, process: Process, run: str) -> None:
         """Sees who owns a run now; from a living process it is taken by force only."""
-        now = self.store.server._claims.get(run, _NOBODY)
-        before, self._claims[run] = self._claims.get(run, _NOBODY), now
+        now = self.store.server.claim_now(run)
+        before, self._claims[run] = self._claims.get(run, NOBODY), now
         self.note("claim", process.loop.name, run.strip(), now.owner, now.term)
         if now.owner == process.name and now.term != before.term:  # it begins anew
             kept = [each for each in self.takeovers.get(run, ()) if each[1] != process.name]
@@ -243,14 +246,13 @@ class World:
         if by_force:
             return
         loser = self.by_name[before.owner]
-        seen = self.store.server._processes.get(loser.name)
-        silent = self.timeline.now - seen[1] if seen else self.timeline.now
+        silent = self.store.server.silent_s(loser.name)
         is_near = loser.machine == process.machine
         if loser.is_alive and (is_near or silent <= self.lease_s):
             self.fail(f"{process.loop.name} takes {run!r} from {loser.loop.name}, which lives")
 
     async def save_templates(self) -> None:
-        """Keeps the templates in the store, one for all processes, or hands them to the next one."""
+        """Keeps the templates in the store, unless they are given to each process."""
         if not self.is_stored or not self.templates:
             return
         process = self.boot()
@@ -291,15 +293,6 @@ class World:
             each.connection.is_over = True
             each.is_alive = False
         for loop in loops:
-            asyncio.events._set_running_loop(loop)
-            for _ in range(50):
-                left = asyncio.all_tasks(loop)
-                if not left:
-                    break
-                for task in left:
-                    task.cancel()
-                while loop._ready:
-                    loop.take_turn()
-            asyncio.events._set_running_loop(None)
+            loop.cancel_all()
         for loop in loops:
             loop.drop()

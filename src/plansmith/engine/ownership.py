@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from plansmith.engine.claim_store import Beat, Claim, OwnerStore, ProcessStore
@@ -257,10 +257,11 @@ class Owners:
         dead = {owner for owner in {each.owner for _, each in claims} if self._is_dead(owner)}
         return [each for each in claims if each[1].owner in dead]
 
-    async def forget(self, run: str, claim: Claim) -> None:
-        """Removes the claim of a dead owner; does nothing if someone else owns the run by now."""
-        if self._store is not None:
-            await self._store.release(run, claim.term)
+    async def forget(self, run: str) -> None:
+        """Removes the claim of a dead owner; one that has renewed its lease meanwhile keeps it."""
+        with suppress(RunBusy):
+            async with self.owning(run):
+                pass
 
     async def need_writable(self) -> None:
         """Writes an empty change to the store, which fails if the store is read-only."""

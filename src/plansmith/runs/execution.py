@@ -177,23 +177,9 @@ class RunExecution:
     async def _execute_and_conclude(
         self, journal: Journal, executor: Executor, fence: Fence
     ) -> Run:
-        idle = unfinished = False
+        unfinished = False
         try:
-            while True:
-                wakes_at = executor.wakes_at if idle else None
-                match next_move(journal.run, idle=idle, wakes_at=wakes_at):
-                    case Execute() | AwaitAnswer(begun=True) if not idle and _runs(journal.run):
-                        unfinished = await self._execute(journal, executor)
-                        if unfinished:
-                            break
-                        idle = True
-                    case Conclude() if await self._ended(journal):
-                        again = partial(self._executor_for, journal)
-                        executor, idle = await self._journals.patience.until_done(again), False
-                        executor.leaves = self._leaving
-                        self._active[journal.id] = executor, self._active[journal.id][1]
-                    case _:
-                        break
+            unfinished = await self._execute_through_changes(journal, executor, fence)
         except (StaleWriter, RunTakenOver):
             return await self._as_it_is(journal)
         except asyncio.CancelledError:
@@ -207,6 +193,38 @@ class RunExecution:
         whole = partial(self._journals.whole, journal, last.results)
         return await self._journals.patience.until_done(whole)
 
+    async def _execute_through_changes(
+        self, journal: Journal, executor: Executor, fence: Fence
+    ) -> bool:
+        """Executes a run until it rests, whatever others decide in between.
+
+        Returns whether the rest is left to another process.
+        """
+        while True:
+            try:
+                return await self._execute_until_rest(journal, executor)
+            except StaleWriter:
+                if fence.lost or not fence.term:
+                    raise  # others may be executing it
+                await journal.catch_up()
+                if not may_execute(journal.run):
+                    raise
+                executor = await self._next_executor(journal)
+
+    async def _execute_until_rest(self, journal: Journal, executor: Executor) -> bool:
+        idle = False
+        while True:
+            wakes_at = executor.wakes_at if idle else None
+            match next_move(journal.run, idle=idle, wakes_at=wakes_at):
+                case Execute() | AwaitAnswer(begun=True) if not idle and _runs(journal.run):
+                    if await self._execute(journal, executor):
+                        return True
+                    idle = True
+                case Conclude() if await self._ended(journal):
+                    executor, idle = await self._next_executor(journal), False
+                case _:
+                    return False
+
     async def _execute(self, journal: Journal, executor: Executor) -> bool:
         """Executes the steps that can run; returns whether the rest is left to another process."""
         past = await self._intake.past()
@@ -214,6 +232,14 @@ class RunExecution:
         if journal.run.phase.over:
             past.learn((await journal.summary()).calls)
         return executor.leaves and not journal.run.paused
+
+    async def _next_executor(self, journal: Journal) -> Executor:
+        """Returns an executor for the run as it is now; the one before is not used any more."""
+        again = partial(self._executor_for, journal)
+        executor = await self._journals.patience.until_done(again)
+        executor.leaves = self._leaving
+        self._active[journal.id] = executor, self._active[journal.id][1]
+        return executor
 
     async def _as_it_is(self, journal: Journal) -> Run:
         """Returns a run that is no longer executed here."""

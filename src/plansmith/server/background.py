@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
+from plansmith.engine.claim_store import Claim
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import (
     EventMisfit,
@@ -63,6 +64,8 @@ class BackgroundRuns:
         self._elsewhere: set[str] = set()
         self._not_here: set[str] = set()
         self._adopts = False
+        # The terms of claims that were left, and whose runs this server began to continue.
+        self._adopted: dict[str, int] = {}
         # The servers that had ended when this one last looked for the runs they left.
         self._dead_servers: set[str] = set()
 
@@ -103,7 +106,8 @@ class BackgroundRuns:
                     await self._smith.runs.journals.patience.until_done(advance)
                 )
         except StaleWriter:
-            self._log.info("run_taken_over", run=run_id)
+            self._log.info("run_changed_meanwhile", run=run_id)
+            self._again.add(run_id)  # by a person, or by a process that has it now
         except RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
             self._look_again(run_id)
@@ -286,14 +290,8 @@ class BackgroundRuns:
     async def _adopt_orphans(self) -> None:
         owners = self._smith.runs.journals.owners
         for run_id, claim in await owners.left_behind():
-            if run_id in self._not_here:
-                continue
-            try:
-                await self._resume(run_id)
-            except (JournalDamaged, NotFound) as error:
-                self._log.failure("run_damaged", run=run_id, error=str(error))
             if run_id not in self._not_here:
-                await owners.forget(run_id, claim)
+                await self._adopt(run_id, claim)
         if self._carrier is not None:
             await self._carrier.hand_on(owners)
         await self._continue_released()
@@ -308,6 +306,19 @@ class BackgroundRuns:
         for run_id in self._elsewhere - owned:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
+
+    async def _adopt(self, run_id: str, claim: Claim) -> None:
+        """Continues a run that was left; its claim goes if nothing is to be continued."""
+        goes_on = 0
+        try:
+            goes_on = await self._resume(run_id)
+        except (JournalDamaged, NotFound) as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+        if goes_on and self._adopted.get(run_id) != claim.term:
+            self._adopted[run_id] = claim.term  # whoever executes it claims it
+        elif run_id not in self._not_here:
+            await self._smith.runs.journals.owners.forget(run_id)
+            self._adopted.pop(run_id, None)
 
     async def _resume(self, run_id: str) -> int:
         journal = await self._smith.runs.journals.load(run_id)
