@@ -99,12 +99,19 @@ def grounded(
 
 
 def _fuller(call: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the place of an earlier call of a tool, if this one only asks; 0 if there is none."""
-    args: Mapping[str, Json] = call["args"]
-    if not args or any(each != ASK for each in args.values()):
+    """Returns the place of a call that has values where this one only asks; 0 if none has."""
+    if not call["args"] or not _only_asks(call):
         return 0
-    tools = [each["tool"] for each in earlier]
-    return tools.index(call["tool"]) + 1 if call["tool"] in tools else 0
+    found = (
+        place
+        for place, each in enumerate(earlier, start=1)
+        if each["tool"] == call["tool"] and not _only_asks(each)
+    )
+    return next(found, 0)
+
+
+def _only_asks(call: Mapping[str, Any]) -> bool:
+    return all(value == ASK for value in call["args"].values())
 
 
 def _moved(value: Any, places: Mapping[int, int]) -> Any:
