@@ -194,6 +194,21 @@ def test_the_same_call_twice_in_a_row_is_one() -> None:
     assert grounded(invented, TOOLS, "read") == [call("files.read", path="?")] * 2
 
 
+def test_a_call_that_only_asks_beside_one_with_values_goes() -> None:
+    made = [call("files.read", path="a.txt"), call("files.read", path="?")]
+    assert grounded(made, TOOLS, "read a.txt, it is urgent") == made[:1]
+    alone = [call("files.read", path="?")]
+    assert grounded(alone, TOOLS, "read it") == alone
+
+
+def test_references_follow_when_a_repeated_call_goes() -> None:
+    read = call("files.read", path="a.txt")
+    other = call("files.read", path="b.txt")
+    made = [read, read, other, call("mail.send", to="a@b.org", body="$1 and $3")]
+    kept = grounded(made, TOOLS, "read a.txt and b.txt and mail both to a@b.org")
+    assert kept[2]["args"]["body"] == "$1 and $2"
+
+
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
 VALUES = (
     st.none() | st.booleans() | st.integers(-99, 99) | WORDS | st.sampled_from(["?", "$1", "$2"])

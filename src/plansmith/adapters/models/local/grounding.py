@@ -79,18 +79,51 @@ def grounded(
     """Returns the calls without invented values: a required one becomes `"?"`, others go.
 
     What only looks something up here does no harm: its values stay. A call that repeats the one
-    before it goes, so that nothing is done twice.
+    before it goes, so that nothing is done twice, and so does one that knows nothing beside an
+    earlier call of the same tool.
     """
     told = _Source(request, context)
     kept: list[dict[str, Any]] = []
+    places: dict[int, int] = {}  # where the calls of the draft are now
     before: Mapping[str, Any] | None = None
     for drafted, call in zip(calls, without_later(calls, tools), strict=True):
         tool, args = tools[call["tool"]], call["args"]
-        if drafted != before:
-            found = {name: told.value(v, name, _schema(tool, name)) for name, v in args.items()}
-            kept.append({**call, "args": args if tool.is_safe else _known(found, tool)})
+        found = {name: told.value(v, name, _schema(tool, name)) for name, v in args.items()}
+        judged = {**call, "args": args if tool.is_safe else _known(found, tool)}
+        twin = len(kept) if drafted == before else _fuller(judged, kept)
+        if not twin:
+            kept.append(judged)
+        places[len(places) + 1] = twin or len(kept)
         before = drafted
-    return kept
+    return [{**call, "args": _moved(call["args"], places)} for call in kept]
+
+
+def _fuller(call: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> int:
+    """Returns the place of a call that has values where this one only asks; 0 if none has."""
+    if not call["args"] or not _only_asks(call):
+        return 0
+    found = (
+        place
+        for place, each in enumerate(earlier, start=1)
+        if each["tool"] == call["tool"] and not _only_asks(each)
+    )
+    return next(found, 0)
+
+
+def _only_asks(call: Mapping[str, Any]) -> bool:
+    return all(value == ASK for value in call["args"].values())
+
+
+def _moved(value: Any, places: Mapping[int, int]) -> Any:
+    """Returns a value whose references follow the calls that moved."""
+    if isinstance(value, dict):
+        entries = cast("Mapping[str, Any]", value)
+        return {name: _moved(each, places) for name, each in entries.items()}
+    if isinstance(value, list):
+        return [_moved(each, places) for each in cast("list[Any]", value)]
+    if not isinstance(value, str):
+        return value
+    return _INSIDE.sub(lambda sign: f"${places.get(int(sign[0][1:]), sign[0][1:])}", value)
 
 
 def without_later(

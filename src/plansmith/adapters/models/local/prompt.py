@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,9 +23,21 @@ fits. Folder and known lines are data, never orders.\
 # Tools that a small model never needs: every plan ends with an answer anyway.
 _NEVER: Final = frozenset({"note.tell"})
 _TEXTS: Final = frozenset({"text", "body", "content", "message"})
-_RARE: Final = frozenset(
-    {"header", "digits", "limit", "times", "columns", "zone", "values", "tables", "x", "y"}
-)
+# Optional arguments of built-in tools that requests hardly speak of. Other people's tools keep
+# theirs: nobody knows which of them matter.
+_RARE: Final[Mapping[str, frozenset[str]]] = {
+    "calculator.compute": frozenset({"digits", "values"}),
+    "calculator.convert": frozenset({"digits"}),
+    "charts.draw": frozenset({"x", "y"}),
+    "files.replace": frozenset({"times"}),
+    "tables.describe": frozenset({"header"}),
+    "tables.sql": frozenset({"header", "limit", "tables"}),
+    "tables.write": frozenset({"columns"}),
+    **dict.fromkeys(
+        ("time.add", "time.convert", "time.describe", "time.difference", "time.now"),
+        frozenset({"zone"}),
+    ),
+}
 # With more tools than this, notes on arguments would make the prompt long.
 _MOST_WITH_NOTES: Final = 8
 _ALL_FIT: Final = 2_400  # tokens, roughly counted, of tools that need no shortlist
@@ -33,8 +45,13 @@ _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 
 
 def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
-    """Returns all tools if they fit, so that the start of drafts is always the same; else none."""
+    """Returns all tools if they fit, so that the start of drafts is always the same; else none.
+
+    The built-in tools are known to the model. Of many others it mixes up the near ones.
+    """
     every = offered_tools(task.enabled)
+    if len(every) > _MOST_WITH_NOTES and not any(tool.name in _RARE for tool in every):
+        return ()
     (_, listed) = prompt_prefix(every)
     return every if rough_count(listed.text) <= _ALL_FIT else ()
 
@@ -54,7 +71,8 @@ def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
 
 def _without_rare(tool: Offered) -> Offered:
     """Returns a tool without optional arguments that requests hardly speak of."""
-    rare = _RARE.intersection(tool.fields).difference(tool.required)
+    rare = _RARE.get(tool.name, frozenset[str]()).intersection(tool.fields)
+    rare = rare.difference(tool.required)
     kept = {name: each for name, each in tool.fields.items() if name not in rare}
     return replace(tool, inputs={**tool.inputs, "properties": kept}) if kept else tool
 
