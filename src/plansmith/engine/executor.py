@@ -270,8 +270,10 @@ class Executor:
         self._state.schedule.put_back(unit.name)
         reason = Sentence("pause.budget", amount=refusal.amount)
         self._paused = SYSTEM, reason
+        asked = self._budget.question(refusal)
         # In one append: a crash between the two would ask the same question twice.
-        batch.bodies += [self._budget.question(refusal), e.RunPaused(reason=reason)]
+        is_open = asked.question in self._journal.run.questions  # resumed without an answer
+        batch.bodies += [*(() if is_open else (asked,)), e.RunPaused(reason=reason)]
         return False
 
     def _is_blocked(self, name: str) -> bool:

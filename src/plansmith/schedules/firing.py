@@ -16,7 +16,7 @@ from plansmith.errors import (
     StaleWriter,
     StoreAway,
 )
-from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, next_move
+from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
@@ -364,10 +364,12 @@ class Firing:
 
 
 def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
-    """Tells whether to continue a run here: it was approved meanwhile, or its process died."""
+    """Tells whether to continue a run here: it was decided on meanwhile, or its process died."""
     if next_move(run) == Execute(begun=False):
         return True
-    return fire.state is not FireState.WAITING and now - fire.seen > ABANDONED_AFTER
+    if fire.state is FireState.WAITING:
+        return goes_on(run)
+    return now - fire.seen > ABANDONED_AFTER
 
 
 def _waits_for(run: Run) -> str:
