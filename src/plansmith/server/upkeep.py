@@ -21,7 +21,8 @@ _AGAIN_S: Final = 1.0
 GRACE_S: Final = 0.5
 _DECISIONS: Final = (
     *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
-    *(e.ChangesAsked, e.CancelAsked),  # the process that wrote one may have ended right after it
+    # The process that wrote one of these may have ended right after it.
+    *(e.ChangesAsked, e.CancelAsked, e.StepSkipped, e.StepReset),
 )
 
 
@@ -130,15 +131,16 @@ async def _decided(server_state: ServerState, news: Sequence[News]) -> list[tupl
 
 async def _continue_run(server_state: ServerState, run_id: str, number: int) -> None:
     """Continues a run unless the process that decided on it has done so already."""
-    await server_state.smith.runs.journals.clock.sleep(GRACE_S)
+    journals = server_state.smith.runs.journals
+    await journals.clock.sleep(GRACE_S)
     try:
-        journal = await server_state.smith.runs.journals.load(run_id)
+        journal = await journals.patience.until_done(lambda: journals.load(run_id))
     except PlansmithError as error:
         server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
         return
     # A process that answers a question about the request makes the plan itself, which takes long.
     untouched = all(event.by.speaks for event in journal.events[number - 1 :])
-    is_here = server_state.smith.runs.journals.is_here(journal.run.folder)
+    is_here = journals.is_here(journal.run.folder)
     if untouched and is_here and journal.run.plan is not None and goes_on(journal.run):
         server_state.background.go_on(run_id)
 
