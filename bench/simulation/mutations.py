@@ -16,12 +16,16 @@ from plansmith.engine.lease import Lease, OtherMachines
 from plansmith.engine.outcome import Failed
 from plansmith.engine.ownership import Owners
 from plansmith.engine.ready import ReadyQueue
+from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
 from plansmith.review.coverage import Coverage
+from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.revising import PlanReviser
+from plansmith.server import app
 from plansmith.server.background import BackgroundRuns
 
-Plant = Callable[[], tuple[type, str, Any]]
+Planted = tuple[Any, str, Any]  # where, which member, and what it is instead
+Plant = Callable[[], Planted]
 
 
 def _answering(value: Any = None) -> Callable[..., Any]:
@@ -43,7 +47,7 @@ def _answering_later(value: Any) -> Callable[..., Any]:
     return answer
 
 
-def _call_before_intent() -> tuple[type, str, Any]:
+def _call_before_intent() -> Planted:
     start = Executor._start
 
     def eager(self: Executor, batch: Any) -> list[Any]:
@@ -53,7 +57,7 @@ def _call_before_intent() -> tuple[type, str, Any]:
     return Executor, "_start", eager
 
 
-def _certain_failure() -> tuple[type, str, Any]:
+def _certain_failure() -> Planted:
     def lost(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
         del unit
         return Failed(why, again=True)
@@ -61,7 +65,7 @@ def _certain_failure() -> tuple[type, str, Any]:
     return Callees, "lost", lost
 
 
-def _every_fire_won() -> tuple[type, str, Any]:
+def _every_fire_won() -> Planted:
     put = StoreServer.put_fire
 
     async def put_fire(self: StoreServer, fire: Any) -> bool:
@@ -72,11 +76,46 @@ def _every_fire_won() -> tuple[type, str, Any]:
     return StoreServer, "put_fire", put_fire
 
 
-def _forgotten_needs() -> tuple[type, str, Any]:
+def _forgotten_needs() -> Planted:
     def forget(self: ReadyQueue, node: str, *_: Any) -> None:
         self._missing[node] = 0
 
     return ReadyQueue, "_wait_for", forget
+
+
+def _whoever_lives() -> Planted:
+    async def forget(self: Owners, run: str) -> None:
+        found = await self._store.claim_of(run) if self._store else None
+        if found is not None and self._store is not None:
+            await self._store.release(run, found.term)
+
+    return Owners, "forget", forget
+
+
+def _decisions_end_replanning() -> Planted:
+    async def rest(self: RunExecution, journal: Any, executor: Any, _: Any) -> bool:
+        await self._execute_until_rest(journal, executor)
+        return True
+
+    return RunExecution, "_is_at_rest", rest
+
+
+def _late_position() -> Planted:
+    follow = app._follow_decisions
+
+    async def late(server_state: Any, after: int) -> None:
+        del after
+        await follow(server_state, await app._newest_position(server_state))
+
+    return app, "_follow_decisions", late
+
+
+def _only_the_lease() -> Planted:
+    def in_doubt(self: Lease, since: float) -> bool:
+        del since
+        return self.now() - self._renewed > self.seconds
+
+    return Lease, "is_in_doubt", in_doubt
 
 
 MUTATIONS: Mapping[str, Plant] = {
@@ -118,6 +157,15 @@ MUTATIONS: Mapping[str, Plant] = {
         _answering_later(set[str]()),
     ),
     "a claim stays when the store loses an answer": lambda: (Lease, "doubt", _answering(None)),
+    "a claim goes although its process has renewed its lease": _whoever_lives,
+    "a run rests when a person decides while it is planned again": _decisions_end_replanning,
+    "decisions are missed while a server starts": _late_position,
+    "a cancellation or a wish is left to the process that wrote it": lambda: (
+        app,
+        "_DECISIONS",
+        (PlanApproved, QuestionAnswered, RunResumed),
+    ),
+    "a short stop is no reason to look, though a run was taken by force": _only_the_lease,
     "a run that is taken up forgets what steps wait for": _forgotten_needs,
 }
 
