@@ -39,7 +39,7 @@ DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
 @contextlib.asynccontextmanager
 async def client(house: House, mode: Any = "auto") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {house.new_token('helper', 'mcp')}"}
-    async with httpx2.AsyncClient(headers=headers) as web:
+    async with httpx2.AsyncClient(headers=headers, timeout=120) as web:
         transport = streamable_http_client(f"{house.url}/mcp", http_client=web)
         async with Client(transport, mode=mode) as made:
             yield made

@@ -301,7 +301,7 @@ async def test_programs_over_mcp_and_a2a_reach_their_own_tenant_alone(tmp_path: 
         names = await fill(ann)
         member = Member(user="zoe", tenant=zeta.key)
         headers = {"Authorization": f"Bearer {secret(house, member, 'mcp', 'a2a')}"}
-        async with httpx2.AsyncClient(headers=headers) as web:
+        async with httpx2.AsyncClient(headers=headers, timeout=120) as web:
             transport = streamable_http_client(f"{house.url}/mcp", http_client=web)
             async with McpClient(transport) as made:
                 for tool in ("plan_show", "run_status", "run_result", "run_start"):
