@@ -23,6 +23,7 @@ from tests.waiting import until
 from tests.worker_processes import Workers, acting
 
 from plansmith.app import Plansmith
+from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Event, next_event
 from plansmith.plan.summary import RunSummary
@@ -74,7 +75,6 @@ async def ended(smith: Plansmith, runs: Sequence[str], *, patience_s: float = PA
 
 
 def _transactions(server: Server) -> int:
-    """How many transactions the database has made."""
     return int(server.sql("SELECT xact_commit FROM pg_stat_database WHERE datname = 'bench'"))
 
 
@@ -83,6 +83,19 @@ async def _transactions_a_second(server: Server, seconds: float) -> float:
     before = _transactions(server)
     await asyncio.sleep(seconds)
     return (_transactions(server) - before) / seconds
+
+
+async def idle(workers: Workers, server: Server) -> list[Row]:
+    """What one idle worker asks of the database, by how often it looks on the queue."""
+    await workers.start("m0")
+    queue, rows = workers.queue(), []
+    for poll_s, stands_for in ((0.2, "1 to 20"), (1.0, "100"), (10.0, "1,000")):
+        await queue.open(QueueLimits(poll_s=poll_s))
+        await asyncio.sleep(2)
+        found = await _transactions_a_second(server, 2 * IDLE_S)
+        rows.append({"workers": stands_for, "looks every s": poll_s, "transactions a s": found})
+    await queue.close()
+    return rows
 
 
 async def throughput(workers: Workers, server: Server, count: int, sizes: Sizes) -> Row:
@@ -306,11 +319,14 @@ async def measure(name: str, sizes: Sizes) -> list[Row]:
     rows: list[Row] = []
     for count in sizes.workers if name == "throughput" else (0,):
         with tempfile.TemporaryDirectory() as folder, private_server(fsync=True) as server:
-            workers = Workers(Path(folder), server.new_database("bench"), lease_s=3.0)
+            lease_s = 20.0 if name == "idle" else 3.0
+            workers = Workers(Path(folder), server.new_database("bench"), lease_s=lease_s)
             try:
                 match name:
                     case "throughput":
                         rows.append(await throughput(workers, server, count, sizes))
+                    case "idle":
+                        rows += await idle(workers, server)
                     case "trouble":
                         rows.append(await trouble(workers, server, sizes))
                     case "parked":
@@ -324,6 +340,7 @@ async def measure(name: str, sizes: Sizes) -> list[Row]:
 
 PARTS: Final = {
     "throughput": f"Runs of two calls of {CALL_S:g} s, {AT_ONCE} at once a worker",
+    "idle": "Transactions of one idle worker, among so many",
     "trouble": "Random kill -9 and SIGSTOP of workers, and a restart of PostgreSQL, under load",
     "parked": "Runs that wait for an answer",
     "rolling": "Rolling restart of three workers under load",

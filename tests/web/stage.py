@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -225,11 +227,15 @@ def _decision(prompt: str) -> dict[str, str]:
 async def serve(folder: Path, port: int) -> None:
     """Serve until a signal ends it; the link is the first line on stdout."""
     stage = Stage(folder)
-    settings = Settings.model_validate({"store": f"sqlite:///{folder / 'runs.db'}"})
-    server_state = make_state(
-        settings, log=Log(), by="ada", model=Player(stage), tools=[stage], agents=[]
-    )
-    wanted = Serve(token_file=folder / "token", port=port)
+    url, engine = f"sqlite:///{folder / 'runs.db'}", ""
+    if shared := os.environ.get("PLANSMITH_TEST_ENGINE_STORE"):
+        place = sha256(str(folder).encode()).hexdigest()[:16]
+        url, engine = f"{shared}?schema=plansmith_{place}", "dbos"
+    parts: dict[str, Any] = {"model": Player(stage), "tools": [stage], "agents": []}
+    settings = Settings.model_validate({"store": url})
+    server_state = make_state(settings, log=Log(), by="ada", engine=engine, **parts)
+    wanted = Serve(token_file=folder / "token", port=port, engine=engine)
+    wanted = replace(wanted, executes=8) if engine else wanted
     with bind(wanted) as sock:
         server, keys = make_server(server_state, replace(wanted, rules={}), sock)
         real = sock.getsockname()[1]

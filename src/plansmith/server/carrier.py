@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from plansmith.adapters.stores.urls import is_postgres
 from plansmith.engine.ownership import Owners
+from plansmith.engine.process_kind import read_kind
 from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.ports import Clock
@@ -16,6 +17,7 @@ from plansmith.server.ops.logs import Log
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 _TIDY_S: Final = 600.0
+_TELL_S: Final = 60.0
 
 
 class RunCarrier:
@@ -31,7 +33,7 @@ class RunCarrier:
         self._log = log
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._tidied = float("-inf")
+        self._tidied = self._told = float("-inf")
 
     async def open(self, limits: QueueLimits | None = None) -> None:
         """Opens the queue, waiting for a database that is away."""
@@ -79,9 +81,20 @@ class RunCarrier:
         if left:
             await self.queue.hand_on(left)
             self._log.info("runs_handed_on", runs=len(left), workers=len(dead))
-        if self._clock.monotonic() - self._tidied > _TIDY_S:
-            self._tidied = self._clock.monotonic()
+        now = self._clock.monotonic()
+        if now - self._tidied > _TIDY_S:
+            self._tidied = now
             await self.queue.tidy()
+        if not taken and now - self._told > _TELL_S:
+            await self._tell_if_nobody_works(owners, now)
+
+    async def _tell_if_nobody_works(self, owners: Owners, now: float) -> None:
+        """Warns that runs wait and no worker lives, which looks as if they ran for ever."""
+        waiting = await self.queue.waiting()
+        takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
+        if waiting and not any(takes):
+            self._told = now
+            self._log.warning("no_worker", runs=len(waiting), start="plansmith worker --store URL")
 
     async def flush(self, seconds: float) -> None:
         """Waits until all runs have been sent, for so many seconds at most."""

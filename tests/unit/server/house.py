@@ -188,7 +188,9 @@ async def serving(
         **given,
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}
-    own = {name: rules.pop(name) for name in ("head_s", "connections") if name in rules}
+    own: dict[str, Any] = {
+        name: rules.pop(name) for name in ("head_s", "connections") if name in rules
+    }
     own |= {"engine": engine, "executes": 8} if engine else {}
     serve = Serve(token_file=folder / "token", rules=rules, tenants=folder, **own)
     sock = bind(serve)

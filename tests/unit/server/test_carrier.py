@@ -27,6 +27,7 @@ class Queue:
         self.asked: list[str] = []
         self.entries: list[Taken] = []
         self.back: list[Taken] = []
+        self.left: list[str] = []
         self.hold: asyncio.Event | None = None
 
     async def open(self, limits: QueueLimits | None = None) -> None:
@@ -45,7 +46,7 @@ class Queue:
         return self._answer()
 
     async def waiting(self) -> Sequence[str]:
-        return []
+        return self.left
 
     async def taken(self) -> Sequence[Taken]:
         return self.entries
@@ -109,6 +110,20 @@ async def test_only_what_dead_processes_had_taken_is_put_back_on_the_queue() -> 
     queue.entries = [dead, living]
     await carrier(queue).hand_on(Owners(MemoryStore(), FakeClock()))
     assert queue.back == [dead]
+
+
+async def test_runs_that_wait_without_a_worker_are_told_once_a_minute() -> None:
+    queue, clock, told = Queue(), FakeClock(), io.StringIO()
+    owners = Owners(MemoryStore(), clock)
+    carried = RunCarrier(queue, clock=clock, log=Log(told))
+    for left, lines in ((["r"], 1), (["r"], 1), ([], 1)):
+        queue.left = left
+        await carried.hand_on(owners)
+        assert told.getvalue().count("no_worker") == lines
+    await clock.advance(61)
+    queue.left = ["r"]
+    await carried.hand_on(owners)
+    assert told.getvalue().count("no_worker") == 2
 
 
 def test_what_a_process_tells_about_itself_is_read_back() -> None:

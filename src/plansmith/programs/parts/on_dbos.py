@@ -106,8 +106,9 @@ class DbosEngine:
 
 async def end_of(run: str, name: str) -> Outcome:
     """Waits for the workflow of a step; returns how the step ended."""
-    found = DBOS.retrieve_workflow_async(f"{run}-{name}", existing_workflow=False)
-    handle: WorkflowHandleAsync[Outcome] = await found
+    handle: WorkflowHandleAsync[Outcome] = await DBOS.retrieve_workflow_async(
+        f"{run}-{name}", existing_workflow=False
+    )
     end: Outcome = await handle.get_result(polling_interval_sec=PAUSE_S)
     return end
 
