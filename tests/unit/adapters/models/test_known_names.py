@@ -158,6 +158,7 @@ def test_columns_of_joined_tables_become_those_that_the_tables_have(wrong: str, 
     [
         # A key by another name may hold other values: nobody knows which is meant.
         "SELECT a.车主 FROM 工单 c JOIN 车主 a ON c.单号 = a.号",
+        "SELECT a.镇 FROM 工单 c JOIN 车主 a ON c.工时 = a.项目编号",
         # Not all columns of clients are told.
         "SELECT a.total FROM invoices a JOIN clients b ON a.client = b.client_no",
         "SELECT total FROM invoices WHERE invoices.country = 'Peru'",

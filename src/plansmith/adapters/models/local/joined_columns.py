@@ -43,16 +43,16 @@ def _keys(found: re.Match[str], tables: Mapping[str, Columns]) -> str:
     """Returns a comparison of two columns with a key that both tables have."""
     first, one, second, other = found.groups()
     mine, theirs = (tables.get(each.casefold()) for each in (first, second))
-    if mine is None or theirs is None or (_has(mine, one) and _has(theirs, other)):
+    if mine is None or theirs is None:
         return found[0]
-    shared = {name for name in mine & theirs if max(_near(name, one), _near(name, other)) >= _ALIKE}
-    said = {_plain(one), _plain(other)} & shared
-    [*keys] = said or shared
-    return (
-        f"{first}.{_written(keys[0])} = {second}.{_written(keys[0])}"
-        if len(keys) == 1
-        else found[0]
-    )
+    wrong = [name for name, there in ((one, mine), (other, theirs)) if not _has(there, name)]
+    # A column that is there stays: only the other side can have been taken from another table.
+    right = {_plain(each) for each in (one, other) if each not in wrong}
+    shared = (right or mine) & mine & theirs
+    keys = [name for name in shared if all(_near(name, each) >= _ALIKE for each in wrong)]
+    if not wrong or len(keys) != 1:
+        return found[0]
+    return f"{first}.{_written(keys[0])} = {second}.{_written(keys[0])}"
 
 
 def _owned(found: re.Match[str], tables: Mapping[str, Columns]) -> str:
