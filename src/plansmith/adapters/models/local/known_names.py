@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from plansmith.adapters.models.local.joined_columns import Columns, mended_columns
 from plansmith.adapters.models.local.signatures import Offered
 
 _TABLE: Final = re.compile(
@@ -18,6 +19,7 @@ _TABLE: Final = re.compile(
 )
 _BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]*\))")
 _VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
+_MORE: Final = re.compile(r"and \d+ more columns$")
 _FILE: Final = re.compile(r"([^:]+?)(?:: .*)?")
 _MORE_FILES: Final = re.compile(r".*/: \d+ files")
 _KEYWORD: Final = re.compile(
@@ -43,6 +45,8 @@ _ALIKE: Final = 0.5
 class _Table:
     path: str
     columns: tuple[str, ...]
+    is_whole: bool = True
+    """Whether these are all of its columns."""
 
     @property
     def names(self) -> set[str]:
@@ -70,7 +74,10 @@ class KnownNames:
     def __init__(self, folder: str) -> None:
         lines = folder.splitlines()
         found = [match for line in lines if (match := _TABLE.fullmatch(line))]
-        self._tables = [_Table(match["path"], tuple(_columns(match["columns"]))) for match in found]
+        self._tables = [
+            _Table(match["path"], tuple(_columns(match["columns"])), not _MORE.search(match[0]))
+            for match in found
+        ]
         self._files = {match[1] for line in lines if (match := _FILE.fullmatch(line))}
         self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
 
@@ -111,7 +118,14 @@ class KnownNames:
                     rf"\"{re.escape(name)}\"|'{re.escape(name)}'|(?<![\w.]){re.escape(name)}(?!\w)"
                 )
                 query = re.sub(wrong, _literal(table.sql_name), query)
-        return query
+        return mended_columns(query, self._columns_of)
+
+    def _columns_of(self, name: str) -> Columns | None:
+        """Returns all columns of a table, in small letters; None if they are not all known."""
+        table = self._known(name)
+        if table is None or not table.is_whole:
+            return None
+        return frozenset(each.casefold() for each in table.columns)
 
     def _quoted(self, query: str) -> str:
         """Quotes columns whose names are no plain words."""
@@ -187,7 +201,7 @@ def is_beside(value: Any, request: str) -> bool:
 def _columns(told: str) -> Iterator[str]:
     """Yields the names of the columns in the line of a table."""
     for each in _BETWEEN_COLUMNS.split(told):
-        if not re.fullmatch(r"and \d+ more columns", each):
+        if not _MORE.fullmatch(each):
             yield _VALUES.sub("", each)
 
 
