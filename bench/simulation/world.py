@@ -192,7 +192,9 @@ class World:
         """A process learns what is stored, and had asked at a time."""
         for event in events:
             if isinstance(event.body, e.StepStarted):
-                process.heard[event.body.key, event.body.attempt] = began, self.timeline.now
+                # The first time counts: another task of the process may read the event again later.
+                told = began, self.timeline.now
+                process.heard.setdefault((event.body.key, event.body.attempt), told)
 
     def _watch(self, request: Request) -> None:
         """Sees what the store does."""
