@@ -1,4 +1,4 @@
-"""The stories of the server, told again with a queue of DBOS between it and what executes runs."""
+"""The stories of the server and its page, told again with a queue of DBOS between it and what executes runs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ STORIES = (
     "tests/e2e/test_server_rules.py",
     "tests/e2e/test_server_schedules.py",
     "tests/e2e/test_server_events.py",
+    "tests/e2e/test_page_story.py",
 )
 
 

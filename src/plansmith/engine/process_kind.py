@@ -28,7 +28,7 @@ class ProcessKind(NamedTuple):
 def read_kind(text: str) -> ProcessKind:
     """Reads what a process told about itself."""
     kind, *rest = text.split() or ["program"]
-    told = dict(word.partition("=")[::2] for word in rest)
+    told = {name: value for name, _, value in (word.partition("=") for word in rest)}
     try:
         since, runs = datetime.fromisoformat(told["since"]), int(told["runs"])
     except (KeyError, ValueError):

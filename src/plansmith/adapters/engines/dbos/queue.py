@@ -73,17 +73,17 @@ class DbosQueue:
         return await self._do(lambda: self._add(run))
 
     def _add(self, run: str) -> bool:
+        name = f"{run}/{secrets.token_hex(6)}"
         options = EnqueueOptions(
             workflow_name=WORKFLOW,
             queue_name=self.name,
-            workflow_id=f"{run}/{secrets.token_hex(6)}",
+            workflow_id=name,
             deduplication_id=run,
             duplication_policy="return-existing",
             serialization_type=WorkflowSerializationFormat.PORTABLE,
         )
         handle: WorkflowHandle[None] = self._opened.enqueue(options, run)
-        is_new = handle.get_workflow_id() == options["workflow_id"]
-        return is_new or handle.get_status().status == _WAITING
+        return handle.get_workflow_id() == name or handle.get_status().status == _WAITING
 
     async def waiting(self) -> list[str]:
         """Returns the runs that wait for a worker, the longest waiting first."""
