@@ -33,6 +33,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
     """
 
     _ready: Any
+    _thread_id: int | None
     _scheduled: Any
 
     def __init__(self, timeline: Timeline, name: str) -> None:
