@@ -114,13 +114,12 @@ def _only_asks(call: Mapping[str, Any]) -> bool:
     return all(value == ASK for value in call["args"].values())
 
 
-def _moved(value: Any, places: Mapping[int, int]) -> Any:
+def _moved(value: Json, places: Mapping[int, int]) -> Json:
     """Returns a value whose references follow the calls that moved."""
     if isinstance(value, dict):
-        entries = cast("Mapping[str, Any]", value)
-        return {name: _moved(each, places) for name, each in entries.items()}
+        return {name: _moved(each, places) for name, each in value.items()}
     if isinstance(value, list):
-        return [_moved(each, places) for each in cast("list[Any]", value)]
+        return [_moved(each, places) for each in value]
     if not isinstance(value, str):
         return value
     return _INSIDE.sub(lambda sign: f"${places.get(int(sign[0][1:]), sign[0][1:])}", value)
