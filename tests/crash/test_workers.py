@@ -57,9 +57,14 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
             return not (owned or await queue.taken() or await queue.waiting())
 
         await until(nothing_is_held)
-        workers.let()
         for run in runs:
             await smith.answer(run, "q", "yes", by="ada")
+        await until(lambda: len(workers.effects) == 8)
+        # One of them stops: its calls end first, and the other one ends its runs.
+        started[0].send_signal(signal.SIGTERM)
+        await until(lambda: "draining" in workers.log(started[0]))
+        workers.let()
+        assert await started[0].wait() == 0
 
         async def all_done() -> bool:
             return await status(smith, *runs) == ["done"] * 4
@@ -99,6 +104,7 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
     assert sorted(workers.effects) == ["a0", "a1", "a2", "b0", "b1", "b2"]
 
 
+@pytest.mark.long
 async def test_a_worker_that_drains_lets_the_call_end_and_another_worker_goes_on(
     workers: Workers,
 ) -> None:
@@ -197,6 +203,7 @@ async def test_a_worker_without_the_tool_leaves_the_run_to_others_and_at_last_pa
     assert workers.effects == ["a"]
 
 
+@pytest.mark.long
 async def test_a_server_with_an_engine_shows_and_decides_and_a_worker_executes(
     workers: Workers,
 ) -> None:

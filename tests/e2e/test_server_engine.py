@@ -1,4 +1,4 @@
-"""The stories of the server and its page, told again with a queue of DBOS between it and what executes runs."""
+"""The stories of the server and its page, told again with a queue before what executes runs."""
 
 from __future__ import annotations
 
