@@ -27,7 +27,11 @@ class LineStore:
         self._values: dict[str, str] = {}
         self._changed = asyncio.Condition()
         self._file = path.open("a+b", buffering=0)
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a second process fails here
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise StoreAway(f"another process uses {path}") from None
         self._file.seek(0)
         *lines, torn = self._file.read().split(b"\n")
         self._file.truncate(self._file.tell() - len(torn))  # cut off by a crash: it never happened

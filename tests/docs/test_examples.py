@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import re
+import resource
 import runpy
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import pytest
 from examples.custom_store import LineStore
 from tests.servers.real import node_servers
 
-from plansmith.errors import JournalDamaged, StoreAway
+from plansmith.errors import StoreAway
 from plansmith.testing.contracts import PlanStoreContract, journal
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -76,10 +77,10 @@ async def run_cells(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]
     for cell in NOTEBOOK["cells"]:
         if cell["cell_type"] != "code":
             continue
-        body = ast.parse("".join(cell["source"])).body
-        value = body.pop() if isinstance(body[-1], ast.Expr) else None
-        await run_code(ast.Module(body, []), names)
-        found = await run_code(ast.Expression(value.value), names) if value else None
+        *body, last = ast.parse("".join(cell["source"])).body
+        value = last.value if isinstance(last, ast.Expr) else None
+        await run_code(ast.Module(body if value else [*body, last], []), names)
+        found = await run_code(ast.Expression(value), names) if value else None
         if printed := capsys.readouterr().out:
             shown.append(("stream", printed))
         if found is not None:
@@ -136,15 +137,28 @@ def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(
     asyncio.run(scenario())
 
 
-def test_a_line_store_on_a_full_disk_says_so_and_keeps_what_it_has() -> None:
+@pytest.mark.parametrize("room", [0, 50], ids=["nothing is written", "a part is written"])
+def test_a_line_store_on_a_full_disk_says_so_and_keeps_what_it_has(
+    tmp_path: Path, room: int
+) -> None:
+    path, events = tmp_path / "runs.jsonl", journal("a", 2)
+
     async def scenario() -> None:
-        store = LineStore(Path("/dev/full"))
-        with pytest.raises(StoreAway, match="cannot be written"):
-            await store.append(journal("a", 1))
-        with pytest.raises(JournalDamaged):
-            await store.get("0" * 64)
-        assert list(await store.runs()) == []
+        store = LineStore(path)
+        await store.append(events[:1])
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, hard))
+        try:
+            with pytest.raises(StoreAway):
+                await store.append(events[1:])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        await store.append(events[1:])
+        assert list(await store.events("a")) == events
         await store.close()
+        again = LineStore(path)
+        assert list(await again.events("a")) == events
+        await again.close()
 
     asyncio.run(scenario())
 
@@ -152,7 +166,7 @@ def test_a_line_store_on_a_full_disk_says_so_and_keeps_what_it_has() -> None:
 def test_a_line_store_is_open_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = LineStore(tmp_path / "runs.jsonl")
-        with pytest.raises(BlockingIOError):
+        with pytest.raises(StoreAway, match="another process uses"):
             LineStore(tmp_path / "runs.jsonl")
         await store.close()
 
