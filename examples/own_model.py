@@ -23,7 +23,7 @@ class RuleModel:
                 tell = {"id": "tell", "say": f"It is {{{{now}}}} degrees in {city}."}
                 answer = {"goal": request, "steps": [call, tell]}
             case _:  # triage: shall this be planned, answered at once, or asked about?
-                answer = {"decision": "plan", "reason": "", "query": "", "answer": ""}
+                answer = {"decision": "plan"}
         text = json.dumps(answer)
         for start in range(0, len(text), 40):
             yield TextDelta(text[start : start + 40])

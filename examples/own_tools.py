@@ -44,7 +44,7 @@ steps = [
     {"id": "buy", "tool": "order", "inputs": {"item": "bolt", "count": 100}, "when": few},
     {"id": "answer", "say": "There were {{have.count}} bolts: {{buy}}."},
 ]
-triage = {"decision": "plan", "reason": "", "query": "", "answer": ""}
+triage = {"decision": "plan"}
 model = ScriptedModel(triage, {"goal": "Order bolts if there are few", "steps": steps})
 
 smith = Plansmith(model, tools=[stock, order])  # a real model: Plansmith("openai:gpt-5", tools=…)

@@ -42,7 +42,7 @@ def planned(rate_tool: str) -> dict[str, object]:
     return {"goal": "The price of order 7 in króna", "steps": steps}
 
 
-triage = {"decision": "plan", "reason": "", "query": "", "answer": ""}
+triage = {"decision": "plan"}
 model = ScriptedModel(triage, planned("bank_rate"), planned("public_rate"))  # or "openai:gpt-5"
 tools = [find_order, bank_rate, public_rate]
 smith = Plansmith(model, tools=tools, limits=Limits(max_replans=2))
