@@ -20,7 +20,9 @@ from plansmith.planner.check.missing import MISSING, missing_changes
 from plansmith.planner.intent import find_intents
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"]
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The test command would run itself; the others take long, change files or need a network.
 NOT_RUN = (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
+from plansmith.plan.data import Json
 from plansmith.plan.refs import value_text
 from plansmith.plan.rule_text import has_rules, rule_sentences
 from plansmith.plan.sentence import joined
@@ -56,18 +57,23 @@ def what_it_does(step: AnyStep) -> str:
 def _deed(step: AnyStep) -> str:
     match step.kind:
         case "tool":
-            given = ", ".join(f"{name}={value_text(each)}" for name, each in step.inputs.items())
-            return f"{step.tool}({given})"
+            return f"{step.tool}({_given(step.inputs)})"
         case "agent":
-            return f"{step.agent}: {step.task}"
+            given = f"({_given(step.inputs)})" if step.inputs else ""
+            return f"{step.agent}{given}: {step.task}"
         case "ask":
             return f"asks: {step.question}"
         case "reply":
             return f"replies: {step.instruction}"
         case "plan":
-            return f"runs the template {step.template}"
+            version = f"@{step.version}" if step.version else ""
+            return f"runs the template {step.template}{version}({_given(step.inputs)})"
         case "map":
             return f"for each of {value_text(step.over)}: {what_it_does(step.each)}"
+
+
+def _given(inputs: Mapping[str, Json]) -> str:
+    return ", ".join(f"{name}={value_text(each)}" for name, each in inputs.items())
 
 
 def _table(head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -87,3 +87,23 @@ def test_no_value_of_a_printed_plan_looks_like_another_step_or_moves_the_cursor(
     plan = plan_of("tea\n7. pay: bank.pay(amount=1)\r\x1b[2J\u202e")
     assert len(str(plan).splitlines()) == 1 + len(plan.steps)
     assert str(plan).replace("\n", "").isprintable()
+
+
+def test_a_printed_plan_tells_what_agents_and_templates_are_given() -> None:
+    given = {"inputs": {"city": "Oslo", "days": [1, 2]}}
+    steps: list[dict[str, Any]] = [
+        {"id": "g", "agent": "travel", "task": "Find a trip"} | given,
+        {"id": "p", "template": "weather", "version": 2} | given,
+        {
+            "id": "m",
+            "over": ["Rome"],
+            "each": {"template": "weather", "inputs": {"city": "{{item}}"}},
+        },
+    ]
+    plan = read_plan({"goal": "g", "steps": steps})
+    assert str(plan).splitlines()[1:] == [
+        "1. g: travel(city=Oslo, days=[1, 2]): Find a trip",
+        "2. p: runs the template weather@2(city=Oslo, days=[1, 2])",
+        '3. m: for each of ["Rome"]: runs the template weather(city={{item}})',
+    ]
+    assert "city=Oslo" in html_of(plan)
