@@ -24,8 +24,9 @@ STRANGERS = ("mallory", "eve")
 class Person:
     """Decides, answers, pauses and changes plans, through whichever process is at hand."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, twice: float = 0.15) -> None:
         self.world = world
+        self._twice = twice
         self.agreed: dict[str, Agreed] = {}
         # What she tried, and what she was told is done, by run and kind of event.
         self.tried: Counter[tuple[str, str]] = Counter()
@@ -109,7 +110,7 @@ class Person:
         self.agreed[run.id] = Agreed(plan, run.templates)
         deed = lambda s: s.decide(run.id, approve=plan.hash, by="ada")  # noqa: E731
         ways = [self._do(process, run.id, "plan_approved", deed)]
-        if self.world.rng.random() < 0.15:  # she clicks in two windows
+        if self.world.rng.random() < self._twice:  # she clicks in two windows
             other = self.world.rng.choice(self.world.living())
             ways.append(self._do(other, run.id, "plan_approved", deed))
         for each in await asyncio.gather(*ways, return_exceptions=True):
