@@ -41,8 +41,7 @@ class Executor:
     _busy = 0
     _cancelled: tuple[e.Actor, str] | None = None
     _paused: tuple[e.Actor, str] | None = None
-    # The time for which it is to be woken, if one is set.
-    _armed: datetime | None = None
+    _armed: datetime | None = None  # the time for which it is to be woken, if one is set
 
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
@@ -254,7 +253,9 @@ class Executor:
         reason = Sentence("pause.budget", amount=refusal.amount)
         self._paused = SYSTEM, reason
         # In one append: a crash between the two would ask the same question twice.
-        batch.bodies += [self._budget.question(refusal), e.RunPaused(reason=reason)]
+        asked = self._budget.question(refusal)
+        is_open = asked.question in self._journal.run.questions  # if resumed without an answer
+        batch.bodies += [*([] if is_open else [asked]), e.RunPaused(reason=reason)]
         return False
 
     def _is_blocked(self, name: str) -> bool:
@@ -370,8 +371,7 @@ class Executor:
         if self._cancelled:
             await self._stop(*self._cancelled)
         elif self._paused and not self._journal.run.paused:
-            by, reason = self._paused
-            await self._journal.append(e.RunPaused(reason=reason), by=by)
+            await self._journal.append(e.RunPaused(reason=self._paused[1]), by=self._paused[0])
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits for them a little, and writes how they ended.

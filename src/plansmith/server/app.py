@@ -40,6 +40,8 @@ _DECISIONS: Final = (
     *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),
     *(e.ChangesAsked, e.CancelAsked),  # the process that wrote one may have ended right after it
 )
+# Whoever writes one of these does nothing more about the run.
+_INSTRUCTIONS: Final = (e.RunResumed, e.CancelAsked)
 
 
 async def _carry_runs(server_state: ServerState) -> None:
@@ -104,9 +106,11 @@ async def _continue_run(server_state: ServerState, run_id: str, number: int) -> 
     except PlansmithError as error:
         server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
         return
+    since = journal.events[number - 1 :]
+    untouched = all(event.by.speaks for event in since)
     # A process that answers a question about the request makes the plan itself, which takes long.
-    untouched = all(event.by.speaks for event in journal.events[number - 1 :])
-    if untouched and journal.run.plan is not None and goes_on(journal.run):
+    plans = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
+    if untouched and not plans and goes_on(journal.run):
         server_state.background.go_on(run_id)
 
 
