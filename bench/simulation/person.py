@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from bench.simulation.checks import Agreed
 from bench.simulation.plans import effects_of
@@ -63,7 +63,8 @@ class Person:
     async def ask(self, process: Process, *, plan: Plan | None = None) -> None:
         """Asks for a plan to be made, or submits one; a server goes on with the run."""
         state, wanted = process.state, "pay what is due"
-        mode = self.world.rng.choice(["", "review"])
+        modes: list[Literal["", "review"]] = ["", "review"]
+        mode = self.world.rng.choice(modes)
 
         async def ask(smith: Plansmith) -> Any:
             if state is None:
