@@ -164,7 +164,7 @@ def _mutation_row(name: str, found: tuple[int, str] | None) -> str:
 
 HEAD: Final = """# Simulated processes
 
-Made by `scripts/bench simulate --seeds 100000 --write`. Each seed is a world of its own: servers
+Made by `scripts/bench simulate --seeds SEEDS --write`. Each seed is a world of its own: servers
 and commands on one or two machines share one store, people decide, tools fail, and processes are
 killed, stopped and cut off at any await. Then it is calm, and every run has to end. What is
 checked: [docs/several-machines.md](../../docs/several-machines.md#simulated).
@@ -217,7 +217,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="play this one and print all that happens")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes to use")
     parser.add_argument("--rows", type=Path, help="keep each part here, and go on where it stopped")
-    parser.add_argument("--mutations", action="store_true", help="plant known bugs instead")
+    parser.add_argument(
+        "--mutations", action="store_true", help="plant known bugs; with --write, too"
+    )
     parser.add_argument("--within", type=int, default=PART, help="seeds to find a planted bug in")
     parser.add_argument("--write", action="store_true", help=f"write results/{RESULT.name}")
     args = parser.parse_args()
@@ -239,7 +241,7 @@ def main() -> int:
     broken = {seed: why for part in parts for seed, why in part.broken.items()}
     for seed, why in [*broken.items()][:3]:
         show_broken(int(seed), why)
-    told = table(parts, tried_mutations(args.within) if args.write else {})
+    told = table(parts, tried_mutations(args.within) if args.mutations else {})
     print(told)
     if args.write:
         RESULT.write_text(told, encoding="utf-8")

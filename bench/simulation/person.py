@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from bench.simulation.checks import Agreed
 from bench.simulation.plans import effects_of
@@ -24,8 +24,9 @@ STRANGERS = ("mallory", "eve")
 class Person:
     """Decides, answers, pauses and changes plans, through whichever process is at hand."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, twice: float = 0.15) -> None:
         self.world = world
+        self._twice = twice
         self.agreed: dict[str, Agreed] = {}
         # What she tried, and what she was told is done, by run and kind of event.
         self.tried: Counter[tuple[str, str]] = Counter()
@@ -62,7 +63,8 @@ class Person:
     async def ask(self, process: Process, *, plan: Plan | None = None) -> None:
         """Asks for a plan to be made, or submits one; a server goes on with the run."""
         state, wanted = process.state, "pay what is due"
-        mode = self.world.rng.choice(["", "review"])
+        modes: list[Literal["", "review"]] = ["", "review"]
+        mode = self.world.rng.choice(modes)
 
         async def ask(smith: Plansmith) -> Any:
             if state is None:
@@ -109,7 +111,7 @@ class Person:
         self.agreed[run.id] = Agreed(plan, run.templates)
         deed = lambda s: s.decide(run.id, approve=plan.hash, by="ada")  # noqa: E731
         ways = [self._do(process, run.id, "plan_approved", deed)]
-        if self.world.rng.random() < 0.15:  # she clicks in two windows
+        if self.world.rng.random() < self._twice:  # she clicks in two windows
             other = self.world.rng.choice(self.world.living())
             ways.append(self._do(other, run.id, "plan_approved", deed))
         for each in await asyncio.gather(*ways, return_exceptions=True):

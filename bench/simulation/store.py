@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.simulation.timeline import Timeline
@@ -306,7 +307,7 @@ class Connection:
                 del self._listening[news]
                 delay = self.store.delay()
                 if delay:
-                    self.store.timeline.call_later(delay, lambda news=news: _set(news))
+                    self.store.timeline.call_later(delay, partial(_set, news))
                 else:
                     _set(news)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
+from functools import partial
 from typing import cast
 
 from bench.simulation.checks import check_fires, check_run, check_secrets, check_told
@@ -13,7 +14,7 @@ from bench.simulation.plans import effects_of
 from bench.simulation.process import Process
 from bench.simulation.store import Weather
 from bench.simulation.world import BrokenPromiseError, World
-from plansmith import Plan, Run
+from plansmith import Plan, Plansmith, Run
 from plansmith.errors import PlansmithError
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.timing import Timing
@@ -211,6 +212,7 @@ async def _settle(world: World, person: Person, rounds: int = ROUNDS) -> None:
         process.loop.fate = 0
         process.wake()
     tries: Counter[str] = Counter()
+    left: list[str] = []
     for _ in range(rounds):
         if world.has_servers and not world.living(servers=True):
             world.boot(is_server=True)
@@ -295,5 +297,5 @@ async def _make_schedule(world: World, person: Person) -> Schedule | None:
     except PlansmithError as error:
         world.note("no schedule", type(error).__name__)
     for each in [*world.journals()]:
-        await first.do(lambda smith, each=each: smith.cancel(each, by="ada"))
+        await first.do(partial(Plansmith.cancel, run_id=each, by="ada"))
     return made

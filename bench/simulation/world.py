@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from bench.simulation.bank import Bank, Made, What
@@ -15,7 +16,7 @@ from bench.simulation.process import Process
 from bench.simulation.store import NOBODY, Request, SharedStore
 from bench.simulation.timeline import Timeline, TimelineClock
 from bench.simulation.twists import again, no_question, other_payee, unguarded
-from plansmith import Plan, Run
+from plansmith import Plan, Plansmith, Run
 from plansmith.engine.budget import BudgetLimits
 from plansmith.engine.claim_store import Claim
 from plansmith.errors import PlansmithError
@@ -31,6 +32,10 @@ STOPPED_S = 1.0
 
 class BrokenPromiseError(AssertionError):
     """Something happened that no seed may bring about."""
+
+
+async def _take_in(smith: Plansmith, text: str) -> None:
+    await TemplateBook(smith).take_in(text)
 
 
 class World:
@@ -263,9 +268,7 @@ class World:
             known = {"name": name, "parameters": _PARAMETERS, "plan": plan.to_json()}
             # Templates in maps in templates go only so deep, and the store may be away.
             with suppress(PlansmithError):
-                await process.do(
-                    lambda smith, known=known: TemplateBook(smith).take_in(json.dumps(known))
-                )
+                await process.do(partial(_take_in, text=json.dumps(known)))
         await process.exit()
 
     async def change_template(self) -> None:

@@ -35,6 +35,14 @@ FINDS = {
     "the store does not compare terms": 216,
     "two schedulers win the same fire": 31,
 }
+# Seeds that broke a promise: a resumed run without a plan, a call that advised and was to be made
+# again, a budget asked for twice.
+KEPT = (1015, 1236, 2102)
+
+
+@pytest.mark.parametrize("seed", KEPT)
+def test_no_kept_seed_breaks_a_promise_again(seed: int) -> None:
+    assert not play(seed).broken
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))

@@ -44,8 +44,7 @@ class Executor:
     _busy = 0
     _cancelled: tuple[e.Actor, str] | None = None
     _paused: tuple[e.Actor, str] | None = None
-    # The time for which it is to be woken, if one is set.
-    _armed: datetime | None = None
+    _armed: datetime | None = None  # the time for which it is to be woken, if one is set
 
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
@@ -369,8 +368,7 @@ class Executor:
         if self._cancelled:
             await self._stop(*self._cancelled)
         elif self._paused and not self._journal.run.paused:
-            by, reason = self._paused
-            await self._journal.append(e.RunPaused(reason=reason), by=by)
+            await self._journal.append(e.RunPaused(reason=self._paused[1]), by=self._paused[0])
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""

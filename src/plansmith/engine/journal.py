@@ -164,8 +164,7 @@ class Journal:
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
         fence = self.fence
-        lease = fence.lease if fence is not None else None
-        began = lease.now() if lease is not None else 0.0
+        began = fence.lease.now() if fence is not None and fence.lease is not None else 0.0
         told: dict[str, Any] = {"status": status, "summary": summary}
         told |= {"term": fence.term} if fence is not None and fence.term else {}
         try:
@@ -178,13 +177,12 @@ class Journal:
             await self._append_after(away, again, events)
         if self._waiting is not None and self._waiting.outage.trouble:
             await self._waiting.answered()
-        # Whoever caught up meanwhile has read them back already.
-        if (self.events[-1] if self.events else None) is last:
+        if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._fold.adopt(ahead)
             self.events += events
             self._summary = summary or self._summary
-        if fence is not None and lease is not None and lease.is_in_doubt(began):
-            await self._confirm(fence, lease)
+        if fence is not None and fence.lease is not None and fence.lease.is_in_doubt(began):
+            await self._confirm(fence, fence.lease)
         return events
 
     async def _confirm(self, fence: Fence, lease: Lease) -> None:

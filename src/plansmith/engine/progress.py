@@ -239,6 +239,7 @@ class Wakeups:
         async def wait() -> None:
             await waiting()
             then()
+            tasks.discard(task)  # before the executor looks whether to stay
             self.wake_now()
 
         task = asyncio.create_task(wait())

@@ -24,6 +24,8 @@ _DECISIONS: Final = (
     # The process that wrote one of these may have ended right after it.
     *(e.ChangesAsked, e.CancelAsked, e.StepSkipped, e.StepReset),
 )
+# Whoever writes one of these does nothing more about the run.
+_INSTRUCTIONS: Final = (e.RunResumed, e.CancelAsked)
 
 
 def begin_upkeep(server_state: ServerState) -> list[asyncio.Task[Any]]:
@@ -138,10 +140,12 @@ async def _continue_run(server_state: ServerState, run_id: str, number: int) -> 
     except PlansmithError as error:
         server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
         return
+    since = journal.events[number - 1 :]
+    if not all(event.by.speaks for event in since) or not journals.is_here(journal.run.folder):
+        return
     # A process that answers a question about the request makes the plan itself, which takes long.
-    untouched = all(event.by.speaks for event in journal.events[number - 1 :])
-    is_here = journals.is_here(journal.run.folder)
-    if untouched and is_here and journal.run.plan is not None and goes_on(journal.run):
+    plans = journal.run.plan is None and not isinstance(since[0].body, _INSTRUCTIONS)
+    if not plans and goes_on(journal.run):
         server_state.background.go_on(run_id)
 
 
