@@ -102,7 +102,8 @@ async def _continue_run(server_state: ServerState, run_id: str, number: int) -> 
     """Continues a run unless the process that decided on it has done so already."""
     await server_state.smith.runs.journals.clock.sleep(GRACE_S)
     try:
-        journal = await server_state.smith.runs.journals.load(run_id)
+        journals = server_state.smith.runs.journals
+        journal = await journals.patience.until_done(partial(journals.load, run_id))
     except PlansmithError as error:
         server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
         return
