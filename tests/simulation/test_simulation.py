@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.simulate import found_mutation, play_part
-from bench.simulation.mutations import MUTATIONS, planted
+from bench.simulate import play_part
+from bench.simulation.mutations import planted
 from bench.simulation.story import play
 from bench.simulation.world import BrokenPromiseError, World
 
@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("PLANSMITH_LONG"))
 SEEDS = 20_000 if LONG else 1_000
 BATCH = 100
-WITHIN = 3_000
 # A seed that finds each planted bug; `scripts/bench simulate --mutations` finds others.
 FINDS = {
     "a call is made before its intent is stored": 1,
@@ -36,8 +35,8 @@ FINDS = {
     "two schedulers win the same fire": 31,
 }
 # Seeds that broke a promise: a resumed run without a plan, a call that advised and was to be made
-# again, a budget asked for twice.
-KEPT = (1015, 1236, 2102)
+# again, a budget asked for twice, a decision that a server could not read at once.
+KEPT = (1015, 1236, 2102, 2411)
 
 
 @pytest.mark.parametrize("seed", KEPT)
@@ -55,12 +54,6 @@ def test_no_simulated_seed_breaks_a_promise(first: int) -> None:
 def test_a_simulated_seed_finds_a_planted_bug(bug: str, seed: int) -> None:
     with planted(bug), pytest.raises(BrokenPromiseError):
         play(seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("bug", MUTATIONS)
-def test_the_simulation_finds_every_planted_bug(bug: str) -> None:
-    assert found_mutation(bug, WITHIN) is not None
 
 
 @pytest.mark.parametrize("seed", [3, 13, 31, 285])
