@@ -117,7 +117,7 @@ class Settings(Record):
     profile: Path | None = None
     cache: Path | None = None
     store: str = ""
-    workers: WorkerSettings = WorkerSettings()
+    workers: WorkerSettings = WorkerSettings.with_defaults()
     # How long a server keeps runs that are over, such as 90d; for ever if it is empty.
     keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
     oidc: OidcSettings | None = None

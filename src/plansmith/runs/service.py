@@ -75,12 +75,11 @@ class RunService:
         shared_budget: BudgetLimits | None = None,
         join: repeating.Join | None = None,
     ) -> None:
-        given = limits or Limits()
+        limits = limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
-        free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
-        limits = given.replace(data_free=tuple(free))
-        self._join = join
-        self.journals = journals
+        free = dict.fromkeys((*limits.data_free, *intake.policy.never_for))
+        limits = limits.replace(data_free=tuple(free))
+        self._join, self.journals = join, journals
         self.lists = RunLists(journals)
         self.intake = intake
         self.planner = planner
