@@ -21,7 +21,7 @@ from plansmith.review.coverage import Coverage
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.revising import PlanReviser
-from plansmith.server import app
+from plansmith.server import upkeep
 from plansmith.server.background import BackgroundRuns
 
 Planted = tuple[Any, str, Any]  # where, which member, and what it is instead
@@ -94,20 +94,19 @@ def _whoever_lives() -> Planted:
 
 def _decisions_end_replanning() -> Planted:
     async def rest(self: RunExecution, journal: Any, executor: Any, _: Any) -> bool:
-        await self._execute_until_rest(journal, executor)
-        return True
+        return await self._execute_until_rest(journal, executor)
 
-    return RunExecution, "_is_at_rest", rest
+    return RunExecution, "_execute_through_changes", rest
 
 
 def _late_position() -> Planted:
-    follow = app._follow_decisions
+    follow = upkeep.follow_decisions
 
     async def late(server_state: Any, after: int) -> None:
         del after
-        await follow(server_state, await app._newest_position(server_state))
+        await follow(server_state, await upkeep._newest_position(server_state))
 
-    return app, "_follow_decisions", late
+    return upkeep, "follow_decisions", late
 
 
 def _only_the_lease() -> Planted:
@@ -161,7 +160,7 @@ MUTATIONS: Mapping[str, Plant] = {
     "a run rests when a person decides while it is planned again": _decisions_end_replanning,
     "decisions are missed while a server starts": _late_position,
     "a cancellation or a wish is left to the process that wrote it": lambda: (
-        app,
+        upkeep,
         "_DECISIONS",
         (PlanApproved, QuestionAnswered, RunResumed),
     ),

@@ -17,22 +17,23 @@ ROOT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("PLANSMITH_LONG"))
 SEEDS = 20_000 if LONG else 1_000
 BATCH = 100
-# A seed that finds each planted bug; `scripts/bench simulate --mutations` finds others.
+# A seed that finds each planted bug. Other code gives a seed another story: when one of these finds
+# nothing any more, `scripts/bench simulate --mutations` finds others.
 FINDS = {
-    "a call is made before its intent is stored": 1,
-    "a call of unknown end is repeated": 7,
-    "a claim stays when the store loses an answer": 310,
-    "a living process on another machine counts as dead": 13,
-    "a living process on this machine counts as dead": 0,
-    "a new plan is not compared with the approved one": 81,
-    "a process that wakes does not look at its lease": 13,
+    "a call is made before its intent is stored": 0,
+    "a call of unknown end is repeated": 16,
+    "a claim stays when the store loses an answer": 80,
+    "a living process on another machine counts as dead": 3,
+    "a living process on this machine counts as dead": 5,
+    "a new plan is not compared with the approved one": 45,
+    "a process that wakes does not look at its lease": 10,
+    "a run that is taken up forgets what steps wait for": 1,
     "an exception after a write counts as a certain failure": 16,
-    "decisions are missed while a server starts": 190,
-    "no plan needs an approval": 1,
-    "no server looks for runs that were left": 3,
-    "secrets are not hidden": 14,
-    "the store does not compare terms": 216,
-    "two schedulers win the same fire": 31,
+    "no plan needs an approval": 2,
+    "no server looks for runs that were left": 7,
+    "secrets are not hidden": 0,
+    "the store does not compare terms": 33,
+    "two schedulers win the same fire": 32,
 }
 # Seeds that broke a promise: a resumed run without a plan, a call that advised and was to be made
 # again, a budget asked for twice, a decision that a server could not read at once.
