@@ -150,7 +150,7 @@ def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
     given: Any = value
     for part in path:
         given = given[part]
-    names = cast("Mapping[str, object]", given) if isinstance(given, dict) else {}
+    names = list(cast("dict[str, object]", given)) if isinstance(given, dict) else list[str]()
     hint: str = Sentence("hint.give_kind", kinds=[*KINDS])
     known = {*_field_names((), in_step=True)}
     for name in (each for each in names if each not in known):
