@@ -6,11 +6,9 @@ import gc
 import os
 
 from hypothesis import HealthCheck, settings
+from tests.certificates import trust_nobody
 
-# Every client of httpx reads 140 certificates, in 50 ms. Tests talk to this machine only, or name a
-# certificate of their own: here and in processes they start, the authorities are an empty folder.
-os.environ["SSL_CERT_DIR"] = os.devnull
-os.environ.pop("SSL_CERT_FILE", None)
+trust_nobody()
 
 pytest_plugins = [
     "plansmith.testing.plugin",

