@@ -23,7 +23,7 @@ JSON: st.SearchStrategy[Json] = st.recursive(
     max_leaves=8,
 )
 IDS = st.text(string.ascii_lowercase + string.digits + "_-", min_size=1, max_size=4).filter(
-    lambda name: name[0] != "-" and name not in ("item", "params")
+    lambda name: name[0] != "-" and name not in ("item", "params", "each")
 )
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.cli.conftest import Cli
 
 from plansmith.adapters.stores.urls import open_store
-from plansmith.engine.executor import Executor
+from plansmith.engine.running import RunningCalls
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
@@ -203,7 +203,7 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
     plain = {"goal": "Look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
     (intake / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(Executor, "execute", die)
+        patch.setattr(RunningCalls, "launch", die)
         with pytest.raises(Killed):
             cli("research", "When was the old one opened?", "--docs", "library")
         with pytest.raises(Killed):

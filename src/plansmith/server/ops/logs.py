@@ -26,6 +26,8 @@ class _Handler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self._log.is_closed:  # whoever logs must not fail because nobody reads it any more
+            return
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             text = f"{text}: {record.exc_info[1]!r}"
@@ -52,6 +54,11 @@ class Log:
         log = Log(self._out, now=self._now)
         log._secrets, log._always = self._secrets, {"tenant": name}
         return log
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._out.closed
 
     def capture_libraries(self) -> None:
         """Writes warnings and errors of libraries as lines of this log too."""
