@@ -23,7 +23,7 @@ JSON: st.SearchStrategy[Json] = st.recursive(
     max_leaves=8,
 )
 IDS = st.text(string.ascii_lowercase + string.digits + "_-", min_size=1, max_size=4).filter(
-    lambda name: name[0] != "-" and name not in ("item", "params", "each")
+    lambda name: name[0] != "-" and name not in ("item", "params")
 )
 
 
@@ -140,8 +140,9 @@ def steps(draw: st.DrawFn, step_id: str, earlier: list[str]) -> dict[str, Any]:
         case "ask":
             fields |= {"question": "which?", "options": draw(st.lists(TEXT, max_size=2))}
         case "map":
-            each = {"id": "each", "tool": draw(word), "inputs": draw(inputs([*earlier, "item"]))}
-            each |= _rules(draw, "each", "tool", [*earlier, "item"])
+            inner = f"{step_id}_each"  # longer than any other id
+            each = {"id": inner, "tool": draw(word), "inputs": draw(inputs([*earlier, "item"]))}
+            each |= _rules(draw, inner, "tool", [*earlier, "item"])
             fields |= {"over": [1, 2], "each": each, "width": draw(st.integers(1, 9))}
         case "plan":
             fields |= {"template": draw(word), "inputs": draw(inputs(earlier))}
