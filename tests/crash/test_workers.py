@@ -116,7 +116,7 @@ async def test_a_worker_that_drains_lets_the_call_end_and_another_worker_goes_on
         await until(lambda: "draining" in workers.log(first))
         workers.let()
         assert await first.wait() == 0
-        assert "Other workers go on with 1 runs." in workers.log(first)
+        assert "Runs left for other workers: 1." in workers.log(first)
         assert workers.effects == ["a"]
         second = await workers.start("two")
 
@@ -167,7 +167,7 @@ async def test_a_worker_that_drains_for_no_time_cuts_the_call_off_and_says_so(
         await until(lambda: workers.effects == ["a"])
         first.send_signal(signal.SIGTERM)
         assert await first.wait() == 7
-        assert "The calls of 1 runs were cut off" in workers.log(first)
+        assert "Runs whose calls were cut off: 1." in workers.log(first)
         await workers.start("two")
 
         async def is_asked() -> bool:

@@ -59,9 +59,9 @@ def _main(args: argparse.Namespace) -> int:
     run = _load("plansmith.server.serve:run_worker")
     _tell(f"Connects to {address(settings.store_url())}")
     left = asyncio.run(run(settings, drain_s=args.drain, announce=announce))
-    _tell(f"Stopped. Other workers go on with {left.handed_over} runs.")
+    _tell(f"Stopped. Runs left for other workers: {left.handed_over}.")
     if left.cut_off:
-        _tell(f"The calls of {left.cut_off} runs were cut off: what they did has to be looked at.")
+        _tell(f"Runs whose calls were cut off: {left.cut_off}. You are asked what they did.")
     return Exit.PARTLY if left.cut_off else Exit.OK
 
 
