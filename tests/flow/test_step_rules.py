@@ -505,7 +505,8 @@ async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -
     assert again.status is RunStatus.REVIEWING
     assert again.steps["stock"].reused_from == run.id
     assert again.last is not None
-    assert isinstance(asked := again.last.body, ReviewAsked)
+    asked = again.last.body
+    assert isinstance(asked, ReviewAsked)
     assert any("mails (1 of its 2 parts) was done" in each for each in asked.reasons)
     await app.decide(again.id, approve=asked.hash, by="ada")
     assert (await app.run(again.id)).steps["mails"].result == ["a", "b"]
