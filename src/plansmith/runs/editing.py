@@ -90,7 +90,8 @@ class PlanEditing:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
         asked = journal.run.questions[question]
         known = await self._intake.known(journal.run.plan, journal.run.templates)
-        shown = cast("dict[str, Json]", await self._journals.store.get(asked.state))
+        stored = await self._journals.store.get(asked.state) if asked.asks == "consent" else {}
+        shown = cast("dict[str, Json]", stored)
         plan = with_values(journal.run, asked, shown=shown, changes=changes, known=known)
         if self._stopping.execution.of(run_id) is not None:
             await self._stopping.pause(run_id, by=by)
