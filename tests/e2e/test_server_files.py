@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,12 +71,16 @@ async def test_the_files_of_a_run_are_listed_shown_and_told_when_they_change(
         assert saved.headers["content-disposition"] == "attachment; filename*=UTF-8''a.md"
         for path in ("mine.txt", "../token", "%2e%2e/token", "/etc/passwd", ""):
             assert (await house.client.get(f"/v1/runs/{run}/files/{path}")).status_code == 404, path
+        report = (await house.client.get(f"/v1/runs/{run}/report?format=html")).text
+        data = b64encode((work / "out" / "sales.svg").read_bytes()).decode()
+        assert f'src="data:image/svg+xml;base64,{data}"' in report
         (work / "a.md").write_text("# B")
         (work / "out" / "sales.svg").unlink()
         again = {each["path"]: each for each in (await house.get(f"/v1/runs/{run}/files"))["items"]}
         assert (again["a.md"]["state"], again["out/sales.svg"]["state"]) == ("changed", "gone")
         gone = await house.client.get(f"/v1/runs/{run}/files/out/sales.svg")
         assert gone.status_code == 404
+        assert "<img" not in (await house.client.get(f"/v1/runs/{run}/report?format=html")).text
 
 
 async def test_a_link_in_the_place_of_a_file_leads_nowhere(

@@ -15,10 +15,13 @@ from plansmith.adapters.tools.folder import Folder, Written, check_free, check_s
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.tables import specs as tables
 from plansmith.adapters.tools.toolset import ToolSet
-from plansmith.errors import ToolFailed
+from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Call
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.run import Run
+from plansmith.ports import Call, PlanStore
+from plansmith.runs.service import RunService
 
 _MOST_BYTES: Final = 10_000_000
 ChangeKind = Literal["new", "changed", "same", "deleted"]
@@ -119,6 +122,26 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
     except ToolFailed as failure:
         return Preview(error=str(failure))
     return Preview(tuple(folder.changes))
+
+
+async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
+    """Returns the values of the call that a question asks consent for; None for other ones."""
+    if asked.asks != "consent" or not asked.state:
+        return None
+    values = await store.get(asked.state)
+    return values if isinstance(values, dict) else None
+
+
+async def consent_preview(runs: RunService, run: Run, asked: QuestionAsked) -> Preview | None:
+    """Returns what a call that asks for consent would do to files, where that is known."""
+    values, journals = await consent_values(runs.store, asked), runs.journals
+    if values is None or not journals.folder or not journals.is_here(run.folder):
+        return None
+    try:
+        spec = (await runs.intake.callees()).specs.get(asked.callee)
+    except PlansmithError:
+        return None  # the tools cannot be listed now; the question can still be read
+    return await preview(Path(journals.folder), spec, values) if spec is not None else None
 
 
 def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:

@@ -10,15 +10,17 @@ from typing import Any, Final, Literal
 
 from plansmith.adapters.tools import moving, workspace
 from plansmith.adapters.tools.file_changes import writes_files
-from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, file_kind
+from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, Shown, file_kind
 from plansmith.adapters.tools.folder import Folder, regular
 from plansmith.engine.units import named_unit
-from plansmith.errors import JournalDamaged, Misconfigured, ToolFailed
+from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.ports import PlanStore
+from plansmith.report.data import Picture
+from plansmith.runs.service import RunService
 
 MOST_BYTES: Final = 50_000_000
 _MOST_PICTURE: Final = 5_000_000
@@ -76,6 +78,19 @@ async def run_files(
     except Misconfigured:
         return []  # the folder is not on this machine, or not any more
     return [_now(place, each, keep=each.path == keep) for each in written.values() if each.is_there]
+
+
+async def files_of_run(runs: RunService, run_id: str, *, keep: str = "") -> list[RunFile]:
+    """Returns the files that a run wrote; none of a run that belongs to another folder."""
+    journal = await runs.journals.load(run_id)
+    if not runs.journals.folder or not runs.journals.is_here(journal.run.folder):
+        return []
+    try:
+        specs = (await runs.intake.callees()).specs
+    except PlansmithError:
+        return []  # the tools cannot be listed now
+    folder = Path(runs.journals.folder)
+    return await run_files(runs.store, journal.events, specs=specs, folder=folder, keep=keep)
 
 
 _Called = tuple[str, datetime, ToolSpec, Mapping[str, Json], Mapping[str, Json]]
@@ -151,15 +166,15 @@ def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:
         saved = datetime.fromtimestamp(status.st_mtime, UTC)
         is_same = written.size in (None, size) and saved <= written.at + _LATER
     state: FileState = "as_written" if is_same else "changed"
-    kind, media = ("other", UNKNOWN) if is_large else file_kind(written.path, data)
+    kind, media = Shown("other", UNKNOWN) if is_large else file_kind(written.path, data)
     keep = keep or (kind == "picture" and size <= _MOST_PICTURE)
     return replace(gone, state=state, size=size, kind=kind, media=media, data=data if keep else b"")
 
 
-def pictures(files: Sequence[RunFile]) -> tuple[RunFile, ...]:
-    """Returns the pictures that are still as the run wrote them."""
+async def pictures_of_run(runs: RunService, run_id: str) -> tuple[Picture, ...]:
+    """Returns the pictures that are still as the run wrote them, for its report."""
     return tuple(
-        each
-        for each in files
+        Picture(each.path, each.step, each.media, each.data)
+        for each in await files_of_run(runs, run_id)
         if each.kind == "picture" and each.state == "as_written" and each.data
     )

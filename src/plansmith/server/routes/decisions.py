@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
+from plansmith.adapters.tools.file_changes import consent_preview, consent_values
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -60,7 +61,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     if given.seen and given.answer != "refuse":
-        await files.need_as_seen(server_state.smith, run, asked, given.seen)
+        await files.need_as_seen(server_state.smith.runs, run, asked, given.seen)
     if given.change is not None:
         return await _changed(ask, asked, given.change)
     value = _planner_decides(run, asked) if given.you_decide else given.answer
@@ -76,9 +77,9 @@ async def question(ask: Ask, _: Nothing) -> Answer:
     asked = run.questions.get(name)
     if asked is None:
         raise not_found("question", name)
-    smith = ask.server_state.smith
-    values = await files.consent_values(smith, asked)
-    found = await files.preview_of(smith, run, asked, values) if values is not None else None
+    runs = ask.server_state.smith.runs
+    values = await consent_values(runs.store, asked)
+    found = await consent_preview(runs, run, asked)
     can_change = values is not None and may_change_values(run, asked)
     told = {"values": values, **files.preview_json(found), "can_change": can_change}
     return {**question_view(asked), **told}

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from starlette.responses import Response
 
-from plansmith.adapters.tools.file_changes import Preview, preview
+from plansmith.adapters.tools.file_changes import Preview, consent_preview
 from plansmith.adapters.tools.file_kinds import UNKNOWN, as_text, file_kind
-from plansmith.adapters.tools.run_files import RunFile, run_files
-from plansmith.app import Plansmith
+from plansmith.adapters.tools.run_files import RunFile, files_of_run
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.service import RunService
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import requests as b
-from plansmith.server.serialize import known_tools, moment
+from plansmith.server.serialize import moment
 
 _MOST_TEXT: Final = 1_000_000
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
@@ -30,7 +28,7 @@ _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
     """Lists the files that the steps of a run wrote, and what became of them since."""
-    files = await files_of(ask.server_state.smith, ask.run)
+    files = await files_of_run(ask.server_state.smith.runs, ask.run)
     return {"items": [_row(each) for each in files]}
 
 
@@ -48,31 +46,20 @@ def _row(file: RunFile) -> Json:
 async def content(ask: Ask, given: b.FileQuery) -> Answer:
     """Returns the content of a file that a step of the run wrote."""
     path = ask.path("path")
-    files = await files_of(ask.server_state.smith, ask.run, keep=path)
+    files = await files_of_run(ask.server_state.smith.runs, ask.run, keep=path)
     found = next((each for each in files if each.path == path and each.state != "gone"), None)
     if found is None:
         raise not_found("file of this run", path)
     return _sent(path, found.data, download=given.download == "true")
 
 
-async def files_of(smith: Plansmith, run_id: str, *, keep: str = "") -> Sequence[RunFile]:
-    """Returns the files that a run wrote; none of a run that belongs to another folder."""
-    journals = smith.runs.journals
-    journal = await journals.load(run_id)
-    if not journals.folder or not journals.is_here(journal.run.folder):
-        return ()
-    specs, folder = await known_tools(smith), Path(journals.folder)
-    return await run_files(smith.store, journal.events, specs=specs, folder=folder, keep=keep)
-
-
 async def previewed(ask: Ask, given: b.PreviewQuery) -> Answer:
     """Returns a file as a call that asks for consent would write it."""
-    smith, run = ask.server_state.smith, await ask.server_state.run(ask.run)
+    runs, run = ask.server_state.smith.runs, await ask.server_state.run(ask.run)
     asked = run.questions.get(given.question)
     if asked is None:
         raise not_found("question", given.question)
-    values = await consent_values(smith, asked)
-    found = await preview_of(smith, run, asked, values) if values is not None else None
+    found = await consent_preview(runs, run, asked)
     for each in found.changes if found else ():
         if each.path == given.path and each.after is not None:
             return _sent(given.path, each.after, download=False)
@@ -92,29 +79,9 @@ def _sent(path: str, data: bytes, *, download: bool) -> Response:
     return Response(data, media_type=media, headers=headers)
 
 
-async def consent_values(smith: Plansmith, asked: QuestionAsked) -> dict[str, Json] | None:
-    """Returns the values of the call that a question asks consent for; None for other ones."""
-    if asked.asks != "consent" or not asked.state:
-        return None
-    values = await smith.store.get(asked.state)
-    return values if isinstance(values, dict) else None
-
-
-async def preview_of(
-    smith: Plansmith, run: Run, asked: QuestionAsked, values: dict[str, Json]
-) -> Preview | None:
-    """Returns what the call would do to files; None where that is not known."""
-    journals = smith.runs.journals
-    spec = (await known_tools(smith)).get(asked.callee)
-    if spec is None or not journals.folder or not journals.is_here(run.folder):
-        return None
-    return await preview(Path(journals.folder), spec, values)
-
-
-async def need_as_seen(smith: Plansmith, run: Run, asked: QuestionAsked, seen: str) -> None:
+async def need_as_seen(runs: RunService, run: Run, asked: QuestionAsked, seen: str) -> None:
     """Refuses a consent that was given to a look at files which have changed since."""
-    values = await consent_values(smith, asked)
-    now = await preview_of(smith, run, asked, values) if values is not None else None
+    now = await consent_preview(runs, run, asked)
     if now is None or now.seen == seen:
         return
     names = ", ".join(each.path for each in now.changes) or asked.callee
