@@ -47,7 +47,7 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
       <Sources run={run} plan={plan} question={question} />
       {outdated && <p class="note change" role="alert">{outdated}</p>}
       <Shown of={whole}>{(found) => <Details run={run} plan={plan} question={question} whole={found} />}</Shown>
-      {changing && values ? <Change values={values} busy={action.busy} onBack={() => setChanging(false)} onSend={(change) => send({ change })} /> : (
+      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} onBack={() => setChanging(false)} onSend={(change) => send({ change })} /> : (
         <div class="options">
           <Button kind="primary" icon="done" disabled={action.busy || !values} onClick={() => send({ answer: "allow" })}>{t("consent.allow")}</Button>
           <Button kind="danger" icon="failed" disabled={action.busy} onClick={() => send({ answer: "refuse" })}>{t("consent.refuse")}</Button>
@@ -89,17 +89,17 @@ function SourceChip({ run, plan, source }: { run: string; plan?: Plan | null | u
 }
 
 function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> & { whole: WholeQuestion }): JSX.Element {
-  const values = Object.entries(whole.values ?? {});
   const files = whole.files ?? [];
   // What a preview shows to its last letter is not told a second time at full length.
   const inPreview = new Set(files.flatMap((file) => (file.after === null ? [] : [file.after])));
-  const step = plan?.steps.find((each) => each.id === question.step?.split("/")[0]);
+  const step = stepOf(plan, question);
+  const values = whole.values ?? {};
   return (
     <>
       {whole.would_fail && <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {whole.would_fail}</span></p>}
       {files.map((file) => <FileChange key={file.path} run={run} question={question.question} file={file} />)}
       <dl class="values">
-        {values.map(([name, value]) => (
+        {inOrder(step, values).map((name) => [name, values[name]!] as const).map(([name, value]) => (
           <div key={name}>
             <dt><code>{name}</code> {originsOf(step, name).map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</dt>
             <dd>{typeof value === "string" && inPreview.has(value) && !isShort(value)
@@ -110,6 +110,16 @@ function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> &
       </dl>
     </>
   );
+}
+
+const stepOf = (plan: Plan | null | undefined, question: Question): Step | undefined =>
+  plan?.steps.find((each) => each.id === question.step?.split("/")[0]);
+
+// What came out of other steps is what the question is about: it comes first.
+function inOrder(step: Step | undefined, values: Record<string, Json>): string[] {
+  const names = Object.keys(values);
+  const data = names.filter((name) => originsOf(step, name).length > 0);
+  return [...data, ...names.filter((name) => !data.includes(name))];
 }
 
 // The steps from which an argument takes its value, as the plan writes it.
@@ -138,8 +148,8 @@ function FileChange({ run, question, file }: { run: string; question: string; fi
 }
 
 // Values of one's own: they stand in the plan as they are, and exactly that plan is approved.
-function Change({ values, busy, onBack, onSend }: {
-  values: Record<string, Json>; busy: boolean; onBack: () => void; onSend: (change: Record<string, Json>) => void;
+function Change({ values, names, busy, onBack, onSend }: {
+  values: Record<string, Json>; names: string[]; busy: boolean; onBack: () => void; onSend: (change: Record<string, Json>) => void;
 }): JSX.Element {
   const [texts, setTexts] = useState<Record<string, string>>(() => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, written(value)])));
   const changed = Object.entries(texts).filter(([name, text]) => text !== written(values[name]!));
@@ -150,7 +160,7 @@ function Change({ values, busy, onBack, onSend }: {
   return (
     <div class="change-values" id={place}>
       <p class="dim">{t("consent.changeWhy")}</p>
-      {Object.keys(values).map((name) => (
+      {names.map((name) => (
         <div class="field" key={name}><label for={`${place}-${name}`}><code>{name}</code></label>
           <Grow id={`${place}-${name}`} mono value={texts[name]!} onInput={(text) => setTexts({ ...texts, [name]: text })} /></div>
       ))}

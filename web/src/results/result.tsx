@@ -12,13 +12,13 @@ import { LongText } from "./longtext";
 
 export function Result({ value, label }: { value: Json | undefined; label: string }): JSX.Element {
   const [raw, setRaw] = useState(false);
-  const simple = value === undefined || value === null || isShort(value);
+  const simple = value === undefined || value === null || isShort(value) || Object.keys(value).length === 0;
   return (
     <div class="result" role="group" aria-label={label}>
       {raw ? <LongText text={shown(value, 2)} label={label} mono /> : <Block value={value ?? null} label={label} />}
       {!simple && typeof value !== "string" && (
         <p class="result-tools">
-          <Copy text={shown(value, 2)} />
+          {raw && <Copy text={shown(value, 2)} />}
           <Button kind="quiet" onClick={() => setRaw(!raw)}>{t(raw ? "result.readable" : "result.raw")}</Button>
         </p>
       )}
@@ -71,7 +71,7 @@ export function TableView({ table, label, name = "rows" }: { table: Table; label
               <button type="button" onClick={() => press(column)}>{each || "–"}<span aria-hidden="true" class="sort">{sort?.column === column ? (sort.down ? "↓" : "↑") : ""}</span></button>
             </th>))}</tr></thead>
           <tbody>{rows.slice(0, most).map((row, index) => (
-            <tr key={index}>{row.map((each, column) => <td key={column} class={numbers[column] ? "right" : ""}><Cell value={each} /></td>)}</tr>))}</tbody>
+            <tr key={index}>{row.map((each, column) => <td key={column} class={`${numbers[column] ? "right" : ""} ${shown(each).length <= 40 ? "one-line" : ""}`}><Cell value={each} /></td>)}</tr>))}</tbody>
         </table>
       </div>
       <p class="result-tools">

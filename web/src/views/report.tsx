@@ -53,7 +53,7 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
       </div>
       {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
       <section class="answer-box" aria-label={t("report.answer")}>
-        {report.answer.text ? <Markdown text={report.answer.text} /> : <p class="dim">{run.reason || t("report.noEvidence")}</p>}
+        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{run.reason || t("report.noEvidence")}</p>}
         <Pictures run={run} files={files} />
         {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
       </section>
