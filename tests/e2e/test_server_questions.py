@@ -53,8 +53,8 @@ async def test_a_value_is_changed_while_another_step_runs(tmp_path: Path) -> Non
         run = await house.begin(read, mail, tool_step("wait", "slow"))
         await house.approve(run)
         await house.tools.began["slow"].wait()
-        while not (await house.get(f"/v1/runs/{run['id']}"))["questions"]:
-            await asyncio.sleep(0)
+        while not (now := await house.get(f"/v1/runs/{run['id']}"))["questions"]:
+            await house.server_state.smith.store.wait(run["id"], after=now["last"])
         body = {"question": "data:send?1", "change": {"city": "Rome"}}
         work = asyncio.create_task(house.post(f"/v1/runs/{run['id']}/answers", body))
         while not (await house.get(f"/v1/runs/{run['id']}"))["paused"] and not work.done():
