@@ -124,7 +124,7 @@ def test_nothing_in_a_file_runs_or_looks_like_plansmith(
     # Opened on its own, it is in a sandbox: no script, and nothing comes from outside.
     with chrome.new_context(storage_state=page.context.storage_state()) as alone:
         other, ran = alone.new_page(), list[object]()
-        other.on("dialog", lambda each: ran.append(each))
+        other.on("dialog", lambda each: ran.append(each.message))
         other.on(
             "requestfinished", lambda each: ran.append(each) if "outside" in each.url else None
         )

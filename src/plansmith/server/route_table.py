@@ -20,7 +20,6 @@ from plansmith.server.routes import (
     tools,
     usage,
 )
-from plansmith.server.schemas import files as written
 from plansmith.server.schemas import requests as b
 from plansmith.server.schemas import requests as s
 from plansmith.server.schemas import responses as v
@@ -55,7 +54,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("POST /v1/runs/{id}/decision", "approve", decisions.decide,
           "Approve, reject or ask for changes", given=b.Decision, answer=v.RunView),
     route("GET /v1/runs/{id}/questions/{question:path}", "look", decisions.question,
-          "Show a question, with the values it is about", answer=written.QuestionWhole),
+          "Show a question, with the values it is about", answer=files.QuestionWhole),
     route("POST /v1/runs/{id}/answers", "answer", decisions.answer, "Answer a question",
           given=b.AnswerBody, answer=v.RunView),
     route("POST /v1/runs/{id}/cancel", "propose", runs.cancel, "Stop a run for good",
@@ -77,7 +76,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/runs/{id}/report", "look", runs.report, "Show the report of a run",
           given=b.ReportQuery, media="text/markdown"),
     route("GET /v1/runs/{id}/files", "look", files.listing, "List the files that a run wrote",
-          answer=written.RunFiles),
+          answer=files.RunFiles),
     route("GET /v1/runs/{id}/files/{path:path}", "look", files.content,
           "The content of a file that a run wrote", given=b.FileQuery, media="text/plain"),
     route("GET /v1/runs/{id}/preview", "look", files.previewed,

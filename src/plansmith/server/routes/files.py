@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 from urllib.parse import quote
 
+from pydantic import BaseModel
 from starlette.responses import Response
 
-from plansmith.adapters.tools.file_changes import Preview, consent_preview
-from plansmith.adapters.tools.file_kinds import UNKNOWN, as_text, file_kind
-from plansmith.adapters.tools.run_files import RunFile, files_of_run
+from plansmith.adapters.tools.file_changes import ChangeKind, Preview, consent_preview
+from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, as_text, file_kind
+from plansmith.adapters.tools.run_files import FileState, RunFile, files_of_run
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
@@ -19,11 +21,55 @@ from plansmith.runs.service import RunService
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import requests as b
+from plansmith.server.schemas.responses import QuestionView
 from plansmith.server.serialize import moment
 
 _MOST_TEXT: Final = 1_000_000
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
 _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+
+
+class FilePreview(BaseModel):
+    """What a call would do to a file; the texts are null where it is none, or very large."""
+
+    path: str
+    change: ChangeKind
+    size_before: int | None
+    size_after: int | None
+    kind: FileKind
+    before: str | None
+    after: str | None
+
+
+class QuestionWhole(QuestionView):
+    """A question with the full values of the call that it is about.
+
+    `files` is null where nobody knows which files the call would write; `seen` is to be sent with
+    the answer.
+    """
+
+    values: dict[str, Any] | None
+    files: list[FilePreview] | None
+    seen: str
+    would_fail: str
+    can_change: bool
+
+
+class RunFileView(BaseModel):
+    """A file that a step of the run wrote, and whether it is still as it was written."""
+
+    path: str
+    step: str
+    at: datetime
+    state: FileState
+    size: int
+    kind: FileKind
+
+
+class RunFiles(BaseModel):
+    """The files of a run."""
+
+    items: list[RunFileView]
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
