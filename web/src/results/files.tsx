@@ -1,15 +1,17 @@
 // Files of a run: what its steps wrote, as it is on the disk now, to look at and to keep.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import type { RunView } from "../data/types";
-import { runPath } from "../live/api";
+import { useEffect, useState } from "preact/hooks";
+import type { RunView, StepDetail } from "../data/types";
+import { request, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { ErrorNote } from "../ui/parts";
 import { bytes, moment, t } from "../words/words";
 import { FileView } from "./later";
+import { isObject } from "./shape";
+import { TextDiff } from "./textdiff";
 import type { RunFile } from "./types";
 
 const encoded = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
@@ -44,6 +46,7 @@ function FileRow({ run, file }: { run: RunView; file: RunFile }): JSX.Element {
       {open && (
         <div class="file-body">
           {file.state !== "as_written" && <p class="note"><Icon name="warning" /><span>{t(gone ? "files.goneWhy" : "files.changedWhy", { at: moment(file.at) })}</span></p>}
+          {file.state === "changed" && file.kind !== "picture" && file.kind !== "other" && <Since run={run} file={file} />}
           {!gone && <FileView path={file.path} kind={file.kind} address={fileAddress(run.id, file)} />}
           <p class="result-tools">
             <a class="small" href={link(["runs", run.id, "run", file.step])}>{t("files.by", { step: file.step, at: moment(file.at) })}</a>
@@ -53,6 +56,17 @@ function FileRow({ run, file }: { run: RunView; file: RunFile }): JSX.Element {
       )}
     </details>
   );
+}
+
+// What became of a text since the run wrote it; known where the call had the whole text.
+function Since({ run, file }: { run: RunView; file: RunFile }): JSX.Element | null {
+  const step = useResource<StepDetail>(runPath(run.id, `/steps/${encodeURIComponent(file.step)}`));
+  const [now, setNow] = useState<string>();
+  useEffect(() => { void request("GET", fileAddress(run.id, file), { accept: "*/*" }).then((response) => response.text()).then(setNow, () => undefined); }, [file]);
+  const given = step.value?.resolved_inputs;
+  const whole = isObject(given) && step.value?.step.tool === "files.write" ? given["text"] : undefined;
+  if (typeof whole !== "string" || now === undefined) return null;
+  return <TextDiff before={whole} after={now} label={t("files.changed")} />;
 }
 
 // Pictures stand where they are looked for: under the answer.

@@ -41,7 +41,7 @@ function Block({ value, label }: { value: Json; label: string }): JSX.Element {
         const rows = tableOf(each.value, columns);
         if (each.name === "columns" && rows === null && blocks.some((other) => other.name === "rows" && tableOf(other.value, columns))) return null;
         return (
-          <div key={each.name} class="result-part"><h5>{each.name}</h5>
+          <div key={each.name} class="result-part"><p class="part-name">{each.name}</p>
             {rows ? <TableView table={rows} label={`${label} ${each.name}`} /> : typeof each.value === "string" ? <LongText text={each.value} label={each.name} /> : <Tree value={each.value} open />}
           </div>
         );
