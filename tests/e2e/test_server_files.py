@@ -215,3 +215,25 @@ async def test_a_program_cannot_change_the_values_of_a_consent(
             refused = await client.post(f"/v1/runs/{run}/answers", json=changed)
         assert refused.status_code in (403, 409)
         assert (await house.get(f"/v1/runs/{run}"))["revisions"] == 1
+
+
+async def test_a_file_that_changes_between_consent_and_write_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with folder_of(tmp_path, monkeypatch) as house:
+        work = tmp_path / "work"
+        (work / "in.md").write_text("new")
+        (work / "out.md").write_text("old")
+        read = tool_step("read", "files.read", inputs={"path": "in.md"})
+        save = write("save", "out.md", "{{read.text}}", overwrite=True)
+        run, whole = await asking(house, read, save)
+        # While the run is paused, a consent is kept for later.
+        await house.post(f"/v1/runs/{run}/pause")
+        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
+        await house.post(f"/v1/runs/{run}/answers", answer)
+        (work / "out.md").write_text("precious")
+        await house.post(f"/v1/runs/{run}/resume")
+        over = await house.until(run, "done", "partly_done", "failed")
+        assert over["status"] != "done"
+        assert "out.md changed after you allowed this" in over["steps"]["save"]["error"]
+        assert (work / "out.md").read_text() == "precious"

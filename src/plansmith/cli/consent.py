@@ -107,6 +107,7 @@ async def _decided(
     value = read_answer(asked, typed)
     if value == ALLOW:
         await _need_as_seen(session, run, asked, seen)
+        value = ALLOW if seen is None else {ALLOW: seen.seen}
     await session.smith.answer(run.id, asked.question, value, by=session.by)
     return True
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from plansmith.adapters.tools import charts, moving, workspace
 from plansmith.adapters.tools.folder import Folder, Written, check_free, check_size
@@ -18,10 +18,12 @@ from plansmith.adapters.tools.toolset import ToolSet
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
-from plansmith.plan.run import Run
-from plansmith.ports import Call, PlanStore
-from plansmith.runs.service import RunService
+from plansmith.ports import Call, PlanStore, ToolSource
+
+if TYPE_CHECKING:
+    from plansmith.plan.events import QuestionAsked
+    from plansmith.plan.run import Run
+    from plansmith.runs.service import RunService
 
 _MOST_BYTES: Final = 10_000_000
 ChangeKind = Literal["new", "changed", "same", "deleted"]
@@ -167,3 +169,33 @@ def _moved(
         check_free(target, overwrite=values.get("overwrite") is True)
     made = FileChange(folder.plain(target), before, content)
     return (gone, made) if spec == moving.MOVE else (made,)
+
+
+class SeenFiles:
+    """Tools that refuse a call if its files are not as the person saw them who consented to it.
+
+    A call that is made again is not refused: its own first try may have changed the files.
+    """
+
+    def __init__(self, source: ToolSource, root: Path) -> None:
+        self._source = source
+        self._root = root
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Returns the tools of the source."""
+        return await self._source.tools()
+
+    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str | None:
+        """Returns what the source finds wrong with a call; None if it cannot tell."""
+        rehearse = getattr(self._source, "rehearse", None)
+        return str(await rehearse(tool, inputs)) if rehearse is not None else None
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Looks at the files once more, then makes the call."""
+        if call.seen and call.attempt == 1 and (spec := FILE_WRITERS.get(tool)) is not None:
+            now = await preview(self._root, spec, arguments)
+            if now is not None and now.seen != call.seen:
+                names = ", ".join(each.path for each in now.changes) or tool
+                hint = "continue the run from here to look at it again"
+                raise ToolFailed(f"{names} changed after you allowed this", hint=hint)
+        return await self._source.call(tool, arguments, call)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plansmith.adapters.tools import moving, workspace
 from plansmith.adapters.tools.file_changes import writes_files
@@ -20,7 +20,9 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.ports import PlanStore
 from plansmith.report.data import Picture
-from plansmith.runs.service import RunService
+
+if TYPE_CHECKING:
+    from plansmith.runs.service import RunService
 
 MOST_BYTES: Final = 50_000_000
 _MOST_PICTURE: Final = 5_000_000
