@@ -15,7 +15,7 @@ from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
 from plansmith.engine.plain import own_inputs
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
-from plansmith.engine.provenance import Consent
+from plansmith.engine.provenance import Consent, seen_files
 from plansmith.engine.recover import left_open
 from plansmith.engine.retries import SHORT_PAUSE_S, Outcomes
 from plansmith.engine.running import RunningCalls
@@ -347,6 +347,7 @@ class Executor:
             spend=partial(self._budget.spend, name),
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
+            seen=seen_files(self._state.allowed.get(name)),
             is_stopped=lambda: self._cancelled is not None,
         )
 

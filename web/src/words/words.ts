@@ -57,6 +57,12 @@ export const spent = (on: { tokens: number; cost_usd: string }): string =>
 
 export const number = (value: number): string => new Intl.NumberFormat(locale).format(value);
 
+export function bytes(size: number): string {
+  if (size < 1000) return t("unit.bytes", { count: number(size) });
+  const [unit, by] = size < 1_000_000 ? ["kB", 1000] as const : ["MB", 1_000_000] as const;
+  return `${new Intl.NumberFormat(locale, { maximumFractionDigits: 1 }).format(size / by)} ${unit}`;
+}
+
 export function moment(at: string | null | undefined): string {
   if (!at) return "";
   const when = new Date(at);

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.errors import Refused, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -130,6 +132,8 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     if form == "json":
         return JSONResponse(found.to_json())
     if form == "html":
+        runs = ask.server_state.smith.runs
+        found = replace(found, pictures=await pictures_of_run(runs, ask.run))
         return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
     return PlainTextResponse(to_markdown(found), media_type="text/markdown")
 

@@ -142,11 +142,30 @@ class Decision(Input):
 
 
 class AnswerBody(Input):
-    """The answer to a question; `you_decide` leaves it to the planner."""
+    """The answer to a question; `you_decide` leaves it to the planner.
+
+    `seen` is what a preview told of the files: if they have changed, the answer is refused. With
+    `change`, the call that asks for consent is made with these values instead.
+    """
 
     question: Short
     answer: Json = None
     you_decide: Flag = False
+    seen: Annotated[str, StringConstraints(max_length=200)] = ""
+    change: dict[str, Json] | None = None
+
+
+class FileQuery(Input):
+    """With `download`, the file is sent to be saved, not shown."""
+
+    download: Literal["true", "false"] = "false"
+
+
+class PreviewQuery(Input):
+    """The question that asks for consent, and the file that the call would write."""
+
+    question: Short
+    path: Short
 
 
 class ReasonBody(Input):

@@ -80,12 +80,6 @@ class QuestionView(BaseModel):
     link: str
 
 
-class QuestionWhole(QuestionView):
-    """A question with the full values of the call that it is about."""
-
-    values: dict[str, Any] | None
-
-
 class ReviewView(BaseModel):
     """Whether a person is asked to approve the plan, which one, and why."""
 
