@@ -340,13 +340,23 @@ const APPLY: Record<string, Apply> = {
 
 export const EVENT_TYPES = Object.keys(APPLY);
 
+// A step that has not changed stays the same object, and costs nothing.
+const valued = new WeakMap<StepState, { known: StepView | undefined; step: StepView }>();
+
+function withValues(step: StepState, known: StepView | undefined): StepView {
+  const before = valued.get(step);
+  if (before?.known === known && before) return before.step;
+  const whole = known && known.result_hash === step.result_hash ? { ...known, ...step } : step;
+  valued.set(step, { known, step: whole });
+  return whole;
+}
+
 // The server's view with the folded state on top; results stay with the steps they belong to.
 export function merged(view: RunView, state: RunState): RunView {
   if (state.last === view.last) return view;
   const steps: Record<string, StepView> = {};
   for (const [name, step] of Object.entries(withReady(state))) {
-    const known = view.steps[name];
-    steps[name] = known && known.result_hash === step.result_hash ? { ...known, ...step } : step;
+    steps[name] = withValues(step, view.steps[name]);
   }
   const { report_hash: _, questions, created_at, updated_at, ...rest } = state;
   const planned = state.revisions === view.revisions;

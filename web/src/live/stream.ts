@@ -7,6 +7,7 @@ import { currentLocale } from "../words/words";
 
 export type Message =
   | { kind: "event"; before: number; position: number; event: Event }
+  | { kind: "many"; messages: Message[] }
   | { kind: "draft"; draft: Draft }
   | { kind: "conversation"; id: string }
   | { kind: "snapshot"; position: number }
@@ -41,6 +42,7 @@ export class LiveStream {
   private channel: BroadcastChannel | undefined;
   private readonly drafts = new Map<string, Draft[]>();
   private pending: Event[] = [];
+  private outgoing: Message[] = [];
   private drafted = new Set<string>();
   private frame = 0;
   private timer = 0;
@@ -144,17 +146,28 @@ export class LiveStream {
 
   private send(message: Message): void {
     this.take(message);
-    this.tell(message);
+    this.outgoing.push(message);
+    this.tellSoon();
   }
 
   private tell(message: Message): void {
     this.channel?.postMessage(message);
   }
 
+  // One message for all of a frame: each costs the other tabs a task of its own.
+  private handOn(): void {
+    const messages = this.outgoing;
+    this.outgoing = [];
+    if (messages.length) this.tell(messages.length === 1 ? messages[0]! : { kind: "many", messages });
+  }
+
   private hear(message: Message): void {
-    if (message.kind !== "hello") {
+    if (message.kind === "many") {
+      message.messages.forEach((each) => this.take(each));
+    } else if (message.kind !== "hello") {
       this.take(message);
     } else if (this.leads) {
+      this.handOn();
       const drafts = [...this.drafts.values()].flat();
       this.tell({ kind: "here", position: this.position, online: this.isOnline, drafts });
     }
@@ -219,6 +232,7 @@ export class LiveStream {
     clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
     this.timer = 0;
+    this.handOn();
     const [events, drafts] = [this.pending, this.drafted];
     this.pending = [];
     this.drafted = new Set();

@@ -324,6 +324,7 @@ export const en = {
   "graph.many": "{count} steps are in view. Zoom in to read them.",
   "time.hide": "Hide my waiting",
   "time.span": "from {from} to {to}",
+  "preview.all": "Show all {count}",
   "preview.none": "empty",
   "preview.items": "{count} items",
   "preview.rows": "{count} rows",

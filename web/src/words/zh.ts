@@ -326,6 +326,7 @@ export const zh: Words = {
   "graph.many": "视图中有 {count} 个步骤，放大后可以看清。",
   "time.hide": "隐藏等待我的时间",
   "time.span": "从 {from} 到 {to}",
+  "preview.all": "显示全部 {count} 条",
   "preview.none": "空",
   "preview.items": "{count} 项",
   "preview.rows": "{count} 行",
