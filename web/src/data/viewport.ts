@@ -8,7 +8,7 @@ export interface Size { width: number; height: number }
 export interface Viewport { x: number; y: number; scale: number }
 
 export const CLOSEST = 2;
-export const FARTHEST = 0.04;
+export const FARTHEST = 0.004;
 const EDGE = 24;
 // Titles cannot be read below this.
 const READABLE = 0.5;
@@ -25,11 +25,17 @@ export function centred(place: Place, room: Size, scale: number): Viewport {
   return { x: place.x - room.width / scale / 2, y: place.y - room.height / scale / 2, scale };
 }
 
+// How large it is at first: whole if it can be read then.
+export function openingScale(layout: Size, room: Size): number {
+  const whole = fitted(layout, room).scale;
+  return whole >= READABLE ? whole : 0.75;
+}
+
 // What is seen at first: the whole, or as much as can be read around what happens now.
 export function opening(layout: Layout, room: Size, now: readonly string[]): Viewport {
   const whole = fitted(layout, room);
-  if (whole.scale >= READABLE) return whole;
-  const scale = 0.75;
+  const scale = openingScale(layout, room);
+  if (whole.scale === scale) return whole;
   const places = now.map((id) => layout.places.get(id)).filter((each) => each !== undefined);
   const wide = layout.width * scale + 2 * EDGE <= room.width;
   const x = wide ? layout.width / 2 - room.width / scale / 2 : -EDGE / scale;

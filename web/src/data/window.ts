@@ -2,6 +2,8 @@
 
 export interface Span { first: number; after: number; above: number; below: number }
 
+const FEWEST = 12;
+
 export class RowHeights {
   private readonly known = new Map<string, number>();
   private keys: readonly string[] = [];
@@ -33,7 +35,8 @@ export class RowHeights {
   between(from: number, to: number): Span {
     const tops = this.sums();
     const first = Math.max(0, this.rowAt(from));
-    let after = first;
+    // A list off the screen has rows too, so that the Tab key finds it.
+    let after = Math.min(this.keys.length, first + FEWEST);
     while (after < this.keys.length && tops[after]! < to) after++;
     return { first, after, above: tops[first]!, below: this.height - tops[after]! };
   }

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { dependents, needs } from "../data/graph";
 import { NODE, layOut } from "../data/layout";
 import type { Layout, Place } from "../data/layout";
-import { boxes, centred, fitted, opening, stepAt, visible, zoomedAt } from "../data/viewport";
+import { boxes, centred, fitted, opening, openingScale, stepAt, visible, zoomedAt } from "../data/viewport";
 import type { Size, Viewport } from "../data/viewport";
 import type { Effect, Plan, StepStatus } from "../data/types";
 import { Button } from "../ui/parts";
@@ -54,7 +54,7 @@ export function Graph(props: GraphProps): JSX.Element {
     if (place) setMoved(centred({ x: place.x + NODE.width / 2, y: place.y + NODE.height / 2 }, room, Math.max(view.scale, 0.8)));
   };
   useHands(canvas, view, setMoved);
-  const height = Math.min(innerHeight * share, Math.max(170, layout.height * Math.min(1, (room.width - 48) / layout.width) + 64));
+  const height = Math.min(innerHeight * share, Math.max(170, layout.height * openingScale({ ...layout, height: 1 }, room) + 64));
   const fits = fitted(layout, room).scale >= view.scale * 0.98;
   return (
     <div class="graph">

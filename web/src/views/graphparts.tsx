@@ -18,7 +18,7 @@ export const KIND_ICONS: Record<Kind, IconName> = {
 
 type StatusOf = GraphProps["statusOf"];
 
-const LINE = 22;
+const LINE = 20;
 
 export function Node({ step, place, graph, found }: { step: Step; place: Place; graph: GraphProps; found: boolean }): JSX.Element {
   const { selected, hrefOf, statusOf, effectOf, flagOf, notesOf, timeOf, critical } = graph;
@@ -33,7 +33,7 @@ export function Node({ step, place, graph, found }: { step: Step; place: Place; 
   const called = clipped(callee(step) || t(`kind.${step.kind}`), 24 - (time ? time.length + 1 : 0));
   // The name for screen readers begins with what is seen, so that speech input finds it.
   const notes = notesOf?.(step.id) ?? [];
-  const words = [`${lines.join(" ")} ${called}`, t(`kind.${step.kind}`), status && t(`step.${status}`), effect && t(`effect.${effect}`), ...notes];
+  const words = [`${lines.join(" ")} ${called} ${time}`.trim(), t(`kind.${step.kind}`), status && t(`step.${status}`), effect && t(`effect.${effect}`), ...notes];
   const title = [...(lines.join(" ") === whole ? [] : [whole]), ...notes];
   const first = lines.length > 1 ? 19 : 27;
   return (
@@ -43,9 +43,9 @@ export function Node({ step, place, graph, found }: { step: Step; place: Place; 
         {title.length > 0 && <title>{title.join("\n")}</title>}
         <rect class={step.when ? "maybe" : undefined} width={NODE.width} height={NODE.height} rx="9" />
         <path class="sign" transform="translate(12 19) scale(.92)" d={pathOf(status ?? KIND_ICONS[step.kind])} />
-        {lines.map((line, index) => <text key={index} x="44" y={first + 15 * index} class="name">{line}</text>)}{" "}
-        <text x="44" y={first + 15 * lines.length + 1} class="callee">{called}</text>
-        {time && <text x={NODE.width - 10} y={NODE.height - 9} class="took" aria-hidden="true">{time}</text>}
+        {lines.map((line, index) => <text key={index} x="44" y={first + 15 * index} class="name">{`${line} `}</text>)}
+        <text x="44" y={first + 15 * lines.length + 1} class="callee">{called}</text>{" "}
+        {time && <text x={NODE.width - 10} y={NODE.height - 9} class="took">{time}</text>}
         {notes.length > 0 && <text x={NODE.width - 18} y="19" class="callee" aria-hidden="true">{step.repeat ? "↻" : "?"}</text>}
       </a>
     </g>

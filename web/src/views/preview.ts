@@ -20,9 +20,14 @@ function plain(value: Json): string {
 function ofList(items: Json[]): string {
   if (items.length === 0) return t("preview.none");
   const rows = items.every((each) => each !== null && typeof each === "object" && !Array.isArray(each));
-  const count = t(rows ? "preview.rows" : "preview.items", { count: number(items.length) });
+  const count = counted(items.length, rows);
   const few = rows ? Object.keys(items[0] as object).slice(0, 6) : items.slice(0, 5).map((each) => previewOf(each).slice(0, 40));
   return `${count}: ${few.join(", ")}`;
+}
+
+function counted(count: number, rows: boolean): string {
+  if (count === 1) return t(rows ? "preview.row" : "preview.item");
+  return t(rows ? "preview.rows" : "preview.items", { count: number(count) });
 }
 
 // A single field that holds everything is what counts, not its name.
@@ -37,7 +42,7 @@ function ofObject(value: { [key: string]: Json }): string {
 }
 
 function short(value: Json): string {
-  if (Array.isArray(value)) return t("preview.items", { count: number(value.length) });
+  if (Array.isArray(value)) return counted(value.length, false);
   if (value !== null && typeof value === "object" && !isRawNumber(value)) return "{…}";
   const text = plain(value);
   return text.length > 48 ? `${text.slice(0, 48)}…` : text;

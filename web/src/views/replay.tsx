@@ -35,6 +35,11 @@ function Player({ film, run, step, at }: { film: Film; run: RunView; step: strin
   const count = film.countAt(instant);
   const view = film.viewAt(instant);
   const jump = (to: number): void => { setPlays(false); setInstant(Math.min(film.end, Math.max(film.start, to))); };
+  const asked = useRef(at);
+  useEffect(() => {
+    if (at !== asked.current && at !== null) jump(film.start + (Number(at) || 0));
+    asked.current = at;
+  }, [at]);
   const toggle = (): void => {
     if (!plays && instant >= film.end) setInstant(film.start);
     setPlays(!plays);

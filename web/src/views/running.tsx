@@ -6,7 +6,7 @@ import { isOver } from "../data/run";
 import type { Event, RunView } from "../data/types";
 import { useNow } from "../live/hooks";
 import { useEvents } from "../live/journal";
-import { link, useRoute } from "../route";
+import { link, parse, useRoute } from "../route";
 import { Loading, Tabs } from "../ui/parts";
 import { t } from "../words/words";
 import { Changed } from "./changed";
@@ -75,10 +75,10 @@ async function loadViews(): Promise<Views> {
 }
 
 function FromEvents({ shows, run, events, step, hrefOf }: Shown & { events: Event[] }): JSX.Element {
-  const route = useRoute();
+  useRoute();
   const [views, setViews] = useState<Views>();
   useEffect(() => { void loadViews().then(setViews); }, []);
   if (!views) return <Loading />;
   if (shows === "timeline") return <views.Timeline run={run} events={events} hrefOf={hrefOf} />;
-  return shows === "log" ? <views.Log events={events} /> : <views.Replay run={run} events={events} step={step} at={route.query.get("at")} />;
+  return shows === "log" ? <views.Log events={events} /> : <views.Replay run={run} events={events} step={step} at={parse(location.hash).query.get("at")} />;
 }

@@ -143,13 +143,15 @@ function Row({ step, row, run, scale, critical, href, start, ...marks }: {
 }): JSX.Element {
   const { spans, failed } = row;
   const name = stepName(step);
-  const ran = spans.filter((each) => each.kind === "running").reduce((total, each) => total + each.to - each.from, 0);
+  const sum = (kind: SpanKind): number => spans.filter((each) => each.kind === kind).reduce((total, each) => total + each.to - each.from, 0);
+  // A question does nothing but wait: that is its time.
+  const ran = sum("running") || sum("person");
   const state = run.steps[step.id];
   const time = state?.status === "skipped" ? t("step.skipped") : spans.length ? precise(ran) : "";
   const begins = spans[0] ? t("time.span", { from: precise(spans[0].from - start), to: precise(spans.at(-1)!.to - start) }) : "";
   const { "aria-setsize": _s, "aria-posinset": _p, ...rest } = marks as Record<string, unknown>;
   return (
-    <a {...rest} href={href} data-row class={critical ? "critical" : ""} aria-label={[name, time, begins].filter(Boolean).join(", ")}>
+    <a {...rest} href={href} data-row class={critical ? "critical" : ""} aria-label={`${name} ${time}${begins && `, ${begins}`}`}>
       <span class="name">{name}</span>
       <svg viewBox={`0 0 ${WIDTH} ${ROW}`} preserveAspectRatio="none" aria-hidden="true">
         {scale.ticks.map((tick) => <path key={tick.at} class="grid" d={`M${tick.x} 0V${ROW}`} />)}

@@ -326,6 +326,8 @@ export const en = {
   "time.span": "from {from} to {to}",
   "preview.all": "Show all {count}",
   "preview.none": "empty",
+  "preview.item": "1 item",
+  "preview.row": "1 row",
   "preview.items": "{count} items",
   "preview.rows": "{count} rows",
   "replay.ms": "{count} ms",

@@ -328,6 +328,8 @@ export const zh: Words = {
   "time.span": "从 {from} 到 {to}",
   "preview.all": "显示全部 {count} 条",
   "preview.none": "空",
+  "preview.item": "1 项",
+  "preview.row": "1 行",
   "preview.items": "{count} 项",
   "preview.rows": "{count} 行",
   "replay.ms": "{count} 毫秒",
