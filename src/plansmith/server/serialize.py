@@ -73,7 +73,12 @@ def _times(events: Sequence[e.Event]) -> Json:
     """Returns the seconds that a run planned, ran and waited for a person, and until when."""
     times = times_of(events)
     at = moment(events[-1].at) if events else None
-    return {"planning": times.planning, "running": times.running, "waiting": times.waiting, "at": at}
+    return {
+        "planning": times.planning,
+        "running": times.running,
+        "waiting": times.waiting,
+        "at": at,
+    }
 
 
 async def conversation_of(smith: Plansmith, run: Run) -> str:
