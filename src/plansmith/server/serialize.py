@@ -23,6 +23,7 @@ from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
+from plansmith.plan.times import times_of
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.server.errors import not_found, problem_json
@@ -64,6 +65,19 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "continues": _continues(run),
         "can_be_undone": run.status.over and not run.damage and can_be_undone(run, events),
         "conversation": await conversation_of(smith, run),
+        "times": _times(events),
+    }
+
+
+def _times(events: Sequence[e.Event]) -> Json:
+    """Returns the seconds that a run planned, ran and waited for a person, and until when."""
+    times = times_of(events)
+    at = moment(events[-1].at) if events else None
+    return {
+        "planning": times.planning,
+        "running": times.running,
+        "waiting": times.waiting,
+        "at": at,
     }
 
 

@@ -10,6 +10,7 @@ import { go, link, useRoute } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, ErrorNote, Field, Grow, Tabs, useAction } from "../ui/parts";
 import { Origin } from "../ui/status";
+import { VirtualList } from "../ui/virtual";
 import { duration, moment, money, number, short, t } from "../words/words";
 import { Changed } from "./changed";
 import { DiffView } from "./diffview";
@@ -114,18 +115,23 @@ function Summary({ plan, checked, folder }: { plan: Plan; checked: Checked; fold
   );
 }
 
+// Worst first is how they come; a thousand of them would push the plan off the screen.
+const FEW = 20;
+
 function Problems({ problems, hrefOf }: { problems: Problem[]; hrefOf: (step: string) => string }): JSX.Element {
+  const [all, setAll] = useState(false);
   if (problems.length === 0) return <p class="good small"><Icon name="done" />{t("review.noProblems")}</p>;
   return (
     <section class="problems" aria-label={t("review.problems")} aria-live="polite">
-      <ul>
-        {problems.map((each, index) => (
-          <li key={index} class={each.severity}>
+      <VirtualList as="ul" items={all ? problems : problems.slice(0, FEW)} keyOf={(_, index) => String(index)} guess={38}>
+        {(each, _, { key, ...row }) => (
+          <li key={key} {...row} class={each.severity}>
             <Icon name={each.severity} title={each.severity} />
             <span><code>{each.code}</code> {each.step && <a href={hrefOf(each.step)}>{each.step}</a>} {each.message}{each.hint && <small> {each.hint}</small>}</span>
           </li>
-        ))}
-      </ul>
+        )}
+      </VirtualList>
+      {!all && problems.length > FEW && <div class="actions"><Button kind="quiet" onClick={() => setAll(true)}>{t("preview.all", { count: problems.length })}</Button></div>}
     </section>
   );
 }

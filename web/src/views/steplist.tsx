@@ -7,8 +7,9 @@ import { isRawNumber, readable } from "../data/json";
 import { KINDS } from "../data/types";
 import type { Checked, Json, Kind, Plan, Step } from "../data/types";
 import { Icon } from "../ui/icons";
-import { Button, moveByArrows } from "../ui/parts";
+import { Button } from "../ui/parts";
 import { EffectChip, Origin, originClass } from "../ui/status";
+import { VirtualList } from "../ui/virtual";
 import { t } from "../words/words";
 import type { Editor } from "./editing";
 import { KIND_ICONS } from "./graph";
@@ -19,12 +20,12 @@ interface ListProps { plan: Plan; selected: string | undefined; hrefOf: (id: str
 export function StepList({ plan, selected, hrefOf, checked }: ListProps): JSX.Element {
   const graph = needs(plan);
   return (
-    <ol class="steps" onKeyDown={moveByArrows}>
-      {plan.steps.map((step, index) => {
+    <VirtualList items={plan.steps} keyOf={(step) => step.id} guess={96} class="steps" shown={selected}>
+      {(step, index, { key, ...row }) => {
         const flag = flagOf(checked.problems, step.id);
         const before = graph[step.id] ?? [];
         return (
-          <li key={step.id} class={`${selected === step.id ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""}`}>
+          <li key={key} {...row} class={`${selected === step.id ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""}`}>
             <a data-row href={hrefOf(step.id)} aria-current={selected === step.id ? "true" : undefined}>
               <span class="place">{index + 1}</span>
               <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
@@ -39,8 +40,8 @@ export function StepList({ plan, selected, hrefOf, checked }: ListProps): JSX.El
             <RuleList rules={checked.rules[step.id]} />
           </li>
         );
-      })}
-    </ol>
+      }}
+    </VirtualList>
   );
 }
 

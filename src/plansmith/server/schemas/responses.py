@@ -121,6 +121,15 @@ class OriginView(BaseModel):
     handed_over: bool = False
 
 
+class TimesView(BaseModel):
+    """Seconds of planning, of running and of waiting for a person, until the moment `at`."""
+
+    planning: float
+    running: float
+    waiting: float
+    at: datetime | None
+
+
 class RunView(PlanView):
     """Everything about a run."""
 
@@ -157,6 +166,7 @@ class RunView(PlanView):
     created_at: datetime | None
     updated_at: datetime | None
     last: int
+    times: TimesView
 
 
 class TakenView(BaseModel):
@@ -315,6 +325,20 @@ class Listed(BaseModel):
     """A list."""
 
     items: list[dict[str, Any]]
+
+
+class Inbox(BaseModel):
+    """What waits for a person; only its number, if that was asked for."""
+
+    count: int
+    items: list[dict[str, Any]] | None = None
+
+
+class ChangedValues(BaseModel):
+    """Inputs and results by step, and the number of the last event that they are of."""
+
+    last: int
+    steps: dict[str, dict[str, Json]]
 
 
 class Plain(BaseModel):
