@@ -9,6 +9,7 @@ import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/plan.css";
 import "./styles/views.css";
+import "./styles/hero.css";
 
 applyTheme();
 live.start();

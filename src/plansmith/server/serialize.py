@@ -26,6 +26,7 @@ from plansmith.plan.summary import RunSummary
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.server.errors import not_found, problem_json
+from plansmith.server.planning_view import planning_view
 from plansmith.server.provenance import run_origins
 from plansmith.threads.store import ThreadStore
 
@@ -64,6 +65,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "continues": _continues(run),
         "can_be_undone": run.status.over and not run.damage and can_be_undone(run, events),
         "conversation": await conversation_of(smith, run),
+        **await planning_view(smith, run, events),
     }
 
 

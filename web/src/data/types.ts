@@ -165,6 +165,9 @@ export interface RunView {
   damage: string;
   // Why the person who looks cannot approve the plan; only where that is so.
   cannot_approve?: string;
+  // Whether its plan only stands in for one that could not be made; why the newest planning gave none.
+  stand_in: boolean;
+  failure: { reason: string; model: string; output: string } | null;
   plan: Plan | null;
   hash: string | null;
   approved: string;

@@ -2,15 +2,13 @@
 
 import type { JSX } from "preact";
 import { diffPlans, isEmpty, isRule } from "../data/diff";
+import { unnumbered } from "../data/listdiff";
 import type { FieldChange } from "../data/diff";
 import { readable, shown } from "../data/json";
 import type { Json, Plan } from "../data/types";
 import { t } from "../words/words";
 import { ruleText } from "./ruletext";
 import { stepName, summary } from "./steptext";
-
-// The revision's own number always differs and says nothing.
-const unnumbered = (plan: Plan): Plan => ({ ...plan, revision: 1 });
 
 export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.Element {
   const diff = diffPlans(unnumbered(before), unnumbered(after));
@@ -36,12 +34,12 @@ export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.
   );
 }
 
-function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
+export function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
   return (
     <dl class="fields">
       {fields.map((field) => (
         <div key={field.path.join(".")}>
-          <dt>{field.path.join(".")}</dt>
+          <dt>{field.path.join(".").replace(/^(each\.)?inputs\./, "")}</dt>
           {field.change !== "added" && <dd class="old"><span class="unseen">{t("diff.before")}</span><Value field={field} value={field.before} /></dd>}
           {field.change !== "removed" && <dd class="fresh"><span class="unseen">{t("diff.after")}</span><Value field={field} value={field.after} /></dd>}
         </div>

@@ -1,47 +1,116 @@
-// The steps as a list, which is as strong as the graph: kind, effect, needs, arguments, problems.
+// The steps as a list: one compact row each, with its problems and what changed in it underneath.
 
+import { Fragment } from "preact";
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { grouped } from "../data/fixes";
 import { needs } from "../data/graph";
 import { isRawNumber, readable } from "../data/json";
+import { changesSince } from "../data/listdiff";
+import type { Change } from "../data/listdiff";
 import { KINDS } from "../data/types";
 import type { Checked, Json, Kind, Plan, Step } from "../data/types";
 import { Icon } from "../ui/icons";
 import { Button, moveByArrows } from "../ui/parts";
-import { EffectChip, Origin, originClass } from "../ui/status";
+import { EffectChip, originClass } from "../ui/status";
 import { t } from "../words/words";
+import { Fields } from "./diffview";
 import type { Editor } from "./editing";
 import { KIND_ICONS } from "./graph";
+import { ProblemList, useTools } from "./problems";
 import { callee, flagOf, stepName } from "./steptext";
+import { plain } from "./steptitle";
 
-interface ListProps { plan: Plan; selected: string | undefined; hrefOf: (id: string) => string; checked: Checked }
+interface ListProps {
+  plan: Plan; selected: string | undefined; hrefOf: (id: string) => string; checked: Checked;
+  // The plan that this one is compared with, step by step in the list.
+  before?: Plan | undefined;
+  // Only where the plan may be edited: problems then offer what mends them.
+  editor?: Editor | undefined;
+}
 
-export function StepList({ plan, selected, hrefOf, checked }: ListProps): JSX.Element {
+export function StepList({ plan, selected, hrefOf, checked, before, editor }: ListProps): JSX.Element {
   const graph = needs(plan);
+  const names = useMemo(() => new Map(plan.steps.map((step) => [step.id, stepName(step)])), [plan]);
+  const problems = useMemo(() => grouped(checked.problems, plan), [checked.problems, plan]);
+  const changes = useMemo(() => changesSince(before, plan), [before, plan]);
+  const tools = useTools(editor !== undefined && checked.problems.some((each) => each.severity !== "note"));
   return (
-    <ol class="steps" onKeyDown={moveByArrows}>
-      {plan.steps.map((step, index) => {
-        const flag = flagOf(checked.problems, step.id);
-        const before = graph[step.id] ?? [];
-        return (
-          <li key={step.id} class={`${selected === step.id ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""}`}>
-            <a data-row href={hrefOf(step.id)} aria-current={selected === step.id ? "true" : undefined}>
-              <span class="place">{index + 1}</span>
-              <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
-              <span class="what"><b>{stepName(step)}</b><small><code>{step.id}</code>{callee(step) && <> · <code>{callee(step)}</code></>}{before.length > 0 && ` ← ${before.join(", ")}`}</small></span>
-              <span class="chips">
-                {step.disabled && <span class="chip">{t("edit.disabled")}</span>}
-                <EffectChip effect={checked.effects.by_step[step.id]} />
-                {flag && <Icon name={flag} title={flag} />}
-              </span>
-            </a>
-            <Arguments step={step} origins={checked.origins[step.id] ?? {}} />
-            <RuleList rules={checked.rules[step.id]} />
-          </li>
-        );
-      })}
-    </ol>
+    <>
+      <ProblemList groups={problems.get("")} plan={plan} editor={editor} tools={tools} />
+      {changes && changes.plan.length > 0 && <Fields fields={changes.plan} />}
+      <ol class="steps compact" onKeyDown={moveByArrows}>
+        {plan.steps.map((step, index) => (
+          <Fragment key={step.id}>
+            {changes?.removedAt.get(index)?.map((gone) => <Gone key={gone.id} step={gone} />)}
+            <Row step={step} index={index} on={selected === step.id} href={hrefOf(step.id)} checked={checked} change={changes?.of.get(step.id)}
+              waitsFor={(graph[step.id] ?? []).map((id) => names.get(id) ?? id)}>
+              <ProblemList groups={problems.get(step.id)} plan={plan} editor={editor} tools={tools} />
+            </Row>
+          </Fragment>
+        ))}
+        {changes?.removedAt.get(plan.steps.length)?.map((gone) => <Gone key={gone.id} step={gone} />)}
+      </ol>
+    </>
   );
+}
+
+interface RowProps { step: Step; index: number; on: boolean; href: string; checked: Checked; change: Change | undefined; waitsFor: string[]; children: JSX.Element }
+
+function Row({ step, index, on, href, checked, change, waitsFor, children }: RowProps): JSX.Element {
+  const flag = flagOf(checked.problems, step.id);
+  return (
+    <li class={`${on ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""} ${change?.added ? "added" : ""}`}>
+      <a data-row href={href} aria-current={on ? "true" : undefined}>
+        <span class="place">{index + 1}</span>
+        <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
+        <span class="what">
+          <b>{stepName(step)}</b>
+          <small><Said step={step} origins={checked.origins[step.id] ?? {}} />{waitsFor.length > 0 && <span class="after-what"> {t("hero.after", { steps: waitsFor.join(", ") })}</span>}</small>
+        </span>
+        <span class="chips">
+          {change?.added && <span class="chip plus">+ {t("diff.added")}</span>}
+          {change && change.fields.length > 0 && <span class="chip origin-edited">± {t("diff.changed")}</span>}
+          {change?.moved && <span class="chip">{t("diff.moved", change.moved)}</span>}
+          {step.disabled && <span class="chip">{t("edit.disabled")}</span>}
+          <EffectChip effect={checked.effects.by_step[step.id]} />
+        </span>
+      </a>
+      {change && change.fields.length > 0 && <Fields fields={change.fields} />}
+      <RuleList rules={checked.rules[step.id]} />
+      {children}
+    </li>
+  );
+}
+
+// A step of the plan before that is not in this one.
+function Gone({ step }: { step: Step }): JSX.Element {
+  return (
+    <li class="removed"><p class="gone"><span class="place" /><span class="mark kind"><Icon name={KIND_ICONS[step.kind]} /></span>
+      <span class="what"><b>{stepName(step)}</b></span><span class="chips"><span class="chip minus">− {t("diff.removed")}</span></span></p></li>
+  );
+}
+
+// What is called, and its values in one line; their colour says where each comes from.
+function Said({ step, origins }: { step: Step; origins: Record<string, string> }): JSX.Element {
+  const found = spokenArguments(step, origins);
+  return (
+    <>
+      {callee(step) && <code>{callee(step)}</code>}
+      {found.map(({ path, value, origin }) => (
+        <span key={path} class={`said ${originClass(origin)}`}>{" "}<i>{path.replace(/^(each\.)?inputs\./, "")}</i> {clip(plain(readable(value)))}</span>
+      ))}
+    </>
+  );
+}
+
+function spokenArguments(step: Step, origins: Record<string, string>): Argument[] {
+  const texts = (["task", "question", "instruction", "over"] as const).filter((name) => step[name] !== undefined);
+  return [
+    ...texts.map((name) => ({ path: t(`edit.${name}`), value: step[name]!, origin: origins[name] })),
+    ...argumentsOf(step.inputs, origins, "inputs"),
+    ...argumentsOf(step.each?.inputs, origins, "each.inputs"),
+  ];
 }
 
 // The rules of a step, as the server says them.
@@ -65,24 +134,7 @@ export function argumentsOf(value: Json | undefined, origins: Record<string, str
   return [{ path, value, origin: own ?? nested }];
 }
 
-function Arguments({ step, origins }: { step: Step; origins: Record<string, string> }): JSX.Element | null {
-  const texts = (["task", "question", "instruction", "over"] as const).filter((name) => step[name] !== undefined);
-  const found = [
-    ...texts.map((name) => ({ path: name, value: step[name]!, origin: origins[name] })),
-    ...argumentsOf(step.inputs, origins, "inputs"),
-    ...argumentsOf(step.each?.inputs, origins, "each.inputs"),
-  ];
-  if (found.length === 0) return null;
-  return (
-    <ul class="args">
-      {found.map(({ path, value, origin }) => (
-        <li key={path} class={originClass(origin)}><span class="name">{path.replace(/^(each\.)?inputs\./, "")}</span> <span class="value">{clip(readable(value))}</span> <Origin origin={origin} /></li>
-      ))}
-    </ul>
-  );
-}
-
-const clip = (text: string): string => (text.length > 240 ? `${text.slice(0, 240)}…` : text);
+const clip = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);
 
 const BLANK: Record<Kind, Partial<Step>> = {
   tool: { tool: "tool", inputs: {} },

@@ -42,6 +42,7 @@ def _tool(spec: ToolSpec, servers: set[str]) -> dict[str, Json]:
         "effect": spec.effect.value,
         "server": server if server in servers else None,
         "schema": spec.input_schema,
+        "output": spec.output_schema,
         "approved": True,
         "changed": False,
     }

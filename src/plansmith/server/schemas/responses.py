@@ -127,6 +127,14 @@ class OriginView(BaseModel):
     handed_over: bool = False
 
 
+class FailureView(BaseModel):
+    """Why planning gave no plan, and what the model wrote."""
+
+    reason: str
+    model: str
+    output: str
+
+
 class RunView(PlanView):
     """Everything about a run."""
 
@@ -141,6 +149,8 @@ class RunView(PlanView):
     interrupted: bool
     approved: str
     cannot_approve: str = ""
+    stand_in: bool = Field(description="whether the plan stands in for one that failed")
+    failure: FailureView | None
     running_hash: str
     revisions: int
     review: ReviewView | None
