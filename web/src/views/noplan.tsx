@@ -19,6 +19,14 @@ export async function askAgain(run: RunView): Promise<void> {
   go(["runs", made.id]);
 }
 
+// What kind of failure it was, in plain words; the reason itself stands below.
+function kindOf(run: RunView): "noplan.modelFailed" | "noplan.noSteps" | "noplan.rejected" | "noplan.unable" {
+  const codes = new Set(run.problems.filter((each) => each.severity !== "note").map((each) => each.code));
+  if (codes.has("PS015")) return "noplan.modelFailed";
+  if (["PS001", "PS002", "PS004", "PS307"].some((each) => codes.has(each))) return "noplan.noSteps";
+  return codes.size > 0 ? "noplan.rejected" : "noplan.unable";
+}
+
 export function NoPlan({ run }: { run: RunView }): JSX.Element {
   const action = useAction();
   const [choosing, setChoosing] = useState(false);
@@ -28,7 +36,8 @@ export function NoPlan({ run }: { run: RunView }): JSX.Element {
   return (
     <section class="panel noplan" aria-labelledby="noplan-title">
       <div class="noplan-head"><span class="mark s-failed"><Icon name="failed" /></span><div><h2 id="noplan-title">{t("noplan.title")}</h2><p class="dim">{t("noplan.nothing")}</p></div></div>
-      <p class="noplan-why">{reason}</p>
+      <p><b>{t(kindOf(run))}</b></p>
+      <p class="noplan-why dim small">{reason}</p>
       {others.length > 0 && <ul class="problems">{others.map((each) => (
         <li key={each.code + each.message} class={each.severity}><Icon name={each.severity} /><span>{each.message}{each.hint && <small> {each.hint}</small>}</span></li>))}</ul>}
       <div class="actions">

@@ -9,6 +9,7 @@ import { Icon } from "../ui/icons";
 import { Button } from "../ui/parts";
 import { t } from "../words/words";
 import type { Editor } from "./editing";
+import { Ticked } from "./hero";
 
 interface Props { groups: Group[] | undefined; plan: Plan; editor: Editor | undefined; tools: KnownTool[] }
 
@@ -24,7 +25,7 @@ export function ProblemList({ groups, plan, editor, tools }: Props): JSX.Element
       {groups.map(({ problem, count }) => (
         <li key={`${problem.code} ${problem.message}`} class={problem.severity}>
           <Icon name={problem.severity} title={t(`hero.${problem.severity}`)} />
-          <span>{problem.message}{count > 1 && <b> ×{count}</b>}{problem.hint && <small> {problem.hint}</small>}</span>
+          <span><Ticked text={problem.message} />{count > 1 && <b> ×{count}</b>}{problem.hint && <small> {problem.hint}</small>}</span>
           {editor && <span class="fixes">{fixesFor(problem, plan, tools).map((fix) => (
             <Button key={fix.kind + fix.name} onClick={() => editor.edit(fix.plan, `fix ${fix.kind} ${fix.name}`)}>{wordOf(fix)}</Button>))}</span>}
         </li>
