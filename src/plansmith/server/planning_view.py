@@ -1,4 +1,4 @@
-"""Tells clients when planning failed: why, what the model wrote, and whether a plan only stands in."""
+"""Tells clients that planning failed, why, and whether a plan only stands in for one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from plansmith.planner.fallback import stands_in
 _MOST_TEXT: Final = 20_000
 
 
-async def planning_view(
-    smith: Plansmith, run: Run, events: Sequence[e.Event]
-) -> dict[str, Json]:
+async def planning_view(smith: Plansmith, run: Run, events: Sequence[e.Event]) -> dict[str, Json]:
     """Returns whether the plan stands in for one that could not be made, and the last failure."""
     placeholder = run.plan is not None and stands_in(run.plan, run.metrics)
     return {"stand_in": placeholder, "failure": await _failure(smith, events)}
