@@ -29,41 +29,53 @@ _TEXTS: Final = {
     "sign_in": {
         "en": (
             "This browser is not signed in",
-            "<p>Open the link that <code>plansmith serve</code> printed when it started; it works"
-            " once. <code>plansmith tokens link</code> makes a new one.</p>",
+            (
+                "<p>Open the link that <code>plansmith serve</code> printed when it started; it works"
+                " once. <code>plansmith tokens link</code> makes a new one.</p>"
+            ),
         ),
         "zh": (
             "此浏览器尚未登录",
-            "<p>请打开 <code>plansmith serve</code> 启动时显示的链接；它只能用一次。"
-            "<code>plansmith tokens link</code> 可生成新的链接。</p>",
+            (
+                "<p>请打开 <code>plansmith serve</code> 启动时显示的链接；它只能用一次。"
+                "<code>plansmith tokens link</code> 可生成新的链接。</p>"
+            ),
         ),
     },
     "used": {
         "en": (
             "This link has been used",
-            "<p>A link signs in one browser, once. If it was this browser, just go on:</p>"
-            '<p><a class="go" href="/">Open Plansmith</a></p>'
-            "<p>For another browser, run <code>plansmith tokens link</code> on the machine of the"
-            " server: it makes a new link, which works for ten minutes.</p>",
+            (
+                "<p>A link signs in one browser, once. If it was this browser, just go on:</p>"
+                '<p><a class="go" href="/">Open Plansmith</a></p>'
+                "<p>For another browser, run <code>plansmith tokens link</code> on the machine of the"
+                " server: it makes a new link, which works for ten minutes.</p>"
+            ),
         ),
         "zh": (
             "这个链接已经用过",
-            "<p>一个链接只能让一个浏览器登录一次。如果就是这个浏览器，请继续：</p>"
-            '<p><a class="go" href="/">打开 Plansmith</a></p>'
-            "<p>要在另一个浏览器中登录，请在服务器所在的机器上运行"
-            " <code>plansmith tokens link</code>，它会生成十分钟内有效的新链接。</p>",
+            (
+                "<p>一个链接只能让一个浏览器登录一次。如果就是这个浏览器，请继续：</p>"
+                '<p><a class="go" href="/">打开 Plansmith</a></p>'
+                "<p>要在另一个浏览器中登录，请在服务器所在的机器上运行"
+                " <code>plansmith tokens link</code>，它会生成十分钟内有效的新链接。</p>"
+            ),
         ),
     },
     "lost": {
         "en": (
             "There is nothing at this address",
-            "<p>The link may be old or mistyped. Your runs are all still there.</p>"
-            '<p><a class="go" href="/">Open Plansmith</a></p>',
+            (
+                "<p>The link may be old or mistyped. Your runs are all still there.</p>"
+                '<p><a class="go" href="/">Open Plansmith</a></p>'
+            ),
         ),
         "zh": (
             "这个地址没有内容",
-            "<p>链接可能已过期或输入有误。你的运行记录都还在。</p>"
-            '<p><a class="go" href="/">打开 Plansmith</a></p>',
+            (
+                "<p>链接可能已过期或输入有误。你的运行记录都还在。</p>"
+                '<p><a class="go" href="/">打开 Plansmith</a></p>'
+            ),
         ),
     },
 }

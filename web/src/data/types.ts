@@ -234,6 +234,10 @@ export interface Draft {
   step?: Partial<Step>;
   tokens?: number;
   elapsed_ms?: number;
+  // How far a slow model is: in its own words, how much of the prompt it has read (%), tokens a second.
+  progress?: string;
+  share?: number;
+  pace?: string;
 }
 
 // What a run was made from.

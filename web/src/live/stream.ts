@@ -162,7 +162,9 @@ export class LiveStream {
   }
 
   private keep(draft: Draft): void {
-    const known = this.drafts.get(draft.run) ?? [];
+    const all = this.drafts.get(draft.run) ?? [];
+    // How far a model is replaces how far it was.
+    const known = draft.progress && all.at(-1)?.progress ? all.slice(0, -1) : all;
     this.drafts.set(draft.run, [...known, draft]);
     for (const each of this.listeners) each.draft?.(draft);
   }

@@ -9,7 +9,7 @@ import { go, link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, ErrorNote, useAction } from "../ui/parts";
 import { currentLocale, t } from "../words/words";
-import { ModelDialog } from "./modelpicker";
+import { ModelDialogLater } from "./modelline";
 
 export const hasNoPlan = (run: RunView): boolean => isOver(run.status) && !run.plan && run.status === "failed";
 
@@ -48,7 +48,7 @@ export function NoPlan({ run }: { run: RunView }): JSX.Element {
       </div>
       <ErrorNote error={action.error} />
       {run.failure?.output && <details><summary>{t("noplan.wrote", { model: run.failure.model || t("app.unknown") })}</summary><pre class="json" tabIndex={0}>{run.failure.output}</pre></details>}
-      {choosing && <ModelDialog onClose={() => setChoosing(false)} onChosen={() => { setChoosing(false); again(); }} />}
+      {choosing && <ModelDialogLater onClose={() => setChoosing(false)} onChosen={() => { setChoosing(false); again(); }} />}
     </section>
   );
 }
