@@ -31,6 +31,20 @@ from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
 
 Kind = Literal["auto", "key", "server", "embedded", "rules"]
+_PROVIDERS: Final = {
+    "OPENAI_API_KEY": "OpenAI",
+    "ANTHROPIC_API_KEY": "Anthropic",
+    "GEMINI_API_KEY": "Google Gemini",
+    "GOOGLE_API_KEY": "Google",
+    "DEEPSEEK_API_KEY": "DeepSeek",
+    "DASHSCOPE_API_KEY": "Alibaba (Qwen)",
+    "MOONSHOTAI_API_KEY": "Moonshot (Kimi)",
+    "ZAI_API_KEY": "Z.ai (GLM)",
+    "MISTRAL_API_KEY": "Mistral",
+    "GROQ_API_KEY": "Groq",
+    "XAI_API_KEY": "xAI",
+    "OPENROUTER_API_KEY": "OpenRouter",
+}
 _RUNTIME: Final = "xllamacpp"
 _LIBRARY: Final = "pydantic_ai"
 
@@ -181,7 +195,7 @@ async def found_models(environment: Mapping[str, str]) -> dict[str, Json]:
         "keys": [
             {
                 "variable": key.variable,
-                "provider": key.variable.removesuffix("_API_KEY").replace("_", " ").title(),
+                "provider": _PROVIDERS.get(key.variable, key.provider),
                 "model": environment.get(key.chosen_by, "").strip() or key.model,
                 "set": key.variable in set_here,
             }

@@ -25,7 +25,8 @@ export function examplesFor(files: FolderFile[]): Example[] {
 
 function ofTable(file: FolderFile, first: boolean): Example[] {
   const value = file.columns.find((each) => each.numeric && !/(^|_)id$/i.test(each.name) && !/year|date/i.test(each.name));
-  const group = file.columns.find((each) => !each.numeric && each.repeats) ?? file.columns.find((each) => !each.numeric);
+  const named = file.columns.filter((each) => !each.numeric && !/date|time|day|日期|时间/i.test(each.name));
+  const group = named.find((each) => each.repeats) ?? named[0];
   const looks: Example = { key: "first.exTable", values: { name: file.name } };
   if (!first || !value || !group) return first ? [looks] : [];
   const values = { name: file.name, value: value.name, group: group.name };

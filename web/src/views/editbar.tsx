@@ -25,7 +25,7 @@ function barrier(editor: Editor): string {
   return errors > 0 ? t("hero.mendFirst", { count: errors }) : "";
 }
 
-export function EditBar({ editor, again }: { editor: Editor; again: boolean }): JSX.Element {
+export function EditBar({ editor, again, fresh }: { editor: Editor; again: boolean; fresh: boolean }): JSX.Element {
   const action = useAction();
   const retry = (): void => action.act(async () => go(["runs", (await editor.retry()).id]));
   const barred = barrier(editor);
@@ -39,7 +39,7 @@ export function EditBar({ editor, again }: { editor: Editor; again: boolean }): 
         {editor.dirty && <Button kind="quiet" onClick={editor.drop}>{t("edit.drop")}</Button>}
         <span class="grow" />
         {barred && !editor.checking && (again || editor.dirty) && <span class="small warn"><Icon name="note" />{barred}</span>}
-        {again ? <Button kind="primary" disabled={stops} hint={barred} onClick={retry}>{t("edit.retry")}</Button>
+        {again ? <Button kind="primary" disabled={stops} hint={barred} onClick={retry}>{t(fresh ? "hero.useHand" : "edit.retry")}</Button>
           : editor.dirty && <Button kind="primary" disabled={stops} hint={barred} onClick={() => action.act(editor.save)}>{t("edit.save")}</Button>}
       </div>
       {editor.restored && <p class="dim small">{t("edit.kept")}</p>}

@@ -12,7 +12,7 @@ interface Props { run: RunView; plan: Plan; checked: Checked; children: Componen
 export function Hero({ run, plan, checked, children }: Props): JSX.Element {
   const { effects, estimate } = checked;
   // A plan that has just come in is shown before the server has told what it does.
-  const parts = !checked.hash ? [t("edit.checking")] : [
+  const parts = plan.steps.length === 0 ? [t("hero.noSteps")] : !checked.hash ? [t("edit.checking")] : [
     effects.read > 0 && t("review.reads", { count: effects.read }),
     effects.write > 0 && t("review.writes", { count: effects.write }),
     effects.final > 0 && t("review.finals", { count: effects.final }),
@@ -25,7 +25,7 @@ export function Hero({ run, plan, checked, children }: Props): JSX.Element {
         {estimate && <span>{t("hero.about", { time: duration(estimate.seconds) })}</span>}
         {estimate && <span>{costOf(estimate.cost_usd, estimate.tokens)}</span>}
         {effects.hosts.length > 0 && <span class="final">{t("review.hosts", { hosts: effects.hosts.join(", ") })}</span>}
-        <Verdict checked={checked} />
+        {checked.hash && plan.steps.length > 0 && <Verdict checked={checked} />}
         <span class="grow" />
         {children}
       </div>

@@ -68,9 +68,10 @@ export function NewView({ route }: { route: Route }): JSX.Element {
           {MODES.map((each) => (
             <label key={each} class={mode === each ? "on" : ""}>
               <input type="radio" name="mode" checked={mode === each} onChange={() => setMode(each)} />
-              <span><b>{t(NAMES[each][0])}</b><small>{t(NAMES[each][1])}</small></span>
+              <b>{t(NAMES[each][0])}</b>
             </label>
           ))}
+          <small>{t(NAMES[mode][1])}</small>
         </fieldset>
         <div class="actions">
           <details class="limits">

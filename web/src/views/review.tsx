@@ -52,7 +52,7 @@ export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element
         {editable && !again && !editor.dirty && run.revisions > 1 && <Revert run={run} reload={reload} />}
         <Tabs small label={t("view.label")} current={shows} tabs={tabs} />
       </Hero>
-      {editable && (editor.dirty || editor.redo || again) && <EditBar editor={editor} again={again} />}
+      {editable && (editor.dirty || editor.redo || again) && <EditBar editor={editor} again={again} fresh={run.plan === null} />}
       {large && !mode && <p class="dim">{t("go.large", { count: plan.steps.length })}</p>}
       <Steps run={run} editor={editor} editable={editable} shows={shows} step={step} picked={selected !== undefined}
         before={editor.dirty ? saved : earlier?.plan} hrefOf={(id) => link(["runs", run.id, "plan", id], keep)} onSelect={select}>

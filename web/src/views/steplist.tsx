@@ -7,6 +7,7 @@ import { grouped } from "../data/fixes";
 import { needs } from "../data/graph";
 import { isRawNumber, readable } from "../data/json";
 import { changesSince } from "../data/listdiff";
+import { fieldsOf } from "../data/resulttree";
 import type { Change } from "../data/listdiff";
 import { KINDS } from "../data/types";
 import type { Checked, Json, Kind, Plan, Step } from "../data/types";
@@ -151,17 +152,24 @@ export function newId(plan: Plan, base: string): string {
 }
 
 export function AddStep({ editor, onAdded }: { editor: Editor; onAdded: (id: string) => void }): JSX.Element {
-  const [kind, setKind] = useState<Kind>("tool");
+  const [asked, setAsked] = useState(false);
+  const [wanted, setWanted] = useState("kind:tool");
+  const tools = useTools(asked);
   const add = (): void => {
-    const id = newId(editor.plan, kind);
-    const step: Step = { ...structuredClone(BLANK[kind]), id, kind };
+    const tool = tools.find((each) => `tool:${each.name}` === wanted);
+    const kind = tool ? "tool" : (wanted.slice(5) as Kind);
+    const id = newId(editor.plan, tool ? tool.name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 50) : kind);
+    // The arguments that the tool needs are there at once, to be filled in.
+    const inputs = Object.fromEntries(fieldsOf(tool?.schema).filter((each) => each.required).map((each) => [each.name, ""]));
+    const step: Step = { ...structuredClone(BLANK[kind]), ...(tool ? { tool: tool.name, inputs } : {}), id, kind };
     editor.edit({ ...editor.plan, steps: [...editor.plan.steps, step] }, `add ${id}`);
     onAdded(id);
   };
   return (
     <div class="add">
-      <select aria-label={t("edit.add")} value={kind} onChange={(event) => setKind(event.currentTarget.value as Kind)}>
-        {KINDS.map((each) => <option key={each} value={each}>{t(`kind.${each}`)}</option>)}
+      <select aria-label={t("edit.add")} value={wanted} onFocus={() => setAsked(true)} onPointerEnter={() => setAsked(true)} onChange={(event) => setWanted(event.currentTarget.value)}>
+        {KINDS.map((each) => <option key={each} value={`kind:${each}`}>{t(`kind.${each}`)}</option>)}
+        {tools.length > 0 && <optgroup label={t("hero.tools")}>{tools.map((each) => <option key={each.name} value={`tool:${each.name}`}>{each.name}</option>)}</optgroup>}
       </select>
       <Button icon="new" onClick={add}>{t("edit.add")}</Button>
     </div>

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from plansmith.adapters.models.choose import choose
+from plansmith.adapters.models.local.files import ModelFolder
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.server.model_switch import found_models
@@ -16,8 +18,12 @@ from plansmith.tenants import TenantSettings
 async def listing(ask: Ask, _: Nothing) -> Answer:
     """Lists what can plan here, which model is in use, and a download that goes on."""
     state = ask.server_state
-    known = await found_models(os.environ) if may_change(ask) else {}
-    return {**_now(state), "can_change": may_change(ask), **known}
+    if not may_change(ask):
+        return {**_now(state), "can_change": False}
+    now = _now(state)
+    if now["current"] == "auto":  # nothing was planned yet
+        now["current"] = (await choose(os.environ, shelf=ModelFolder())).model
+    return {**now, "can_change": True, **await found_models(os.environ)}
 
 
 def _now(state: ServerState) -> dict[str, Json]:
