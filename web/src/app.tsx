@@ -9,7 +9,7 @@ import { go, link, useRoute } from "./route";
 import type { Route } from "./route";
 import { Icon } from "./ui/icons";
 import type { IconName } from "./ui/icons";
-import { Button, Dialog, Empty, Loading } from "./ui/parts";
+import { Button, Dialog, Empty, Head, Loading } from "./ui/parts";
 import { InboxView } from "./views/inbox";
 import { NewView } from "./views/new";
 import { Recent } from "./views/recent";
@@ -98,12 +98,11 @@ function Screen({ route }: { route: Route }): JSX.Element {
   if (section === "inbox") return <InboxView />;
   if (section === "runs") return id ? <RunPage key={id} id={id} route={route} /> : <RunsView route={route} />;
   if (section in LATER) return <Later key={section} section={section} route={route} />;
-  return <Empty icon="unknown" title={t("lost.title")} why={t("lost.why")}><Lost /></Empty>;
-}
-
-function Lost(): JSX.Element {
-  useEffect(() => { document.title = `${t("lost.title")} · Plansmith`; }, []);
-  return <p class="actions"><a class="button primary" href="#/">{t("app.goNew")}</a><a class="button" href={link(["runs"])}>{t("runs.title")}</a></p>;
+  return (
+    <Head title={t("lost.title")} lead={t("lost.why")}>
+      <a class="button primary" href="#/">{t("app.goNew")}</a><a class="button" href={link(["runs"])}>{t("runs.title")}</a>
+    </Head>
+  );
 }
 
 function Later({ section, route }: { section: string; route: Route }): JSX.Element {

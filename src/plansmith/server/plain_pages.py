@@ -30,8 +30,8 @@ _TEXTS: Final = {
         "en": (
             "This browser is not signed in",
             (
-                "<p>Open the link that <code>plansmith serve</code> printed when it started; it works"
-                " once. <code>plansmith tokens link</code> makes a new one.</p>"
+                "<p>Open the link that <code>plansmith serve</code> printed when it started; it"
+                " works once. <code>plansmith tokens link</code> makes a new one.</p>"
             ),
         ),
         "zh": (
@@ -48,8 +48,8 @@ _TEXTS: Final = {
             (
                 "<p>A link signs in one browser, once. If it was this browser, just go on:</p>"
                 '<p><a class="go" href="/">Open Plansmith</a></p>'
-                "<p>For another browser, run <code>plansmith tokens link</code> on the machine of the"
-                " server: it makes a new link, which works for ten minutes.</p>"
+                "<p>For another browser, run <code>plansmith tokens link</code> on the machine of"
+                " the server: it makes a new link, which works for ten minutes.</p>"
             ),
         ),
         "zh": (

@@ -23,11 +23,11 @@ import { AddStep, StepList } from "./steplist";
 import { LARGE, flagOf } from "./steptext";
 import { listed, usePlans } from "./versions";
 
-interface Props { run: RunView; reload: () => void; onStale: () => void; step: string | undefined; mode: string | null }
+export interface ReviewProps { run: RunView; reload: () => void; onStale: () => void; step: string | undefined; mode: string | null }
 const VIEWS = ["list", "both", "graph"] as const;
 type View = (typeof VIEWS)[number];
 
-export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element {
+export function Review({ run, reload, onStale, step, mode }: ReviewProps): JSX.Element {
   const route = useRoute();
   const again = isOver(run.status) && route.query.get("edit") === "1";
   const saved = useMemo(() => planOf(run), [run.plan, run.failure]);

@@ -17,7 +17,7 @@ import { FollowUp } from "./followup";
 import { NoPlan, hasNoPlan } from "./noplan";
 import { Planning } from "./planning";
 import { Questions } from "./questions";
-import { Review } from "./review";
+import type { ReviewProps } from "./review";
 import { Running } from "./running";
 import { Versions } from "./versions";
 
@@ -75,7 +75,14 @@ function Part({ run, view, tab, route, onStale }: { run: LiveRun; view: RunView;
   if (tab === "report") return <ReportLater run={view} />;
   if (tab === "run") return <Running run={view} step={step} mode={route.query.get("view")} />;
   if (tab === "versions") return <Versions run={view} route={route} />;
-  return view.plan || hasNoPlan(view) ? <Review run={view} reload={run.reload} onStale={onStale} step={step} mode={route.query.get("view")} /> : null;
+  return view.plan || hasNoPlan(view) ? <ReviewLater run={view} reload={run.reload} onStale={onStale} step={step} mode={route.query.get("view")} /> : null;
+}
+
+// Who only reads a report or looks at a run needs no editor.
+function ReviewLater(props: ReviewProps): JSX.Element {
+  const [view, setView] = useState<{ Review: ComponentType<ReviewProps> }>();
+  useEffect(() => { void import("./review").then(({ Review }) => setView({ Review })); }, []);
+  return view ? <view.Review {...props} /> : <Loading />;
 }
 
 // The report brings a Markdown reader with it, which nothing else needs.

@@ -13,7 +13,7 @@ import { KINDS } from "../data/types";
 import type { Checked, Json, Kind, Plan, Step } from "../data/types";
 import { Icon } from "../ui/icons";
 import { Button, moveByArrows } from "../ui/parts";
-import { EffectChip, originClass } from "../ui/status";
+import { EffectChip, originClass, originText } from "../ui/status";
 import { t } from "../words/words";
 import { Fields } from "./diffview";
 import type { Editor } from "./editing";
@@ -88,7 +88,7 @@ function Row({ step, index, on, href, checked, change, waitsFor, children }: Row
 function Gone({ step }: { step: Step }): JSX.Element {
   return (
     <li class="removed"><p class="gone"><span class="place" /><span class="mark kind"><Icon name={KIND_ICONS[step.kind]} /></span>
-      <span class="what"><b>{stepName(step)}</b></span><span class="chips"><span class="chip minus">− {t("diff.removed")}</span></span></p></li>
+      <span class="what"><b>{stepName(step)}</b>{callee(step) && <small><code>{callee(step)}</code></small>}</span><span class="chips"><span class="chip minus">− {t("diff.removed")}</span></span></p></li>
   );
 }
 
@@ -99,7 +99,9 @@ function Said({ step, origins }: { step: Step; origins: Record<string, string> }
     <>
       {callee(step) && <code>{callee(step)}</code>}
       {found.map(({ path, value, origin }) => (
-        <span key={path} class={`said ${originClass(origin)}`}>{" "}<i>{path.replace(/^(each\.)?inputs\./, "")}</i> {clip(plain(readable(value)))}</span>
+        <span key={path} class={`said ${originClass(origin)}`} title={originText(origin)}>
+          {" "}<i>{path.replace(/^(each\.)?inputs\./, "")}</i> {origin?.startsWith("step:run:") ? originText(origin) : <>{clip(plain(readable(value)))}<span class="unseen"> ({originText(origin)})</span></>}
+        </span>
       ))}
     </>
   );
