@@ -75,7 +75,7 @@ function Progress({ draft, pace }: { draft: Draft | undefined; pace: string | un
   return draft?.progress ? <p class="small dim">{draft.progress}</p> : null;
 }
 
-// What rules make of the request, while the model is still at it; only if it fits word by word.
+// What rules make of the request, while the model is still at it; only if nothing is wrong with it.
 function Preview({ run }: { run: RunView }): JSX.Element | null {
   const found = useResource<{ plan: Plan | null }>(runPath(run.id, "/preview"));
   const action = useAction();

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import SecretStr, StringConstraints
 
-from plansmith.plan.data import Flag
 from plansmith.server.openapi import Input
 from plansmith.server.schemas.requests import Short
 
@@ -36,4 +35,4 @@ class LastResult(Input):
 class FileQuery(Input):
     """Whether a file of the same name is replaced."""
 
-    replace: Flag = False
+    replace: bool = False
