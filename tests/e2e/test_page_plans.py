@@ -1,4 +1,4 @@
-"""Plans in a real browser: at a glance, mended by one press, edited in two tabs, or not made at all."""
+"""Plans in a real browser: at a glance, mended by a press, edited in two tabs, or not made."""
 
 # ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
 

@@ -33,6 +33,10 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def _names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
 async def test_the_folder_is_named_with_its_files_and_the_columns_of_tables(
     tmp_path: Path, work: Path
 ) -> None:
@@ -67,7 +71,7 @@ async def test_a_file_is_put_into_the_folder_and_replaces_none_unasked(
         assert sorted(each.status_code for each in both) == [201, 409]
         async with house.with_token("bot", "look", "propose") as bot:
             assert (await bot.put(f"{FILES}/bot.csv", content=b"x")).status_code == 403
-    assert sorted(each.name for each in work.iterdir()) == ["a b.csv", "once"]
+    assert _names(work) == ["a b.csv", "once"]
 
 
 async def test_no_file_lands_elsewhere_or_becomes_settings(tmp_path: Path, work: Path) -> None:
@@ -85,7 +89,7 @@ async def test_no_file_lands_elsewhere_or_becomes_settings(tmp_path: Path, work:
             answer = await house.client.put(f"{FILES}/{name}?replace=true", content=b"x")
             assert (answer.status_code, answer.json()["code"]) == (409, "not_a_file"), name
     assert outside.read_text() == "kept"
-    assert sorted(each.name for each in work.iterdir()) == ["link", "sub"]
+    assert _names(work) == ["link", "sub"]
 
 
 async def test_a_model_is_chosen_until_the_server_stops_and_its_key_is_told_to_nobody(
