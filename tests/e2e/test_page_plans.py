@@ -33,7 +33,7 @@ def save(page: Page) -> None:
 def test_eight_steps_are_seen_at_once_with_what_the_plan_does(
     watched: Watched, stage: Stage
 ) -> None:
-    steps = [look(f"s{number}") for number in range(7)]
+    steps = [look(f"s{number}", f"City {number}") for number in range(7)]
     says = " ".join(f"{{{{{step['id']}.sky}}}}" for step in steps)
     plan = trip()
     about = {"goal": plan["goal"], "assumptions": plan["assumptions"], "thought": plan["thought"]}
