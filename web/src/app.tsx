@@ -2,7 +2,6 @@
 
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { InboxItem } from "./data/types";
 import { useOnline, useResource } from "./live/hooks";
 import { touchesInbox } from "./live/wakes";
 import { go, link, useRoute } from "./route";
@@ -46,7 +45,7 @@ const LATER: Record<string, () => Promise<View>> = {
 
 export function App(): JSX.Element {
   const route = useRoute();
-  const inbox = useResource<{ items: InboxItem[] }>("/v1/inbox", touchesInbox);
+  const inbox = useResource<{ count: number }>("/v1/inbox?count=true", touchesInbox);
   const online = useOnline();
   const [help, setHelp] = useState(false);
   const [open, setOpen] = useState(false);
@@ -55,7 +54,7 @@ export function App(): JSX.Element {
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>{t("app.skip")}</a>
-      <Rail route={route} waiting={inbox.value?.items.length ?? 0} open={open} onToggle={() => setOpen(!open)} onHelp={() => setHelp(true)} />
+      <Rail route={route} waiting={inbox.value?.count ?? 0} open={open} onToggle={() => setOpen(!open)} onHelp={() => setHelp(true)} />
       <main id="content" tabIndex={-1}>
         {!online && <div class="banner" role="status"><Icon name="warning" />{t("app.offline")}</div>}
         <Screen route={route} />

@@ -8,6 +8,7 @@ import { speak, wantedLocale } from "./words/words";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/plan.css";
+import "./styles/run.css";
 import "./styles/views.css";
 import "./styles/hero.css";
 import "./styles/first.css";

@@ -200,6 +200,8 @@ export interface RunView {
   created_at: string;
   updated_at: string;
   last: number;
+  // Seconds by what it did until the moment `at`.
+  times?: { planning: number; running: number; waiting: number; at: string | null };
 }
 
 export interface RunRow {

@@ -1,6 +1,6 @@
 // Every request of the page goes through here: same origin, JSON, and errors that say what to do.
 
-import { parseExactly } from "../data/json";
+import { fieldText, parseExactly } from "../data/json";
 import type { Json, Problem } from "../data/types";
 import { currentLocale } from "../words/words";
 
@@ -68,9 +68,9 @@ export async function call<T>(method: string, path: string, options: Options & {
   const text = await response.text();
   if (!text) return undefined as T;
   const value = JSON.parse(text) as Record<string, Json>;
-  if (options.exactly) {
-    const kept = parseExactly(text) as Record<string, Json>;
-    for (const name of options.exactly) if (name in kept) value[name] = kept[name]!;
+  for (const name of options.exactly ?? []) {
+    const part = fieldText(text, name);
+    if (part !== undefined) value[name] = parseExactly(part);
   }
   return value as T;
 }

@@ -19,6 +19,7 @@ import { Planning } from "./planning";
 import { Questions } from "./questions";
 import type { ReviewProps } from "./review";
 import { Running } from "./running";
+import { precise, worked } from "./times";
 import { Versions } from "./versions";
 
 const TABS = ["plan", "run", "report", "versions"] as const;
@@ -117,7 +118,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         {run.running_hash && <li>{t("go.done", { done: count("done"), total: steps.length })}</li>}
         {count("running") > 0 && <li>{t("go.running", { count: count("running") })}</li>}
         {count("failed") > 0 && <li class="bad">{t("go.failed", { count: count("failed") })}</li>}
-        <li title={t("go.elapsed")}>{duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000))}</li>
+        <li title={t("go.elapsedWhy", { time: duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000)) })}>{precise(worked(run, now, over) ?? Math.max(0, end - Date.parse(run.created_at)))}</li>
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}
         {run.conversation && <li><a href={link(["conversations", run.conversation])}>{t("talk.of")}</a></li>}

@@ -1,25 +1,27 @@
 // The steps as a list: one compact row each, with its problems and what changed in it underneath.
 
-import { Fragment } from "preact";
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { grouped } from "../data/fixes";
+import type { Group } from "../data/fixes";
 import { needs } from "../data/graph";
 import { isRawNumber, readable } from "../data/json";
 import { changesSince } from "../data/listdiff";
 import { fieldsOf } from "../data/resulttree";
-import type { Change } from "../data/listdiff";
+import type { Change, ListChanges } from "../data/listdiff";
 import { KINDS } from "../data/types";
 import type { Checked, Json, Kind, Plan, Step } from "../data/types";
 import { Icon } from "../ui/icons";
-import { Button, moveByArrows } from "../ui/parts";
+import { Button } from "../ui/parts";
 import { EffectChip, originClass, originText } from "../ui/status";
+import { VirtualList } from "../ui/virtual";
+import type { RowProps as ListRow } from "../ui/virtual";
 import { t } from "../words/words";
 import { Fields } from "./diffview";
 import type { Editor } from "./editing";
 import { KIND_ICONS } from "./graph";
 import { ProblemList, useTools } from "./problems";
-import { callee, flagOf, stepName } from "./steptext";
+import { callee, stepName } from "./steptext";
 import { plain } from "./steptitle";
 
 interface ListProps {
@@ -35,33 +37,46 @@ export function StepList({ plan, selected, hrefOf, checked, before, editor }: Li
   const names = useMemo(() => new Map(plan.steps.map((step) => [step.id, stepName(step)])), [plan]);
   const problems = useMemo(() => grouped(checked.problems, plan), [checked.problems, plan]);
   const changes = useMemo(() => changesSince(before, plan), [before, plan]);
+  const entries = useMemo(() => entriesOf(plan, changes), [plan, changes]);
   const tools = useTools(editor !== undefined && checked.problems.some((each) => each.severity !== "note"));
   return (
     <>
       <ProblemList groups={problems.get("")} plan={plan} editor={editor} tools={tools} />
       {changes && changes.plan.length > 0 && <Fields fields={changes.plan} />}
-      <ol class="steps compact" onKeyDown={moveByArrows}>
-        {plan.steps.map((step, index) => (
-          <Fragment key={step.id}>
-            {changes?.removedAt.get(index)?.map((gone) => <Gone key={gone.id} step={gone} />)}
-            <Row step={step} index={index} on={selected === step.id} href={hrefOf(step.id)} checked={checked} change={changes?.of.get(step.id)}
-              waitsFor={(graph[step.id] ?? []).map((id) => names.get(id) ?? id)}>
-              <ProblemList groups={problems.get(step.id)} plan={plan} editor={editor} tools={tools} />
-            </Row>
-          </Fragment>
+      <VirtualList items={entries} keyOf={(entry) => (entry.gone ? `- ${entry.step.id}` : entry.step.id)} guess={45} class="steps compact" shown={selected}>
+        {({ step, index, gone }, _, { key, ...row }) => (gone ? <Gone key={key} step={step} row={row} /> : (
+          <Row key={key} row={row} step={step} index={index} on={selected === step.id} href={hrefOf(step.id)} checked={checked} change={changes?.of.get(step.id)}
+            flag={flagOfGroups(problems.get(step.id))} waitsFor={(graph[step.id] ?? []).map((id) => names.get(id) ?? id)}>
+            <ProblemList groups={problems.get(step.id)} plan={plan} editor={editor} tools={tools} />
+          </Row>
         ))}
-        {changes?.removedAt.get(plan.steps.length)?.map((gone) => <Gone key={gone.id} step={gone} />)}
-      </ol>
+      </VirtualList>
     </>
   );
 }
 
-interface RowProps { step: Step; index: number; on: boolean; href: string; checked: Checked; change: Change | undefined; waitsFor: string[]; children: JSX.Element }
+interface Entry { step: Step; index: number; gone: boolean }
 
-function Row({ step, index, on, href, checked, change, waitsFor, children }: RowProps): JSX.Element {
-  const flag = flagOf(checked.problems, step.id);
+// The steps with those that are gone, where they stood.
+function entriesOf(plan: Plan, changes: ListChanges | undefined): Entry[] {
+  const gone = (place: number): Entry[] => (changes?.removedAt.get(place) ?? []).map((step) => ({ step, index: place, gone: true }));
+  return [...plan.steps.flatMap((step, index) => [...gone(index), { step, index, gone: false }]), ...gone(plan.steps.length)];
+}
+
+function flagOfGroups(groups: Group[] | undefined): "error" | "warning" | undefined {
+  const worst = groups?.[0]?.problem.severity;
+  return worst === "error" || worst === "warning" ? worst : undefined;
+}
+
+type Place = Omit<ListRow, "key">;
+interface RowProps {
+  row: Place; step: Step; index: number; on: boolean; href: string; checked: Checked; change: Change | undefined;
+  flag: "error" | "warning" | undefined; waitsFor: string[]; children: JSX.Element;
+}
+
+function Row({ row, step, index, on, href, checked, change, flag, waitsFor, children }: RowProps): JSX.Element {
   return (
-    <li class={`${on ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""} ${change?.added ? "added" : ""}`}>
+    <li {...row} class={`${on ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""} ${change?.added ? "added" : ""}`}>
       <a data-row href={href} aria-current={on ? "true" : undefined}>
         <span class="place">{index + 1}</span>
         <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
@@ -85,9 +100,9 @@ function Row({ step, index, on, href, checked, change, waitsFor, children }: Row
 }
 
 // A step of the plan before that is not in this one.
-function Gone({ step }: { step: Step }): JSX.Element {
+function Gone({ step, row }: { step: Step; row: Place }): JSX.Element {
   return (
-    <li class="removed"><p class="gone"><span class="place" /><span class="mark kind"><Icon name={KIND_ICONS[step.kind]} /></span>
+    <li {...row} class="removed"><p class="gone"><span class="place" /><span class="mark kind"><Icon name={KIND_ICONS[step.kind]} /></span>
       <span class="what"><b>{stepName(step)}</b>{callee(step) && <small><code>{callee(step)}</code></small>}</span><span class="chips"><span class="chip minus">− {t("diff.removed")}</span></span></p></li>
   );
 }

@@ -82,15 +82,16 @@ def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
     return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
 
 
-async def inbox(ask: Ask, _: Nothing) -> Answer:
-    """Lists what waits for a person: plans, questions, tools, schedules paused by failures."""
+async def inbox(ask: Ask, given: b.InboxQuery) -> Answer:
+    """Lists or counts what waits for a person: plans, questions, tools, failing schedules."""
     server_state, items = ask.server_state, list[Json]()
     for listed in await server_state.open_runs.all():
         items += _waiting(listed.run, listed.row["goal"])
     now = moment(server_state.smith.runs.journals.clock.now())
     for each in await waiting_tools(server_state):
         items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
-    return {"items": [*items, *[each async for each in _failed_schedules(server_state)]]}
+    items += [each async for each in _failed_schedules(server_state)]
+    return {"count": len(items)} if given.count else {"count": len(items), "items": items}
 
 
 def _waiting(run: Run, goal: Json) -> Iterator[Json]:

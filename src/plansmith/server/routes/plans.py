@@ -21,10 +21,11 @@ from plansmith.planner.request import PlanRequest
 from plansmith.server.errors import HttpProblem, in_reader_language, problem_json
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import exported, received
+from plansmith.server.planning_view import rules_view
 from plansmith.server.provenance import plan_origins, run_origins
 from plansmith.server.routes.runs import EDITED
 from plansmith.server.schemas import requests as b
-from plansmith.server.serialize import effects_view, estimate_view, moment, rules_view, run_view
+from plansmith.server.serialize import effects_view, estimate_view, moment, run_view
 
 
 async def show(ask: Ask, given: b.PlanQuery) -> Answer:

@@ -241,9 +241,19 @@ class AfterQuery(Input):
     after: int = Field(default=0, ge=0, le=2**53)
 
 
-class StreamQuery(Input):
-    """One run or all; events after a position; a language instead of Accept-Language."""
+class InboxQuery(Input):
+    """With `count`, only how much waits."""
 
+    count: bool = False
+
+
+class StreamQuery(Input):
+    """One run or all; events after a position; a language instead of Accept-Language.
+
+    `brief` leaves the open runs out of the snapshot.
+    """
+
+    brief: bool = False
     run: Cursor = ""
     lang: Annotated[str, StringConstraints(max_length=35)] = ""
     after: int | None = Field(default=None, ge=0, le=2**53)
