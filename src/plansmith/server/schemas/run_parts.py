@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from plansmith.plan.data import Json
 from plansmith.plan.origin import OriginKind
