@@ -13,6 +13,12 @@ from tests.web.stage import trip
 
 SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
 
+DROP = """(text) => {
+  const dropped = new DataTransfer();
+  dropped.items.add(new File([text], "sales.csv"));
+  document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: dropped, bubbles: true }));
+}"""
+
 
 def look(name: str, city: str = "Oslo", **more: Any) -> dict[str, Any]:
     inputs = {"city": city, "days": 3}
@@ -60,7 +66,7 @@ def test_a_problem_stands_in_its_step_and_one_press_mends_it(
     page = watched.tab(f"runs/{run}")
     row = page.locator(".steps > li", has_text="Look b")
     expect(row.locator(".problems .warning")).to_be_visible()
-    row.get_by_role("button", name="Use b in the answer").click()
+    row.get_by_role("button", name="Use it in the answer").click()
     expect(page.locator(".hero .good")).to_be_visible()
     expect(page.locator(".steps .fresh", has_text="{{b}}")).to_be_visible()
     page.get_by_role("button", name="Undo", exact=True).click()
@@ -136,14 +142,15 @@ def test_the_first_minute_names_files_makes_examples_of_them_and_finds_a_model(
     watched: Watched, stage: Stage
 ) -> None:
     page = watched.tab()
-    file = {"name": "sales.csv", "mimeType": "text/csv", "buffer": SALES.encode()}
-    page.locator("input[type=file]").set_input_files([file])
+    expect(page.get_by_text("This folder has no files yet.")).to_be_visible()
+    page.evaluate(DROP, SALES)
     expect(page.locator(".files")).to_contain_text("sales.csv")
     page.get_by_role("button", name="Draw a bar chart of amount by region from sales.csv").click()
     expect(page.get_by_label("Your request")).to_have_value(
         "Draw a bar chart of amount by region from sales.csv and save it as chart.svg"
     )
-    page.locator("input[type=file]").set_input_files([{**file, "buffer": b"other"}])
+    other = {"name": "sales.csv", "mimeType": "text/csv", "buffer": b"other"}
+    page.locator("input[type=file]").set_input_files([other])
     expect(page.locator(".outcomes")).to_contain_text("sales.csv is already there")
     assert (stage.work / "sales.csv").read_text() == SALES
     page.get_by_role("button", name="Replace it").click()

@@ -153,6 +153,7 @@ export const en = {
   "hero.keepMine": "Keep my version of these",
   "fix.remove": "Remove step",
   "fix.answer": "Use {name} in the answer",
+  "fix.answerIt": "Use it in the answer",
   "fix.tool": "Use {name}",
   "fix.argument": "Remove {name}",
   "fix.ask": "Ask me for {name}",

@@ -155,6 +155,7 @@ export const zh: Words = {
   "hero.keepMine": "这些以我的版本为准",
   "fix.remove": "删除该步骤",
   "fix.answer": "在回答中使用 {name}",
+  "fix.answerIt": "在回答中使用它",
   "fix.tool": "改用 {name}",
   "fix.argument": "去掉 {name}",
   "fix.ask": "向我询问 {name}",
