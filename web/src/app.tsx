@@ -97,7 +97,11 @@ function Screen({ route }: { route: Route }): JSX.Element {
   if (section === "inbox") return <InboxView />;
   if (section === "runs") return id ? <RunPage key={id} id={id} route={route} /> : <RunsView route={route} />;
   if (section in LATER) return <Later key={section} section={section} route={route} />;
-  return <Head title={t("app.notFound")}><a class="button primary" href="#/">{t("app.goNew")}</a></Head>;
+  return (
+    <Head title={t("lost.title")} lead={t("lost.why")}>
+      <a class="button primary" href="#/">{t("app.goNew")}</a><a class="button" href={link(["runs"])}>{t("runs.title")}</a>
+    </Head>
+  );
 }
 
 function Later({ section, route }: { section: string; route: Route }): JSX.Element {

@@ -11,6 +11,8 @@ import "./styles/plan.css";
 import "./styles/run.css";
 import "./styles/views.css";
 import "./styles/results.css";
+import "./styles/hero.css";
+import "./styles/first.css";
 
 applyTheme();
 live.start();

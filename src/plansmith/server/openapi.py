@@ -98,11 +98,13 @@ class Route:
     status: int = 200
     media: str = "application/json"
     headers: tuple[str, ...] = ()
+    # The body is a file, which the handler reads itself; `given` is the query.
+    takes_file: bool = False
 
     @property
     def has_body(self) -> bool:
-        """Whether the input is a body, not a query."""
-        return self.method not in ("GET", "DELETE")
+        """Whether the input is a JSON body, not a query."""
+        return self.method not in ("GET", "DELETE") and not self.takes_file
 
     @property
     def name(self) -> str:
@@ -252,6 +254,9 @@ def _operation(route: Route, known: dict[str, Any], defined: dict[str, Any]) -> 
         content = {"application/json": {"schema": known[route.given.__name__]}}
         required = any(each.is_required() for each in route.given.model_fields.values())
         found["requestBody"] = {"required": required, "content": content}
+    if route.takes_file:
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        found["requestBody"] = {"required": True, "content": content}
     return found
 
 

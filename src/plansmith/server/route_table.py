@@ -13,7 +13,9 @@ from plansmith.server.routes import (
     documentation,
     events,
     files,
+    folder,
     health,
+    models,
     plans,
     runs,
     schedules,
@@ -24,6 +26,7 @@ from plansmith.server.routes import (
 from plansmith.server.schemas import requests as b
 from plansmith.server.schemas import requests as s
 from plansmith.server.schemas import responses as v
+from plansmith.server.schemas import setup as c
 
 ROUTES: Final[tuple[Route, ...]] = (
     route("POST /v1/runs", "propose", runs.create,
@@ -49,6 +52,8 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=b.PlanBody, answer=v.PlanView),
     route("POST /v1/plans/check", "look", plans.check_new, "Check a plan without a run",
           given=b.NewPlanBody, answer=v.PlanView),
+    route("GET /v1/runs/{id}/preview", "look", plans.preview,
+          "A plan that rules make of the request, while a model thinks", answer=v.Plain),
     route("POST /v1/runs/{id}/undo", "propose", plans.undo, "Go back to the previous plan",
           answer=v.RunView),
     route("GET /v1/runs/{id}/plans", "look", plans.revisions, "Every plan the run had",
@@ -133,6 +138,8 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=s.HistoryQuery, answer=v.Listed),
     route("GET /v1/tools", "look", tools.listing, "List or search tools", given=b.ToolQuery,
           answer=v.Listed),
+    route("GET /v1/tools/last-result", "look", tools.last_result,
+          "The newest result of a tool, to pick a part of it", given=c.LastResult, answer=v.Plain),
     route("POST /v1/tools/approve", "admin", tools.approve,
           "Approve an MCP server or a tool", given=b.Approval, answer=v.Listed),
     route("GET /v1/agents", "look", tools.agents, "List agents", answer=v.Listed),
@@ -145,6 +152,16 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/me", "look", audit.me, "Who this client is, and what it may do",
           answer=v.Plain),
     route("POST /v1/logout", "look", usage.log_out, "Log this browser out", status=204),
+    route("GET /v1/models", "look", models.listing,
+          "List what can plan here, and which model is in use", answer=v.Plain),
+    route("POST /v1/model", "admin", models.use, "Plan with another model until the server stops",
+          given=c.ModelChoice, answer=v.Plain),
+    route("POST /v1/models/pull", "admin", models.pull, "Download an embedded model",
+          given=c.ModelPull, answer=v.Plain, status=202),
+    route("GET /v1/folder", "look", folder.show,
+          "Name the folder that plans work in, and its files", answer=v.Plain),
+    route("PUT /v1/folder/files/{name:path}", "approve", folder.put, "Put a file into the folder",
+          given=c.FileQuery, answer=v.Plain, status=201, takes_file=True),
     route("GET /v1/model", "look", usage.model, "Show which model plans, and why", answer=v.Plain),
     route("GET /metrics", "look", health.prometheus, "Metrics for Prometheus",
           media=MEDIA_TYPE.partition(";")[0]),

@@ -17,15 +17,16 @@ interface ButtonProps {
   icon?: IconName;
   disabled?: boolean;
   label?: string;
-  hint?: string;
+  hint?: string | undefined;
   describedBy?: string;
+  expanded?: boolean;
 }
 
 // Never a submit button: what it does is done by pressing it, not by typing elsewhere.
-export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy }: ButtonProps): JSX.Element {
+export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy, expanded }: ButtonProps): JSX.Element {
   return (
     <button type="button" class={`button ${kind}`} onClick={onClick} disabled={disabled} aria-label={label}
-      title={label ?? hint} aria-describedby={describedBy}>
+      title={label ?? (hint || undefined)} aria-describedby={describedBy} aria-expanded={expanded}>
       {icon && <Icon name={icon} />}{children}
     </button>
   );
@@ -145,7 +146,7 @@ export function Copy({ text }: { text: string }): JSX.Element {
 }
 
 export function Field({ label, children, hint }: {
-  label: string; hint?: string; children: (id: string) => ComponentChildren;
+  label: string; hint?: string | undefined; children: (id: string) => ComponentChildren;
 }): JSX.Element {
   const id = useId();
   return <div class="field"><label for={id}>{label}</label>{children(id)}{hint && <p class="dim">{hint}</p>}</div>;
