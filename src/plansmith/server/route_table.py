@@ -26,7 +26,7 @@ from plansmith.server.schemas import responses as v
 ROUTES: Final[tuple[Route, ...]] = (
     route("POST /v1/runs", "propose", runs.create,
           "Plan a request, also in a conversation, or submit a plan",
-          given=b.NewRun, answer=v.TurnView, status=202),
+          given=b.NewRun, answer=v.TurnView, status=202, waits=True),
     route("GET /v1/runs", "look", runs.listing, "List runs, newest first", given=b.RunQuery,
           answer=v.RunPage),
     route("GET /v1/runs/{id}", "look", runs.show, "Show a run", answer=v.RunView),
@@ -61,7 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("POST /v1/runs/{id}/pause", "propose", runs.pause, "Pause a run",
           given=b.ReasonBody, answer=v.RunView),
     route("POST /v1/runs/{id}/resume", "approve", runs.resume, "Resume a paused run",
-          given=b.ResumeBody, answer=v.RunView),
+          given=b.ResumeBody, answer=v.RunView, waits=True),
     route("POST /v1/runs/{id}/retry", "propose", runs.retry, "Continue a run from what is done",
           given=b.RetryBody, answer=v.RunView, status=202),
     route("POST /v1/runs/{id}/skip", "approve", runs.skip, "Skip a step", given=b.SkipBody,
@@ -140,6 +140,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /readyz", "look", health.ready, "Whether the server is ready", answer=v.Plain),
     route("GET /version", "look", health.versions, "Show the version", answer=v.Plain),
     route("GET /openapi.json", "look", health.openapi, "This OpenAPI document", answer=v.Plain),
+    route("GET /docs", "look", health.docs, "This API as a page to read", media="text/html"),
 )  # fmt: skip
 # The web page is served, but is not part of the API.
 PAGES: Final[tuple[Route, ...]] = (

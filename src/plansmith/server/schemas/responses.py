@@ -240,6 +240,7 @@ class RunRow(BaseModel):
     status: str
     request: str
     goal: str
+    origin: str = Field(description="what it was made from; empty in rows of earlier releases")
     folder: str
     locale: str
     created_at: datetime | None
