@@ -32,6 +32,8 @@ _CONFLICTS: Final[Mapping[str, str]] = {
     f"DELETE {_RUN}": "The store cannot remove runs, or another process has this one",
     f"GET {_RUN}/plan": "The run belongs to another team or folder",
     f"PUT {_RUN}/plan": "The run is over, or its plan runs",
+    f"POST {_RUN}/plan/check": "The team of the run cannot be made here",
+    "POST /v1/plans/check": "The team that is named cannot be made here",
     f"POST {_RUN}/undo": "There is no earlier plan, or the plan runs",
     f"GET {_RUN}/diff": "The run does not have these two plans",
     f"POST {_RUN}/decision": _HASH,
@@ -48,6 +50,13 @@ _CONFLICTS: Final[Mapping[str, str]] = {
     "POST /v1/agents/approve": "The card has changed since it was shown, or there are no agents",
     "POST /v1/logout": "The client has a token, not the log-in of a browser",
 }
+# These name a run, a template, a tool or an agent in their body.
+_NAMING: Final = frozenset(
+    {
+        *("POST /v1/runs", "POST /v1/schedules", "POST /v1/tools/approve"),
+        *("POST /v1/agents/approve", "GET /v1/events", "POST /v1/templates"),
+    }
+)
 # These need the list of tools, a model or an agent, which may fail.
 _CALLING: Final = frozenset(
     {
@@ -59,6 +68,7 @@ _CALLING: Final = frozenset(
         "POST /v1/conversations/{id:path}/messages/{number}/undo",
         *("POST /v1/schedules", "PATCH /v1/schedules/{id}", "POST /v1/schedules/{id}/run-now"),
         *("GET /v1/inbox", "GET /v1/tools", "POST /v1/tools/approve"),
+        "POST /v1/notices/{name}/test",
         *("GET /v1/agents", "POST /v1/agents/approve", "GET /v1/model"),
     }
 )
@@ -68,11 +78,11 @@ def route_failures(method: str, path: str, *, has_body: bool, if_match: bool) ->
     """Returns the errors of a route by status, without those that every route shares."""
     name = f"{method} {path}"
     found: dict[int, str] = dict(_BODY) if has_body else {422: _QUERY}
-    if "{" in path:
+    if "{" in path or name in _NAMING:
         found[404] = "There is no such thing, or it was removed"
     if name in _CONFLICTS:
         found[409] = _CONFLICTS[name]
-    elif method != "GET" and not path.endswith(("/check", "/preview")):
+    elif method != "GET" and not path.endswith("/preview"):
         found[409] = _RUNS if path.startswith(_RUN) else "It cannot be done in the present state"
     elif path.startswith((_RUN, "/v1/schedules", "/v1/templates")):
         found[409] = "The store cannot keep this, or it belongs to another team or folder"
