@@ -8,6 +8,7 @@ import { ApiError } from "../live/api";
 import type { Loaded } from "../live/hooks";
 import { t } from "../words/words";
 import { Icon } from "./icons";
+import { setTitle } from "./title";
 import type { IconName } from "./icons";
 
 interface ButtonProps {
@@ -19,13 +20,15 @@ interface ButtonProps {
   label?: string;
   hint?: string;
   describedBy?: string;
+  pressed?: boolean;
+  expanded?: boolean;
 }
 
 // Never a submit button: what it does is done by pressing it, not by typing elsewhere.
-export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy }: ButtonProps): JSX.Element {
+export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy, pressed, expanded }: ButtonProps): JSX.Element {
   return (
     <button type="button" class={`button ${kind}`} onClick={onClick} disabled={disabled} aria-label={label}
-      title={label ?? hint} aria-describedby={describedBy}>
+      title={label ?? hint} aria-describedby={describedBy} aria-pressed={pressed} aria-expanded={expanded}>
       {icon && <Icon name={icon} />}{children}
     </button>
   );
@@ -79,7 +82,7 @@ export function Empty({ icon, title, why, children }: {
 }
 
 export function Head({ title, lead, children }: { title: string; lead?: string; children?: ComponentChildren }): JSX.Element {
-  useEffect(() => { document.title = `${title} · Plansmith`; }, [title]);
+  useEffect(() => setTitle(title), [title]);
   return (
     <header class="head">
       <div><h1>{title}</h1>{lead && <p class="dim">{lead}</p>}</div>
