@@ -8,6 +8,7 @@ import { ApiError } from "../live/api";
 import type { Loaded } from "../live/hooks";
 import { t } from "../words/words";
 import { Icon } from "./icons";
+import { faultText } from "./faults";
 import { setTitle } from "./title";
 import type { IconName } from "./icons";
 
@@ -52,13 +53,15 @@ export function useAction(): Action {
 
 export function ErrorNote({ error, onRetry }: { error: ApiError | undefined; onRetry?: () => void }): JSX.Element | null {
   if (!error) return null;
+  const told = error.offline ? "" : faultText(error.code);
   return (
     <div class="note bad" role="alert">
       <Icon name="error" />
       <div>
-        <p>{error.offline ? t("app.unreachable") : `${t("app.error")} ${error.message}`}</p>
+        <p>{error.offline ? t("app.unreachable") : told || `${t("app.error")} ${error.message}`}</p>
+        {told && <p class="dim small">{error.message}</p>}
         {error.hint && <p class="dim">{error.hint}</p>}
-        {error.problems.length > 0 && <ul>{error.problems.map((each) => <li>{each.code} {each.message}</li>)}</ul>}
+        {error.problems.length > 0 && <ul>{error.problems.map((each) => <li>{each.message}</li>)}</ul>}
       </div>
       {onRetry && <Button onClick={onRetry}>{t("app.retry")}</Button>}
     </div>

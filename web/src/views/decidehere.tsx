@@ -9,6 +9,7 @@ import { useResource } from "../live/hooks";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, ErrorNote, Shown, useAction } from "../ui/parts";
+import { Prose } from "../ui/prose";
 import { EffectChip } from "../ui/status";
 import { duration, money, t } from "../words/words";
 import { Questions } from "./questions";
@@ -51,7 +52,7 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
   return (
     <>
       {stale && <div class="note ask" role="alert"><Icon name="warning" /><p>{t("review.stale")}</p></div>}
-      {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: {view.review.reasons.join(" · ")}</p> : null}
+      {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: <Prose text={view.review.reasons.join(" · ")} /></p> : null}
       {plan.steps.length <= MOST && <ol class="brief">{plan.steps.map((step) => <Line key={step.id} step={step} view={view} />)}</ol>}
       <p class="dim small">{facts(view)}</p>
       {why && <p class="small bad" id={`why-${view.id}`}>{why}</p>}

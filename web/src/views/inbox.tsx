@@ -10,6 +10,7 @@ import { touchesInbox } from "../live/wakes";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, Empty, ErrorNote, Head, Shown, moveByArrows, useAction } from "../ui/parts";
+import { Prose } from "../ui/prose";
 import { ago, t } from "../words/words";
 import { DecideHere } from "./decidehere";
 import { asker } from "./questions";
@@ -68,7 +69,7 @@ function Waiting({ items, reload }: { items: InboxItem[]; reload: () => void }):
                 {canDecide(item) && <input type="checkbox" checked={chosen.has(key)} aria-label={t("desk.choose", { name: titleOf(item) })} onChange={() => choose(key)} />}
                 <a data-row href={target(item)}>
                   <span class={`mark ${item.kind === "review" ? "s-reviewing" : "s-asking"}`}><Icon name={ICONS[item.kind]} /></span>
-                  <span class="what"><b>{titleOf(item)}</b><small>{t(`inbox.${item.kind}`)}{detail(item) && ` · ${detail(item)}`}</small></span>
+                  <span class="what"><b>{titleOf(item)}</b><small>{t(`inbox.${item.kind}`)}{detail(item) && <> · <Prose text={detail(item)} /></>}</small></span>
                   <time dateTime={item.since}>{item.since ? ago(item.since, now) : ""}</time>
                 </a>
                 {canDecide(item) && <Button expanded={open === key} onClick={() => setOpen(open === key ? "" : key)}>{t(open === key ? "desk.fold" : item.kind === "review" ? "desk.look" : "desk.answer")}</Button>}

@@ -85,7 +85,7 @@ def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
 async def inbox(ask: Ask, _: Nothing) -> Answer:
     """Lists what waits for a person: plans, questions, tools, schedules paused by failures."""
     server_state, items = ask.server_state, list[Json]()
-    for listed in await server_state.open_runs.all():
+    for listed in reversed(await server_state.open_runs.all()):
         items += _waiting(listed.run, listed.row["goal"])
     now = moment(server_state.smith.runs.journals.clock.now())
     for each in await waiting_tools(server_state):
