@@ -311,6 +311,8 @@ def _responses(route: Route, known: dict[str, Any]) -> dict[str, Any]:
         success["content"] = {
             route.media: {"schema": schema} | ({"example": example} if example else {})
         }
+        if route.media == "application/x-ndjson":
+            success["content"]["text/csv"] = {"schema": {}}
         if route.media == "text/markdown":
             success["content"] |= {
                 kind: {"schema": {}} for kind in ("text/html", "application/json")

@@ -557,6 +557,10 @@ export const en = {
   "fault.too_large": "This is too large to send.",
   "fault.journal_damaged": "The record of this run is damaged. It can be repaired on its page.",
 
+  "ready.title": "Ready to use",
+  "ready.why": "They work offline in any folder with CSV files.",
+  "ready.comes": "Comes with Plansmith. It works offline in any folder with CSV files.",
+
   "templates.title": "Templates",
   "templates.empty": "No templates yet.",
   "templates.emptyWhy": "A finished run can be saved as a template, with the values that change as parameters.",

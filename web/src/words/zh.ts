@@ -559,6 +559,10 @@ export const zh: Words = {
   "fault.too_large": "内容太大，无法发送。",
   "fault.journal_damaged": "这个运行的记录已损坏，可以在它的页面上修复。",
 
+  "ready.title": "现成可用",
+  "ready.why": "无需联网，适用于任何含有 CSV 文件的文件夹。",
+  "ready.comes": "随 Plansmith 提供。无需联网，适用于任何含有 CSV 文件的文件夹。",
+
   "templates.title": "模板",
   "templates.empty": "还没有模板。",
   "templates.emptyWhy": "完成的运行可以存为模板，其中会变的值作为参数。",

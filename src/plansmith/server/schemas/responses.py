@@ -324,6 +324,12 @@ class Listed(BaseModel):
     items: list[dict[str, Any]]
 
 
+class TemplateList(Listed):
+    """The saved templates, and those that come with Plansmith."""
+
+    ready: list[dict[str, Any]]
+
+
 class Plain(BaseModel):
     """An object whose fields the documentation describes."""
 
