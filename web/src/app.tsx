@@ -1,7 +1,7 @@
 // The frame around every view: rail, banner, keyboard, and which view an address means.
 
 import type { ComponentType, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { InboxItem } from "./data/types";
 import { useOnline, useResource } from "./live/hooks";
 import { useNotifications } from "./live/notify";
@@ -58,6 +58,7 @@ export function App(): JSX.Element {
   useKeys(() => setHelp(true), () => setPalette((shown) => !shown));
   useNotifications();
   useEffect(() => setOpen(false), [location.hash]);
+  useArrival(route);
   useEffect(() => setWaiting(inbox.value?.items.length ?? 0), [inbox.value]);
   return (
     <div class="frame">
@@ -118,6 +119,19 @@ function Later({ section, route }: { section: string; route: Route }): JSX.Eleme
   useEffect(load, [section]);
   if (failed) return <Empty icon="failed" title={t("app.unreachable")} why=""><Button onClick={load}>{t("app.retry")}</Button></Empty>;
   return view ? <view.View route={route} /> : <Loading />;
+}
+
+// Another view begins at its top, and where the pressed link is gone the keyboard goes on in the view.
+function useArrival(route: Route): void {
+  const place = route.parts.slice(0, 2).join("/");
+  const before = useRef(place);
+  useEffect(() => {
+    if (before.current === place) return undefined;
+    before.current = place;
+    scrollTo(0, 0);
+    const frame = requestAnimationFrame(() => { if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true }); });
+    return () => cancelAnimationFrame(frame);
+  }, [place]);
 }
 
 // `g` and a letter go to a section, `/` searches, `?` helps; never while someone types.

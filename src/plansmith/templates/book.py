@@ -13,6 +13,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Record, Whole, canonical_json
 from plansmith.plan.field_types import Inputs, Text
+from plansmith.plan.limits import broken_rule
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
@@ -373,4 +374,4 @@ def _template(fields: Mapping[str, object]) -> Template:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Refused(f"this is not a valid template: {place}: {first['msg']}") from None
+        raise Refused(f"this is not a valid template: {place} {broken_rule(first)}") from None

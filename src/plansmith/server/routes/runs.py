@@ -29,7 +29,9 @@ from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
 from plansmith.server.state import ServerState
 
-EDITED: Final = "the plan was changed by hand"
+EDITED: Final = Sentence("review.edited")
+CONTINUES: Final = Sentence("review.continues")
+RERUNS: Final = Sentence("review.reruns")
 
 
 async def create(ask: Ask, given: b.NewRun) -> Answer:
@@ -234,7 +236,7 @@ async def retry(ask: Ask, given: b.RetryBody) -> Answer:
     if old.plan is None and plan is None and old.status.over:
         return await _plan_again(ask, old)
     run = await server_state.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=ask.by)
-    await server_state.smith.runs.ask_for_review(run.id, f"this continues run {ask.run}")
+    await server_state.smith.runs.ask_for_review(run.id, CONTINUES)
     return await run_view(server_state.smith, run.id)
 
 
@@ -245,9 +247,7 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
     if old.plan is None and old.status.over:
         return await _plan_again(ask, old)
     run = await server_state.smith.rerun(ask.run, by=ask.by)
-    await server_state.smith.runs.ask_for_review(
-        run.id, f"this runs everything of run {ask.run} again"
-    )
+    await server_state.smith.runs.ask_for_review(run.id, RERUNS)
     return await run_view(server_state.smith, run.id)
 
 

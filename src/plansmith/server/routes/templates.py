@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from plansmith.errors import NotFound
 from plansmith.plan.data import Json
+from plansmith.runs.planning import SEEN_FIRST
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of
@@ -85,7 +86,7 @@ async def use(ask: Ask, given: b.TemplateUse) -> Answer:
     await _found(ask)
     book = server_state.smith.templates
     run = await book.use(ask.path("name"), given.parameters, by=ask.by, language=ask.language)
-    await server_state.smith.runs.ask_for_review(run.id, "you wanted to see the plan first")
+    await server_state.smith.runs.ask_for_review(run.id, SEEN_FIRST)
     return await run_view(server_state.smith, run.id)
 
 
