@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
 from plansmith.engine.claim_store import Claim
-from plansmith.engine.journal import SYSTEM
+from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.errors import (
     EventMisfit,
     JournalDamaged,
@@ -132,10 +132,14 @@ class BackgroundRuns:
     async def until_rest(self, run_id: str) -> Run:
         """Continues a run; returns it when it is over or waits for a person."""
         self.go_on(run_id)
+        return await self._smith.runs.journals.whole(await self.at_rest(run_id))
+
+    async def at_rest(self, run_id: str) -> Journal:
+        """Waits until a run is over or needs a person; returns its journal."""
         journals, store = self._smith.runs.journals, self._smith.store
         while goes_on((journal := await journals.load(run_id)).run):
             await store.wait(run_id, after=journal.last)
-        return await journals.whole(journal)
+        return journal
 
     def _look_again(self, run_id: str) -> None:
         """Continues a run of another process once that lets go of it."""

@@ -115,6 +115,7 @@ def _body(summary: RunSummary) -> dict[str, Any]:
         "no_goal": not summary.goal,
         "folder": summary.folder,
         "locale": summary.locale if summary.locale != "en" else None,
+        "origin": summary.origin,
         "reason": summary.reason,
         # In microseconds, and how many later; earlier releases stored texts.
         "created": created and (since_epoch(created) or created.isoformat()),
@@ -157,6 +158,7 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         goal="" if body.get("no_goal") else str(body.get("goal", request)),
         folder=str(body.get("folder", "")),
         locale=str(body.get("locale", "en")),
+        origin=str(body.get("origin", "")),
         reason=str(body.get("reason", "")),
         created_at=created,
         updated_at=_moment(body.get("updated", 0), created) if created else None,

@@ -200,6 +200,7 @@ class RunRow(BaseModel):
     status: str
     request: str
     goal: str
+    origin: str = Field(description="what it was made from; empty in rows of earlier releases")
     folder: str
     locale: str
     created_at: datetime | None
@@ -295,6 +296,12 @@ class ChangedValues(BaseModel):
 
     last: int
     steps: dict[str, dict[str, Json]]
+
+
+class TemplateList(Listed):
+    """The saved templates, and those that come with Plansmith."""
+
+    ready: list[dict[str, Any]]
 
 
 class Plain(BaseModel):
