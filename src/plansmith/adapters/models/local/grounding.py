@@ -80,7 +80,7 @@ def grounded(
         tool, args = tools[call["tool"]], call["args"]
         found = {name: told.value(v, name, _schema(tool, name)) for name, v in args.items()}
         judged = {**call, "args": args if tool.is_safe else _known(found, tool)}
-        twin = len(kept) if drafted == before else _fuller(judged, kept)
+        twin = len(kept) if drafted == before else _fuller(judged, kept, places, tool)
         if not twin:
             kept.append(judged)
         places[len(places) + 1] = twin or len(kept)
@@ -88,16 +88,23 @@ def grounded(
     return [{**call, "args": _moved(call["args"], places)} for call in kept]
 
 
-def _fuller(call: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the place of a call that has values where this one only asks; 0 if none has."""
-    if not call["args"] or not _only_asks(call):
+def _fuller(
+    call: Mapping[str, Any],
+    earlier: Sequence[Mapping[str, Any]],
+    places: Mapping[int, int],
+    tool: Offered,
+) -> int:
+    """Returns the place of a call that has values where this one has none; 0 if none has.
+
+    A change that is given nothing but the result of the same change is one call too many.
+    """
+    own = {place for place, each in enumerate(earlier, 1) if each["tool"] == call["tool"]}
+    empty = [ASK]
+    if not tool.only_reads:
+        empty += [f"${number}" for number, place in places.items() if place in own]
+    if not call["args"] or any(value not in empty for value in call["args"].values()):
         return 0
-    found = (
-        place
-        for place, each in enumerate(earlier, start=1)
-        if each["tool"] == call["tool"] and not _only_asks(each)
-    )
-    return next(found, 0)
+    return next((place for place in sorted(own) if not _only_asks(earlier[place - 1])), 0)
 
 
 def _only_asks(call: Mapping[str, Any]) -> bool:
