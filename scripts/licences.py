@@ -12,8 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAD = """\
 # Licences
 
-Plansmith is Apache-2.0. These are the packages that it asks for by name, and what they say about their licences.
-`.venv/bin/python -m scripts.licences` writes this page; what these packages ask for themselves is in `locks/`.
+Plansmith is Apache-2.0. These are the packages that it asks for by name, and what they say about
+their licences. `.venv/bin/python -m scripts.licences` writes this page; what these packages ask for
+themselves is in `locks/`.
 
 | package | for | licence |
 |---|---|---|
