@@ -175,6 +175,12 @@ def test_every_link_to_a_heading_leads_to_one() -> None:
             assert anchor in anchors(linked), f"{page.name}: {target}#{anchor}"
 
 
+def test_the_list_of_how_to_pages_has_every_page() -> None:
+    folder = ROOT / "docs" / "how-to"
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", prose(folder / "index.md")))
+    assert listed == {page.name for page in folder.glob("*.md")} - {"index.md"}
+
+
 def test_every_yaml_example_of_the_plan_language_is_a_plan() -> None:
     page = (ROOT / "docs" / "plan-language.md").read_text(encoding="utf-8")
     for tag, text in BLOCK.findall(page):
