@@ -27,14 +27,14 @@ def licence(name: str) -> str:
         told = metadata(name)
     except PackageNotFoundError:
         return "not installed here"
-    if expression := told.get("License-Expression"):
-        return expression
+    if "License-Expression" in told:
+        return told["License-Expression"]
     classified = [
         each.rpartition(" :: ")[2]
         for each in told.get_all("Classifier") or ()
         if each.startswith("License :: ") and each != "License :: OSI Approved"
     ]
-    text = (told.get("License") or "").splitlines()
+    text = told["License"].splitlines() if "License" in told else []
     return ", ".join(classified) or (text[0] if text and len(text[0]) < 60 else "see its files")
 
 
