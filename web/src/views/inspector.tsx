@@ -11,9 +11,10 @@ import { Result as Viewer } from "../results/later";
 import { go, link } from "../route";
 import { Button, ErrorNote, JsonBox, useAction } from "../ui/parts";
 import { EffectChip, StepBadge } from "../ui/status";
-import { duration, moment, number, t } from "../words/words";
+import { moment, number, t } from "../words/words";
 import { RuleList } from "./steplist";
 import { callee, collectedOf, roundText, stepName } from "./steptext";
+import { precise } from "./times";
 
 export function StepInspector({ run, step, part }: { run: RunView; step: Step; part?: string }): JSX.Element {
   const name = part ?? step.id;
@@ -109,7 +110,7 @@ function Timing({ state, detail }: { state: StepView; detail: StepDetail | undef
       <dl class="pairs">
         <div><dt>{t("inspect.started")}</dt><dd>{moment(state.started_at)}</dd></div>
         {state.finished_at && <div><dt>{t("inspect.finished")}</dt><dd>{moment(state.finished_at)}</dd></div>}
-        <div><dt>{t("inspect.took")}</dt><dd>{duration((end - Date.parse(state.started_at!)) / 1000)}</dd></div>
+        <div><dt>{t("inspect.took")}</dt><dd>{precise(Math.max(0, end - Date.parse(state.started_at!)))}</dd></div>
         {state.tokens > 0 && <div><dt>{t("inspect.tokens")}</dt><dd>{number(state.tokens)}</dd></div>}
         <div><dt>{t("inspect.attempts")}</dt><dd>{state.attempts}</dd></div>
       </dl>

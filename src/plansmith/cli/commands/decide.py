@@ -32,6 +32,7 @@ from plansmith.cli.questions import (
 )
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.engine.process_kind import read_kind
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
@@ -71,10 +72,17 @@ def _do(args: argparse.Namespace, act: Action) -> int:
         if args.json:
             print_json(run_json(run, session))
         session.say(f"{run.id}: {status_text(run, session)}")
-        session.say(*waiting_lines(run, session))
+        session.say(*waiting_lines(run, session, served=await _is_served(session)))
         return Exit.OK
 
     return in_session(args, work)
+
+
+async def _is_served(session: Session) -> bool:
+    """Tells whether a server or worker of this store lives."""
+    processes = await session.smith.runs.journals.owners.processes()
+    kinds = {read_kind(each.beat.kind).kind for each in processes if each.lives}
+    return not kinds.isdisjoint({"server", "worker"})
 
 
 def _configure_approve(parser: argparse.ArgumentParser) -> None:

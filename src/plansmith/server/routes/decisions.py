@@ -14,6 +14,7 @@ from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.second_person import why_not
+from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import may_change_values
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
@@ -39,14 +40,14 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         work = smith.request_changes(ask.run, given.changes, by=ask.by)
         await server_state.background.until_journaled(ask.run, work)
     elif given.reject:
-        await server_state.smith.runs.ask_for_review(ask.run, "a person decides")
+        await server_state.smith.runs.ask_for_review(ask.run, Sentence("review.undecided"))
         await smith.decide(ask.run, reject=True, by=ask.by)
     else:
         if run.plan is None or given.approve != run.plan.hash:
             now = run.plan.hash if run.plan else "none"
             hint = f"the plan now has the hash {now}: review it again"
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
-        await server_state.smith.runs.ask_for_review(ask.run, "a person decides")
+        await server_state.smith.runs.ask_for_review(ask.run, Sentence("review.undecided"))
         await smith.decide(ask.run, approve=given.approve, by=ask.by)
         server_state.background.go_on(ask.run)
     return await run_view(smith, ask.run)
@@ -109,15 +110,16 @@ def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
     return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
 
 
-async def inbox(ask: Ask, _: Nothing) -> Answer:
-    """Lists what waits for a person: plans, questions, tools, schedules paused by failures."""
+async def inbox(ask: Ask, given: b.InboxQuery) -> Answer:
+    """Lists or counts what waits for a person: plans, questions, tools, failing schedules."""
     server_state, items = ask.server_state, list[Json]()
-    for listed in await server_state.open_runs.all():
+    for listed in reversed(await server_state.open_runs.all()):
         items += _waiting(listed.run, listed.row["goal"])
     now = moment(server_state.smith.runs.journals.clock.now())
     for each in await waiting_tools(server_state):
         items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
-    return {"items": [*items, *[each async for each in _failed_schedules(server_state)]]}
+    items += [each async for each in _failed_schedules(server_state)]
+    return {"count": len(items)} if given.count else {"count": len(items), "items": items}
 
 
 def _waiting(run: Run, goal: Json) -> Iterator[Json]:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, mo
 from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.origin import OriginKind
 from plansmith.plan.run_options import TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
@@ -231,12 +232,15 @@ class AgentApproval(Input):
 
 
 class RunQuery(Input):
-    """Which runs, and how many."""
+    """Which runs, and how many; `since` and `until` are about when a run was created."""
 
     cursor: Cursor = ""
     limit: int = Field(default=50, ge=1, le=500)
     status: Annotated[str, StringConstraints(max_length=200)] = ""
     q: Annotated[str, StringConstraints(max_length=500)] = ""
+    origin: OriginKind | None = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
 
 
 class ConversationQuery(Input):
@@ -260,9 +264,19 @@ class AfterQuery(Input):
     after: int = Field(default=0, ge=0, le=2**53)
 
 
-class StreamQuery(Input):
-    """One run or all; events after a position; a language instead of Accept-Language."""
+class InboxQuery(Input):
+    """With `count`, only how much waits."""
 
+    count: bool = False
+
+
+class StreamQuery(Input):
+    """One run or all; events after a position; a language instead of Accept-Language.
+
+    `brief` leaves the open runs out of the snapshot.
+    """
+
+    brief: bool = False
     run: Cursor = ""
     lang: Annotated[str, StringConstraints(max_length=35)] = ""
     after: int | None = Field(default=None, ge=0, le=2**53)
