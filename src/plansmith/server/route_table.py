@@ -180,8 +180,13 @@ ROUTES: Final[tuple[Route, ...]] = (
 # The web page is served, but is not part of the API.
 PAGES: Final[tuple[Route, ...]] = (
     route("GET /help", "look", documentation.to_start, "The documentation", media="text/html"),
-    route("GET /help/{path:path}", "look", documentation.shown, "The documentation's files",
-          media="text/html"),
+    route(
+        "GET /help/{path:path}",
+        "look",
+        documentation.shown,
+        "The documentation's files",
+        media="text/html",
+    ),
     route("GET /", "look", health.page, "The page", media="text/html"),
     route("GET /{path:path}", "look", health.page, "The page's files and views", media="text/html"),
 )
