@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useOnline, useResource } from "./live/hooks";
 import { useNotifications } from "./live/notify";
 import { touchesInbox } from "./live/wakes";
+import { later } from "./results/later";
 import { go, link, useRoute } from "./route";
 import type { Route } from "./route";
 import { Icon } from "./ui/icons";
@@ -13,7 +14,6 @@ import { Button, Dialog, Empty, Head, Loading } from "./ui/parts";
 import { setWaiting } from "./ui/title";
 import { NewView } from "./views/new";
 import { Recent } from "./views/recent";
-import { RunPage } from "./views/runpage";
 import type { Place } from "./views/palette";
 import { t } from "./words/words";
 import type { Key } from "./words/words";
@@ -31,6 +31,8 @@ const RAIL: Section[] = [
   { id: "usage", key: "u", icon: "usage", name: "rail.usage" },
   { id: "settings", key: "e", icon: "settings", name: "rail.settings" },
 ];
+
+const RunPage = later(async () => (await import("./views/runpage")).RunPage);
 
 type View = ComponentType<{ route: Route }>;
 
