@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pkgutil import resolve_name
-from typing import Any
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -14,6 +12,7 @@ from plansmith.cli.ui.words import own_locale
 from plansmith.config import config_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.server.settings import rows_with_sources
 from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE
 
@@ -27,9 +26,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    # The server's own list: it shows no secret.
-    rows_with_sources = resolve_name("plansmith.server.settings:rows_with_sources")
-    rows: list[dict[str, Any]] = list(rows_with_sources(settings_of(args)))
+    rows = [*rows_with_sources(settings_of(args))]  # the server's own list: it shows no secret
     name = args.name
     found = [each for each in rows if not name or f"{each['name']}.".startswith(f"{name}.")]
     if not found:
@@ -38,7 +35,7 @@ def _main(args: argparse.Namespace) -> int:
         print_json(found)
         return Exit.OK
     shown = found if args.all or name else [each for each in found if each["source"] != "default"]
-    width = max((len(each["name"]) for each in shown), default=0)
+    width = max((len(str(each["name"])) for each in shown), default=0)
     locale = own_locale()
     for each in shown:
         source = in_language(Sentence(f"config.{each['source']}"), locale)
