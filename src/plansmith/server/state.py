@@ -24,9 +24,11 @@ from plansmith.server.carrier import RunCarrier
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import not_found
+from plansmith.server.model_switch import ModelDownloads, ModelSwitch
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
+from plansmith.server.ops.notices import Notices
 from plansmith.server.serialize import run_row
 from plansmith.wiring import TeamSmiths
 
@@ -134,10 +136,14 @@ class ServerState:
     by: str
     leader: Leader
     teams: TeamSmiths
+    notices: Notices
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
     # Sends runs to workers; None where this server executes them itself.
     carrier: RunCarrier | None = None
+    # The planning model that a person may change; None where it is not this server's.
+    models: ModelSwitch | None = None
+    downloads: ModelDownloads = field(default_factory=ModelDownloads)
     kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)

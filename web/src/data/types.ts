@@ -9,6 +9,9 @@ export const RUN_STATUSES = [
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
+// What a run can be made from, as far as people tell runs apart by it.
+export const ORIGINS = ["request", "run", "undo", "template", "schedule", "a2a", "conversation", "notes"] as const;
+
 export const STEP_STATUSES = [
   "waiting", "ready", "running", "asking", "done", "failed", "skipped", "cancelled", "unknown",
 ] as const;
@@ -165,6 +168,9 @@ export interface RunView {
   damage: string;
   // Why the person who looks cannot approve the plan; only where that is so.
   cannot_approve?: string;
+  // Whether its plan only stands in for one that could not be made; why the newest planning gave none.
+  stand_in: boolean;
+  failure: { reason: string; model: string; output: string } | null;
   plan: Plan | null;
   hash: string | null;
   approved: string;
@@ -206,6 +212,10 @@ export interface RunRow {
   status: RunStatus;
   request: string;
   goal: string;
+  origin?: string;
+  planning_seconds?: number;
+  running_seconds?: number;
+  waiting_seconds?: number;
   locale: string;
   created_at: string;
   updated_at: string;
@@ -233,6 +243,10 @@ export interface Draft {
   step?: Partial<Step>;
   tokens?: number;
   elapsed_ms?: number;
+  // How far a slow model is: in its own words, how much of the prompt it has read (%), tokens a second.
+  progress?: string;
+  share?: number;
+  pace?: string;
 }
 
 // What a run was made from.

@@ -37,6 +37,18 @@ export async function request(method: string, path: string, options: Options = {
   return response;
 }
 
+// A file goes as it is, not as JSON.
+export async function upload(path: string, file: Blob): Promise<void> {
+  const headers = { Accept: "application/json", "Accept-Language": currentLocale(), "Content-Type": "application/octet-stream" };
+  let response: Response;
+  try {
+    response = await fetch(path, { method: "PUT", headers, body: file, credentials: "same-origin", cache: "no-store" });
+  } catch {
+    throw new ApiError(0, "offline", "", "", []);
+  }
+  if (!response.ok) throw await problemOf(response);
+}
+
 async function problemOf(response: Response): Promise<ApiError> {
   let told: Record<string, unknown> = {};
   try {

@@ -216,6 +216,8 @@ export class LiveStream {
 
   private keep(draft: Draft): void {
     const known = this.drafts.get(draft.run);
+    // How far a model is replaces how far it was.
+    if (draft.progress && known?.at(-1)?.progress) known.pop();
     if (known) known.push(draft);
     else this.drafts.set(draft.run, [draft]);
     this.drafted.add(draft.run);

@@ -2,8 +2,9 @@
 
 import type { Problem, RunView, Step } from "../data/types";
 import { moment, t } from "../words/words";
+import { madeTitle } from "./steptitle";
 
-export const stepName = (step: Step): string => step.title || step.id;
+export const stepName = (step: Step): string => step.title || madeTitle(step);
 
 export function callee(step: Step): string {
   if (step.kind === "map" && step.each) return callee(step.each);

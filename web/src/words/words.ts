@@ -55,7 +55,15 @@ export function money(usd: string | null | undefined): string {
 export const spent = (on: { tokens: number; cost_usd: string }): string =>
   on.tokens > 0 && Number(on.cost_usd) === 0 ? t("report.costUnknown") : money(on.cost_usd);
 
+export const percent = (share: number): string => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 }).format(share);
+
 export const number = (value: number): string => new Intl.NumberFormat(locale).format(value);
+
+export function bytes(count: number): string {
+  const [unit, size] = count >= 1e9 ? ["gigabyte", 1e9] as const : count >= 1e6 ? ["megabyte", 1e6] as const : count >= 1e3 ? ["kilobyte", 1e3] as const : ["byte", 1] as const;
+  const digits = count / size < 10 && size > 1 ? 1 : 0;
+  return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: size === 1 ? "long" : "short", maximumFractionDigits: digits }).format(count / size);
+}
 
 export function moment(at: string | null | undefined): string {
   if (!at) return "";

@@ -6,15 +6,17 @@ import asyncio
 from importlib.metadata import version
 from typing import Final
 
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.summary import OPEN_STATUSES
+from plansmith.server.api_page import PAGE_POLICY, api_page
 from plansmith.server.errors import HttpProblem, not_found
-from plansmith.server.middleware import page_response
+from plansmith.server.middleware import ALIVE, page_response
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.openapi import openapi as describe
 from plansmith.server.ops.metrics import MEDIA_TYPE
+from plansmith.server.plain_pages import plain_page
 
 _STORE_S: Final = 2.0
 
@@ -22,7 +24,7 @@ _STORE_S: Final = 2.0
 async def alive(ask: Ask, _: Nothing) -> Answer:
     """Answers as long as the process runs."""
     del ask
-    return {"status": "ok"}
+    return {**ALIVE}
 
 
 async def ready(ask: Ask, _: Nothing) -> Answer:
@@ -69,10 +71,18 @@ async def openapi(ask: Ask, _: Nothing) -> Answer:
     return JSONResponse(describe(ask.request.app.state.routes))
 
 
+async def docs(ask: Ask, _: Nothing) -> Answer:
+    """The description as a page, without scripts and made here alone."""
+    described = describe(ask.request.app.state.routes)
+    return HTMLResponse(api_page(described), headers={"Content-Security-Policy": PAGE_POLICY})
+
+
 async def page(ask: Ask, _: Nothing) -> Answer:
-    """The page, its files, and every address of a view."""
+    """The page and its files; people who went to another address are shown the way home."""
     path = str(ask.request.path_params.get("path", ""))
     found = page_response(path)
-    if found is None:
-        raise not_found("page", f"/{path}")
-    return found
+    if found is not None:
+        return found
+    if path.partition("/")[0] != "v1" and "text/html" in ask.header("accept"):
+        return plain_page("lost", 404, accepts=ask.header("accept-language"))
+    raise not_found("page", f"/{path}")
