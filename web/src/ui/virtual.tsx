@@ -6,7 +6,7 @@ import { RowHeights } from "../data/window";
 
 // Below this many rows drawing all of them costs less than watching the scroll bar.
 export const WHOLE = 60;
-const MARGIN = 500;
+const MARGIN = 300;
 
 export interface RowProps { key: string; "data-key": string; "aria-setsize"?: number; "aria-posinset"?: number }
 
