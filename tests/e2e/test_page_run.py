@@ -77,7 +77,8 @@ def test_a_finished_run_is_replayed_and_a_link_leads_to_an_instant_of_it(
 ) -> None:
     run, page = finished(stage, watched)
     events = stage.api(f"/v1/runs/{run}/events")["items"]
-    asked = next(each for each in events if each["body"]["type"] == "question_asked")
+    types = [each["body"]["type"] for each in events]
+    until = [each["at"][:23] for each in events[: types.index("question_asked") + 1]]
     page.goto(f"{stage.url}#/runs/{run}/run?view=replay")
     # It plays by itself, and ends where the run did.
     expect(page.locator(".replay .badge.s-done")).to_be_visible()
@@ -85,8 +86,9 @@ def test_a_finished_run_is_replayed_and_a_link_leads_to_an_instant_of_it(
     slider = page.get_by_role("slider", name="Position")
     slider.focus()
     page.keyboard.press("Home")
-    expect(page.locator(".replay .facts")).to_contain_text("0 of 0 steps")
-    for _ in range(asked["number"] - 1):
+    expect(page.locator(".replay .facts")).to_contain_text("0 of")
+    # Events of the same millisecond are one instant.
+    for _ in range(len(set(until)) - 1):
         page.get_by_role("button", name="Next event").click()
     expect(page.locator(".replay .badge.s-asking")).to_be_visible()
     expect(page.locator(".replay .node.s-asking")).to_have_attribute("data-step", "ask")

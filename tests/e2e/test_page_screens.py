@@ -186,22 +186,23 @@ def test_a_thousand_steps_open_as_a_list_and_can_all_be_drawn(
 ) -> None:
     run = many(stage)
     page = watched.tab(f"runs/{run}")
-    expect(page.locator(".steps > li")).to_have_count(MANY)
+    expect(page.locator(".steps > li").first).to_have_attribute("aria-setsize", str(MANY))
     expect(page.get_by_text(f"This plan has {MANY} steps")).to_be_visible()
     page.locator(".switch a", has_text="Graph").click()
-    expect(page.locator(".graph .node")).to_have_count(MANY)
+    page.get_by_role("button", name="Fit").click()
+    expect(page.get_by_text(f"{MANY} steps are in view")).to_be_visible()
 
 
 @pytest.mark.long
 def test_a_thousand_steps_are_drawn_in_time(watched: Watched, stage: Stage) -> None:
     page = watched.tab(f"runs/{many(stage)}")
-    expect(page.locator(".steps > li")).to_have_count(MANY)
+    expect(page.locator(".steps > li").first).to_be_attached()
     taken = page.evaluate(
         """async () => {
           const start = performance.now();
           const views = [...document.querySelectorAll('.switch a')];
           views.find((each) => each.href.includes('graph')).click();
-          while (document.querySelectorAll('.graph .node').length < 1000)
+          while (!document.querySelector('.graph .node'))
             await new Promise(requestAnimationFrame);
           await new Promise(requestAnimationFrame);
           return performance.now() - start;

@@ -155,6 +155,9 @@ test("of a long list only the rows near the screen are drawn, wherever it is scr
   assert.ok(!heights.measure("k0", 150));
   assert.equal(heights.top(1), 150);
   assert.equal(heights.height, 250_100);
+  // After some rows the others are taken to be like them.
+  for (let index = 1; index < 8; index++) heights.measure(`k${index}`, 150);
+  assert.equal(heights.height, 5000 * 150);
 });
 
 test("a result is told in a line", () => {

@@ -39,7 +39,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("DELETE /v1/runs/{id}", "approve", runs.remove, "Cancel and remove a run", status=204),
     route("GET /v1/runs/{id}/events", "look", runs.events, "The events of a run",
           given=b.AfterQuery, answer=v.Listed),
-    route("GET /v1/runs/{id}/values", "look", runs.values,
+    route("GET /v1/runs/{id}/values", "look", events.values,
           "Inputs and results of the steps that changed after an event", given=b.AfterQuery,
           answer=v.ChangedValues),
     route("GET /v1/runs/{id}/steps/{step:path}", "look", runs.step, "Show a step",

@@ -39,7 +39,18 @@ export interface Fix {
 export interface KnownTool { name: string; schema?: JsonObject | null }
 
 // What one press can do about a problem; nothing where only a person can know.
+// A row is drawn many times while somebody scrolls: its fixes are looked for once.
+const looked = new WeakMap<Problem, { plan: Plan; tools: KnownTool[]; fixes: Fix[] }>();
+
 export function fixesFor(problem: Problem, plan: Plan, tools: KnownTool[]): Fix[] {
+  const before = looked.get(problem);
+  if (before?.plan === plan && before.tools === tools) return before.fixes;
+  const fixes = lookFor(problem, plan, tools);
+  looked.set(problem, { plan, tools, fixes });
+  return fixes;
+}
+
+function lookFor(problem: Problem, plan: Plan, tools: KnownTool[]): Fix[] {
   const step = plan.steps.find((each) => each.id === problem.step);
   if (!step) return problem.code === "PS407" ? replied(plan, lastRead(plan)) : [];
   const [place, at] = problem.path ?? [];
@@ -60,11 +71,25 @@ export function fixesFor(problem: Problem, plan: Plan, tools: KnownTool[]): Fix[
 
 const put = (plan: Plan, next: Step): Plan => ({ ...plan, steps: plan.steps.map((each) => (each.id === next.id ? next : each)) });
 
+const REFERENCE = /(?:\{\{\s*|"\$from":")([A-Za-z0-9_][A-Za-z0-9_-]*)/g;
+const used = new WeakMap<Plan, Set<string>>();
+
+// The steps whose results another step refers to, found once for a plan.
+function usedIn(plan: Plan): Set<string> {
+  const known = used.get(plan);
+  if (known) return known;
+  const found = new Set<string>();
+  for (const step of plan.steps) {
+    for (const [, name] of JSON.stringify(step).matchAll(REFERENCE)) if (name !== step.id) found.add(name!);
+  }
+  used.set(plan, found);
+  return found;
+}
+
 // Only a step that no other one uses can go without leaving a hole.
 function removal(plan: Plan, step: Step): Fix[] {
   const rest = plan.steps.filter((each) => each.id !== step.id);
-  const needed = new RegExp(`(?:\\{\\{\\s*|"\\$from":")${step.id}(?![A-Za-z0-9_-])`);
-  if (rest.length === 0 || rest.some((each) => needed.test(JSON.stringify(each)))) return [];
+  if (rest.length === 0 || usedIn(plan).has(step.id)) return [];
   const loose = rest.map((each) => (each.after?.includes(step.id) ? { ...each, after: each.after.filter((name) => name !== step.id) } : each));
   return [{ kind: "remove", name: step.id, plan: { ...plan, steps: loose } }];
 }

@@ -66,7 +66,10 @@ export function folded(start: number, end: number, waits: readonly Wait[], mark:
     }
     return film;
   };
+  const length = toFilm(end);
   const toReal = (film: number): number => {
+    // The end is the end: a rounding error would leave out the last event.
+    if (film >= length - 1e-6) return end;
     let at = start + film;
     for (const { from, to } of cuts) {
       if (at <= from) break;
@@ -75,7 +78,7 @@ export function folded(start: number, end: number, waits: readonly Wait[], mark:
     }
     return Math.min(end, at);
   };
-  return { length: toFilm(end), toFilm, toReal };
+  return { length, toFilm, toReal };
 }
 
 // Round steps for an axis: at most `most` ticks between two times.

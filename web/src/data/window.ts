@@ -3,6 +3,7 @@
 export interface Span { first: number; after: number; above: number; below: number }
 
 const FEWEST = 12;
+const SAMPLE = 8;
 
 export class RowHeights {
   private readonly known = new Map<string, number>();
@@ -11,7 +12,9 @@ export class RowHeights {
   private tops: number[] = [0];
   private stale = true;
 
-  constructor(private readonly guess: number) {}
+  private learned = false;
+
+  constructor(private guess: number) {}
 
   setKeys(keys: readonly string[]): void {
     if (keys.length === this.keys.length && keys.every((key, index) => key === this.keys[index])) return;
@@ -24,7 +27,15 @@ export class RowHeights {
     if (Math.abs((this.known.get(key) ?? -1) - height) < 0.5) return false;
     this.known.set(key, height);
     this.stale = true;
+    this.learn();
     return true;
+  }
+
+  // The first rows say better than a guess how high the others are; later ones would only make the list jump.
+  private learn(): void {
+    if (this.learned || this.known.size < SAMPLE) return;
+    this.learned = true;
+    this.guess = [...this.known.values()].reduce((total, each) => total + each, 0) / this.known.size;
   }
 
   top(index: number): number { return this.sums()[Math.min(index, this.keys.length)]!; }

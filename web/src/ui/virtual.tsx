@@ -6,7 +6,7 @@ import { RowHeights } from "../data/window";
 
 // Below this many rows drawing all of them costs less than watching the scroll bar.
 export const WHOLE = 60;
-const MARGIN = 500;
+const MARGIN = 300;
 
 export interface RowProps { key: string; "data-key": string; "aria-setsize"?: number; "aria-posinset"?: number }
 
@@ -49,16 +49,6 @@ export function VirtualList<T>({ items, keyOf, children, guess, class: name, as:
     return () => { removeEventListener("scroll", look, { capture: true }); removeEventListener("resize", look); };
   }, [whole]);
 
-  useLayoutEffect(() => {
-    if (whole || !box.current) return;
-    let news = false;
-    for (const row of box.current.children as Iterable<HTMLElement> & HTMLCollection) {
-      const key = (row as HTMLElement).dataset["key"];
-      if (key !== undefined && heights.measure(key, row.getBoundingClientRect().height)) news = true;
-    }
-    if (news) measured((count) => count + 1);
-  });
-
   const reach = (index: number, focus: boolean): void => {
     const list = box.current;
     if (!list || index < 0) return;
@@ -68,20 +58,36 @@ export function VirtualList<T>({ items, keyOf, children, guess, class: name, as:
   };
   useEffect(() => { if (!whole && shown !== undefined && !rowOf(box.current, shown)) reach(keys.indexOf(shown), false); }, [shown, whole]);
 
-  const { first, after, ...room } = whole ? { first: 0, after: items.length, above: 0, below: 0 } : heights.between(strip.from, strip.to);
+  const { first, after } = whole ? { first: 0, after: items.length } : heights.between(strip.from, strip.to);
   const rows = [];
   for (let index = first; index < after; index++) rows.push(index);
   // The row with the focus stays, wherever the list is scrolled to.
   const held = whole || kept === undefined ? -1 : keys.indexOf(kept);
   const outside = held >= 0 && (held < first || held >= after) ? held : -1;
-  const taken = outside >= 0 ? heights.top(outside + 1) - heights.top(outside) : 0;
-  const above = room.above - (outside < first ? taken : 0);
-  const below = room.below - (outside >= after ? taken : 0);
+
+  // The room of the rows that are left out is set by hand: drawing all rows again for it would cost twice.
+  useLayoutEffect(() => {
+    const list = box.current;
+    if (!list) return;
+    let news = false;
+    for (const row of whole ? [] : [...list.children] as HTMLElement[]) {
+      const key = row.dataset["key"];
+      if (key !== undefined && heights.measure(key, row.getBoundingClientRect().height)) news = true;
+    }
+    const taken = outside >= 0 ? heights.top(outside + 1) - heights.top(outside) : 0;
+    const above = heights.top(first) - (outside < first ? taken : 0);
+    const below = heights.height - heights.top(after) - (outside >= after ? taken : 0);
+    list.style.paddingTop = !whole && above > 0 ? `${above}px` : "";
+    list.style.paddingBottom = !whole && below > 0 ? `${below}px` : "";
+    const wanted = heights.between(strip.from, strip.to);
+    if (news && (wanted.first < first || wanted.after > after)) measured((count) => count + 1);
+  });
+
   const draw = (index: number): ComponentChildren => children(items[index]!, index, {
     key: keys[index]!, "data-key": keys[index]!, ...(whole ? {} : { "aria-setsize": items.length, "aria-posinset": index + 1 }),
   });
   return (
-    <Tag ref={box as never} class={name} aria-label={label} style={{ paddingTop: above > 0 ? `${above}px` : "", paddingBottom: below > 0 ? `${below}px` : "" }}
+    <Tag ref={box as never} class={name} aria-label={label}
       onFocusIn={(event: FocusEvent) => setKept((event.target as HTMLElement).closest<HTMLElement>("[data-key]")?.dataset["key"])}
       onKeyDown={(event: KeyboardEvent) => move(event, keys, box.current, reach)}>
       {outside >= 0 && outside < first && draw(outside)}

@@ -16,8 +16,10 @@ interface Props { groups: Group[] | undefined; plan: Plan; editor: Editor | unde
 
 // The tools that a fix may name, read once there is something to fix.
 export function useTools(wanted: boolean): KnownTool[] {
-  return useResource<{ items: KnownTool[] }>(wanted ? "/v1/tools" : null).value?.items ?? [];
+  return useResource<{ items: KnownTool[] }>(wanted ? "/v1/tools" : null).value?.items ?? NONE;
 }
+
+const NONE: KnownTool[] = [];
 
 export function ProblemList({ groups, plan, editor, tools }: Props): JSX.Element | null {
   if (!groups?.length) return null;

@@ -13,6 +13,7 @@ import { Changed } from "./changed";
 import { StepInspector } from "./inspector";
 import { Overview } from "./overview";
 import { Side } from "./side";
+import { StepOutput } from "./stepoutput";
 import { LARGE } from "./steptext";
 
 const MODES = ["both", "list", "graph", "timeline", "log", "replay"] as const;
@@ -48,6 +49,7 @@ export function Running({ run, step, mode }: { run: RunView; step: string | unde
         {selected && (
           <Side step={selected.id} closes={link(["runs", run.id, "run"], { view: mode ?? undefined })}>
             <StepInspector key={step} run={run} step={selected} part={step} />
+            <StepOutput run={run} name={step ?? selected.id} />
           </Side>
         )}
       </div>

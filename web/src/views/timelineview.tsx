@@ -151,7 +151,7 @@ function Row({ step, row, run, scale, critical, href, start, ...marks }: {
   const begins = spans[0] ? t("time.span", { from: precise(spans[0].from - start), to: precise(spans.at(-1)!.to - start) }) : "";
   const { "aria-setsize": _s, "aria-posinset": _p, ...rest } = marks as Record<string, unknown>;
   return (
-    <a {...rest} href={href} data-row class={critical ? "critical" : ""} aria-label={`${name} ${time}${begins && `, ${begins}`}`}>
+    <a {...rest} href={href} data-row class={critical ? "critical" : ""}>
       <span class="name">{name}</span>
       <svg viewBox={`0 0 ${WIDTH} ${ROW}`} preserveAspectRatio="none" aria-hidden="true">
         {scale.ticks.map((tick) => <path key={tick.at} class="grid" d={`M${tick.x} 0V${ROW}`} />)}
@@ -163,7 +163,7 @@ function Row({ step, row, run, scale, critical, href, start, ...marks }: {
             width={Math.max(2, to - from)} height={each.kind === "waiting" ? 6 : 16} rx="2" data-from={each.from} data-to={each.to} data-kind={each.kind} data-step={name} />;
         })}
       </svg>
-      <span class="time" title={state?.error}>{time}</span>
+      <span class="time" title={state?.error}>{time}<span class="unseen"> {begins}</span></span>
     </a>
   );
 }

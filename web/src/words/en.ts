@@ -496,6 +496,7 @@ export const en = {
   "replay.speed": "Speed",
   "replay.position": "Position",
   "replay.link": "Copy link to this instant",
+  "replay.output": "Output",
   "replay.noPlan": "There was no plan yet.",
   "time.running": "running",
   "time.waiting": "waiting for its turn",

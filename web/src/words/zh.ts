@@ -498,6 +498,7 @@ export const zh: Words = {
   "replay.speed": "速度",
   "replay.position": "位置",
   "replay.link": "复制此刻的链接",
+  "replay.output": "输出",
   "replay.noPlan": "这时还没有计划。",
   "time.running": "运行",
   "time.waiting": "等待轮到",

@@ -1,4 +1,4 @@
-"""Routes of the event stream: the events of one or all runs, and plans being written."""
+"""Routes of the event stream, and of the values that its events tell of."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, StoreAway
-from plansmith.plan.data import Json
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Event
-from plansmith.ports import News
+from plansmith.ports import JournalStore, News
 from plansmith.server.auth import Auth
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask
 from plansmith.server.schemas import requests as b
+from plansmith.server.serialize import CLIP, clip
 from plansmith.server.state import ServerState
 
 PING_S: Final = 15.0
@@ -44,6 +46,57 @@ async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
     language = given.lang or ask.language
     source = _Stream(server_state, given.run, allowed, language, brief=given.brief)
     return _CountedStream(server_state, source.lines(after))
+
+
+async def values(ask: Ask, given: b.AfterQuery) -> Answer:
+    """Returns the inputs and results that events after a number tell of."""
+    store = ask.server_state.smith.store
+    events = await store.events(ask.run, after=given.after)
+    if not events:
+        await ask.server_state.journal(ask.run)  # 404 if there is no such run
+    last = events[-1].number if events else given.after
+    return {"last": last, "steps": await _changed(store, events)}
+
+
+async def _changed(store: JournalStore, events: Sequence[e.Event]) -> dict[str, Json]:
+    """Returns what the events tell of each step: the inputs of its call, and its result."""
+    inputs: dict[str, str] = {}
+    results: dict[str, str] = {}
+    for event in events:
+        match event.body:
+            case e.StepStarted(step=step, inputs=digest):
+                inputs[step] = digest
+                results.pop(step, None)
+            case (
+                e.StepDone(step=step, result=digest)
+                | e.StepReused(step=step, result=digest)
+                | e.StepFailed(step=step, result=digest)
+                | e.StepSkipped(step=step, result=digest)
+            ):
+                results[step] = digest
+            case _:
+                pass
+    wanted = sorted({each for each in (*inputs.values(), *results.values()) if each})
+    values = dict(zip(wanted, await asyncio.gather(*map(store.get, wanted)), strict=True))
+    found: dict[str, dict[str, Json]] = {}
+    for step, digest in inputs.items():
+        found[step] = {"inputs": clip(values.get(digest), CLIP), "result_hash": ""}
+    for step, digest in results.items():
+        found[step] = found.get(step, {}) | _result(digest, values.get(digest))
+    return {**found}
+
+
+def _result(digest: str, value: Json) -> dict[str, Json]:
+    """Returns a result as `serialize.step_view` does."""
+    if not digest:
+        return {"result_hash": ""}
+    size = len(canonical_json(value))
+    return {
+        "result": clip(value, CLIP),
+        "result_hash": digest,
+        "result_size": size,
+        "clipped": size > CLIP,
+    }
 
 
 class _CountedStream(StreamingResponse):

@@ -23,7 +23,6 @@ from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.planning import SEEN_FIRST
 from plansmith.runs.service import RunService
-from plansmith.server.changed_values import changed_values
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of, received
@@ -154,16 +153,6 @@ async def events(ask: Ask, given: b.AfterQuery) -> Answer:
     """Returns the events of a run after a number."""
     journal = await ask.server_state.journal(ask.run)
     return {"items": [each.shown_json(ask.language) for each in journal.events[given.after :]]}
-
-
-async def values(ask: Ask, given: b.AfterQuery) -> Answer:
-    """Returns the inputs and results that events after a number tell of."""
-    store = ask.server_state.smith.store
-    events = await store.events(ask.run, after=given.after)
-    if not events:
-        await ask.server_state.journal(ask.run)  # 404 if there is no such run
-    last = events[-1].number if events else given.after
-    return {"last": last, "steps": await changed_values(store, events)}
 
 
 async def step(ask: Ask, _: Nothing) -> Answer:
