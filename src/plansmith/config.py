@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import Field, ValidationError, field_validator
 
 from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.adapters.notices.settings import NoticeSettings
 from plansmith.adapters.oidc.settings import OidcSettings
 from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
@@ -121,6 +122,7 @@ class Settings(Record):
     # How long a server keeps runs that are over, such as 90d; for ever if it is empty.
     keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
     oidc: OidcSettings | None = None
+    notices: dict[str, NoticeSettings] = {}
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:
         """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""
@@ -293,5 +295,5 @@ def _known_names() -> list[str]:
 _PARTS: Final[tuple[type[Record], ...]] = (
     *(Settings, Models, ModelSettings, PlannerSettings),
     *(ReviewPolicy, BudgetLimits, Limits, BuiltinSettings),
-    *(McpSettings, AgentSettings, SecretSource, OidcSettings, WorkerSettings),
+    *(McpSettings, AgentSettings, SecretSource, OidcSettings, WorkerSettings, NoticeSettings),
 )

@@ -13,7 +13,7 @@ _PATHS: Final = (
     *(("mcp", "files"), ("mcp", "approvals"), ("agents", "*", "ca_file"), ("secrets", "*", "file")),
 )
 # Tables whose entries are reported by name and not key by key.
-_TABLES: Final = {("mcp", "servers"): 3, ("agents",): 2, ("secrets",): 2}
+_TABLES: Final = {("mcp", "servers"): 3, ("agents",): 2, ("secrets",): 2, ("notices",): 2}
 
 Table = dict[str, Any]
 Rule = Callable[[Any, Any, Path], bool]

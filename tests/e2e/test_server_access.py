@@ -25,7 +25,8 @@ from plansmith.server.serve import bind
 from plansmith.server.settings import Serve
 from plansmith.server.tokens import TokenFile
 
-EVERY = [*ROUTES, *PAGES]
+# Probes have no token: tests/e2e/test_server_api_page.py asks what they learn.
+EVERY = [each for each in (*ROUTES, *PAGES) if not each.is_open]
 UNSAFE = [each for each in EVERY if each.method not in ("GET", "HEAD")]
 OTHERS = ["/mcp", "/a2a", "/.well-known/agent-card.json", "/no/such.file", "/assets/x.js"]
 

@@ -167,6 +167,7 @@ def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:
 # Every setting there is, each with a value that would change something.
 DANGEROUS = {
     "keep_runs": "'1h'",
+    "notices": "{x = {kind = 'webhook', url = 'https://evil.example'}}",
     "oidc": "{issuer = 'https://evil.example', client_id = 'x'}",
     "review.second_person": "'changes'",
     "review.most_items": "100000",

@@ -112,13 +112,22 @@ class Stage:
             with suppress(FileNotFoundError):
                 (self._hold / name).unlink()
 
-    def api(self, path: str, body: object = None) -> Any:
+    def api(
+        self,
+        path: str,
+        body: object = None,
+        *,
+        method: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
         """What another client of the API sees and does."""
         token = (self.folder / "token").read_text().strip()
         request = urllib.request.Request(
             self.url + path.lstrip("/"),
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            | (headers or {}),
+            method=method,
         )
         with urllib.request.urlopen(request) as response:
             return json.load(response)

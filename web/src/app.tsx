@@ -1,19 +1,20 @@
 // The frame around every view: rail, banner, keyboard, and which view an address means.
 
 import type { ComponentType, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useOnline, useResource } from "./live/hooks";
+import { useNotifications } from "./live/notify";
 import { touchesInbox } from "./live/wakes";
 import { go, link, useRoute } from "./route";
 import type { Route } from "./route";
 import { Icon } from "./ui/icons";
 import type { IconName } from "./ui/icons";
 import { Button, Dialog, Empty, Head, Loading } from "./ui/parts";
-import { InboxView } from "./views/inbox";
+import { setWaiting } from "./ui/title";
 import { NewView } from "./views/new";
 import { Recent } from "./views/recent";
 import { RunPage } from "./views/runpage";
-import { RunsView } from "./views/runs";
+import type { Place } from "./views/palette";
 import { t } from "./words/words";
 import type { Key } from "./words/words";
 
@@ -35,6 +36,9 @@ type View = ComponentType<{ route: Route }>;
 
 // Views that few people open first come when they are opened.
 const LATER: Record<string, () => Promise<View>> = {
+  inbox: async () => (await import("./views/inbox")).InboxView,
+  runs: async () => (await import("./views/runlist")).RunsView,
+  compare: async () => (await import("./views/compare")).CompareView,
   conversations: async () => (await import("./views/conversations")).ConversationsView,
   templates: async () => (await import("./views/templates")).TemplatesView,
   schedules: async () => (await import("./views/schedules")).SchedulesView,
@@ -49,8 +53,12 @@ export function App(): JSX.Element {
   const online = useOnline();
   const [help, setHelp] = useState(false);
   const [open, setOpen] = useState(false);
-  useKeys(() => setHelp(true));
+  const [palette, setPalette] = useState(false);
+  useKeys(() => setHelp(true), () => setPalette((shown) => !shown));
+  useNotifications();
   useEffect(() => setOpen(false), [location.hash]);
+  useArrival(route);
+  useEffect(() => setWaiting(inbox.value?.count ?? 0), [inbox.value]);
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>{t("app.skip")}</a>
@@ -59,6 +67,7 @@ export function App(): JSX.Element {
         {!online && <div class="banner" role="status"><Icon name="warning" />{t("app.offline")}</div>}
         <Screen route={route} />
       </main>
+      {palette && <PaletteLater onClose={() => setPalette(false)} />}
       {help && <Help onClose={() => setHelp(false)} />}
     </div>
   );
@@ -94,8 +103,7 @@ function Rail({ route, waiting, open, onToggle, onHelp }: {
 function Screen({ route }: { route: Route }): JSX.Element {
   const [section = "", id] = route.parts;
   if (section === "") return <NewView route={route} />;
-  if (section === "inbox") return <InboxView />;
-  if (section === "runs") return id ? <RunPage key={id} id={id} route={route} /> : <RunsView route={route} />;
+  if (section === "runs" && id) return <RunPage key={id} id={id} route={route} />;
   if (section in LATER) return <Later key={section} section={section} route={route} />;
   return (
     <Head title={t("lost.title")} lead={t("lost.why")}>
@@ -116,12 +124,30 @@ function Later({ section, route }: { section: string; route: Route }): JSX.Eleme
   return view ? <view.View route={route} /> : <Loading />;
 }
 
+// Another view begins at its top, and where the pressed link is gone the keyboard goes on in the view.
+function useArrival(route: Route): void {
+  const place = route.parts.slice(0, 2).join("/");
+  const before = useRef(place);
+  useEffect(() => {
+    if (before.current === place) return undefined;
+    before.current = place;
+    scrollTo(0, 0);
+    const frame = requestAnimationFrame(() => { if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true }); });
+    return () => cancelAnimationFrame(frame);
+  }, [place]);
+}
+
 // `g` and a letter go to a section, `/` searches, `?` helps; never while someone types.
-function useKeys(help: () => void): void {
+function useKeys(help: () => void, palette: () => void): void {
   useEffect(() => {
     let going = false;
     const pressed = (event: KeyboardEvent): void => {
       const target = event.target as HTMLElement;
+      if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        palette();
+        return;
+      }
       if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog")) return;
       const section = RAIL.find((each) => each.key === event.key);
       if (going && section) {
@@ -140,6 +166,14 @@ function useKeys(help: () => void): void {
   }, []);
 }
 
+// The palette comes when it is first asked for.
+function PaletteLater({ onClose }: { onClose: () => void }): JSX.Element | null {
+  const [view, setView] = useState<{ Palette: ComponentType<{ places: Place[]; onClose: () => void }> }>();
+  useEffect(() => { void import("./views/palette").then(({ Palette }) => setView({ Palette })); }, []);
+  const places = RAIL.map((each) => ({ name: t(each.name), icon: each.icon, href: link(each.id ? [each.id] : []) }));
+  return view ? <view.Palette places={places} onClose={onClose} /> : null;
+}
+
 function Help({ onClose }: { onClose: () => void }): JSX.Element {
   return (
     <Dialog title={t("keys.title")} onClose={onClose}>
@@ -147,6 +181,7 @@ function Help({ onClose }: { onClose: () => void }): JSX.Element {
         {RAIL.map((each) => <div key={each.id}><dt><kbd>g</kbd> <kbd>{each.key}</kbd></dt><dd>{t("keys.go")} {t(each.name)}</dd></div>)}
         <div><dt><kbd>↑</kbd> <kbd>↓</kbd></dt><dd>{t("keys.arrows")}</dd></div>
         <div><dt><kbd>Enter</kbd></dt><dd>{t("keys.open")}</dd></div>
+        <div><dt><kbd>Ctrl</kbd> <kbd>K</kbd></dt><dd>{t("desk.palette")}</dd></div>
         <div><dt><kbd>/</kbd></dt><dd>{t("keys.search")}</dd></div>
         <div><dt><kbd>?</kbd></dt><dd>{t("keys.help")}</dd></div>
       </dl>

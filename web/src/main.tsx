@@ -10,6 +10,7 @@ import "./styles/parts.css";
 import "./styles/plan.css";
 import "./styles/run.css";
 import "./styles/views.css";
+import "./styles/results.css";
 import "./styles/hero.css";
 import "./styles/first.css";
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from plansmith.dialects.text import read_text, write_yaml
 from plansmith.errors import PlanInvalid
 from plansmith.plan.data import Flaw, Json, Path, flaws
+from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
@@ -138,6 +139,8 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
             found = "PS005", Sentence("ps.unknown_kind"), _kind_hint(path, value)
         case _:
             what = str(detail["msg"]).removeprefix("Value error, ")
+            if detail["type"] == "string_pattern_mismatch":
+                what = broken_rule(detail)
             hint = _FORMS.get(name, Sentence("hint.schema_command"))
             reason = f"{what[:1].lower()}{what[1:]}"
             found = "PS005", Sentence("ps.misfit", name=str(name), reason=reason), hint

@@ -58,6 +58,7 @@ class SummaryMaker:
             goal=run.plan.goal if run.plan else "",
             folder=run.folder,
             locale=run.locale,
+            origin=run.origin.kind,
             reason=run.reason,
             created_at=run.created_at,
             updated_at=fold.updated_at,

@@ -60,10 +60,19 @@ _RULES: Final[Mapping[str, str]] = {
     "enum": "must be {expected}",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must look like {pattern}",
     "decimal_max_digits": "must have at most {max_digits} digits",
     "missing": "is missing",
     "extra_forbidden": "is not known",
+}
+# What a pattern wants, in words; a test asks for one for each pattern of our own models.
+PATTERN_WORDS: Final[Mapping[str, str]] = {
+    r"\S": "must not be blank",
+    r"^[^\r\n\x00]*$": "must be one line",
+    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day such as 07:15",
+    r"^([1-9]\d{0,4}[hdw])?$": "must be a number of hours, days or weeks such as 12h, 90d or 8w",
+    r"^[^\W_][\w.-]{0,63}$": "must begin with a letter or digit, then letters, digits, _ . or -, "
+    "at most 64",
+    "^(auto|json_schema|tool|text)$": "must be auto, json_schema, tool or text",
 }
 _KINDS: Final[Mapping[str, str]] = {
     "int": "a whole number",
@@ -89,8 +98,8 @@ def why_invalid(error: ValidationError) -> str:
 def broken_rule(first: Mapping[str, Any]) -> str:
     """The rule that an entry of a validation error breaks, such as `must be at least 1`."""
     kind = str(first["type"])
-    if kind == "string_pattern_mismatch" and first["ctx"]["pattern"] == r"\S":
-        return "must not be blank"
+    if kind == "string_pattern_mismatch":
+        return PATTERN_WORDS.get(first["ctx"]["pattern"], "is not written in the right form")
     if kind in _RULES:
         return _RULES[kind].format(**first.get("ctx", {}))
     wanted = _KINDS.get(kind.partition("_")[0])

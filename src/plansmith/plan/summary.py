@@ -53,6 +53,8 @@ class RunSummary:
     goal: str = ""
     folder: str = ""
     locale: str = "en"
+    # The kind of its origin; empty in what an earlier release stored, which is no difference.
+    origin: str = field(default="", compare=False)
     reason: str = ""
     created_at: datetime | None = None
     updated_at: datetime | None = None

@@ -7,8 +7,9 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.run import RunStatus
@@ -42,6 +43,33 @@ class RunSums:
     planning: MetricTotals = field(default_factory=MetricTotals)
 
 
+class _Some(NamedTuple):
+    """Which runs are wanted, by what their summaries say."""
+
+    text: str
+    origin: str
+    since: datetime | None
+    until: datetime | None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether many runs may have to be looked at to find a few."""
+        return bool(self.origin or self.until)
+
+    def has(self, run: RunSummary) -> bool:
+        created = run.created_at
+        return (
+            run.has(self.text)
+            and self.origin in ("", run.origin)
+            and not self.is_before(run)
+            and not (self.until is not None and (created is None or created >= self.until))
+        )
+
+    def is_before(self, run: RunSummary) -> bool:
+        since, created = self.since, run.created_at
+        return since is not None and created is not None and created < since
+
+
 class RunLists:
     """Lists and counts the runs of a store.
 
@@ -54,21 +82,35 @@ class RunLists:
         self._remembered: OrderedDict[str, tuple[int, RunSummary]] = OrderedDict()
 
     async def newest(
-        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+        self,
+        *,
+        statuses: Collection[str] = (),
+        before: str = "",
+        text: str = "",
+        origin: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int,
     ) -> list[RunSummary]:
-        """Returns the newest runs, newest first: with these statuses and this text, older ones."""
+        """Returns the newest runs, newest first: with these statuses and this text, older ones.
+
+        `origin` is what they were made from; `since` and `until` are about their creation.
+        """
         found: list[RunSummary] = []
         asked = {*statuses, _UNTOLD} if statuses else statuses
-        folded, size = text.casefold(), min(limit, _PAGE)
+        some = _Some(text.casefold(), origin, since, until)
+        size = _PAGE if some.is_narrow else min(limit, _PAGE)
         while len(found) < limit:
-            page = await self._headlines(asked, before, folded, size)
+            page = await self._headlines(asked, before, some.text, size)
+            listed = await self._summed(page)
             found += [
                 summary
-                for each, summary in await self._summed(page)
-                if summary.has(folded)
+                for each, summary in listed
+                if some.has(summary)
                 and (not statuses or (each.status or summary.status) in statuses)
             ]
-            if len(page) < size:
+            # They come in the order of their creation, so that all later ones are too old as well.
+            if len(page) < size or (listed and all(some.is_before(one) for _, one in listed)):
                 break
             before = page[-1].run
         return await self._marked(found[:limit])

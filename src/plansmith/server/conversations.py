@@ -9,6 +9,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.next_move import goes_on
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState
 from plansmith.server.errors import not_found
 from plansmith.server.serialize import run_view
@@ -83,7 +84,7 @@ async def undo(server_state: ServerState, thread: Thread, number: int, *, by: Ac
         if ours:
             await _go_on(server_state, run)
     if turn.run is not None and turn.run.id != run:
-        await server_state.smith.runs.ask_for_review(turn.run.id, f"this continues run {run}")
+        await server_state.smith.runs.ask_for_review(turn.run.id, Sentence("review.continues"))
         background.go_on(turn.run.id)
     return turn
 

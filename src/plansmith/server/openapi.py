@@ -10,13 +10,15 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Final, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.events import Actor
+from plansmith.server.api_examples import ANSWERS, REQUESTS
+from plansmith.server.api_failures import SHARED_FAILURES, route_failures
 from plansmith.server.auth import Grant, grant_of
 from plansmith.server.errors import (
     MEDIA_TYPE,
@@ -26,6 +28,7 @@ from plansmith.server.errors import (
     of_validation,
     wanted_language,
 )
+from plansmith.server.middleware import HEALTH
 from plansmith.server.state import ServerState
 
 Given = TypeVar("Given", bound=BaseModel)
@@ -41,12 +44,20 @@ class Nothing(Input):
     """A body or query without fields."""
 
 
+class Wait(Input):
+    """How many seconds to wait until the run ends or needs a person; 0 answers at once."""
+
+    wait: float = Field(default=0.0, ge=0, le=60)
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One request to the API, with the server's state."""
 
     server_state: ServerState
     request: Request
+    # Seconds that the client wants to wait for the run, on routes that offer it.
+    wait_s: float = 0.0
 
     @property
     def grant(self) -> Grant:
@@ -85,7 +96,7 @@ Handler = Callable[[Ask, Any], Awaitable[Answer]]
 class Route:
     """A route; `given` is the query of a GET or DELETE, and the body of other methods.
 
-    `scope` is what a token must have to use it.
+    `scope` is what a token must have to use it. One that `waits` takes the query `wait`.
     """
 
     method: str
@@ -100,11 +111,17 @@ class Route:
     headers: tuple[str, ...] = ()
     # The body is a file, which the handler reads itself; `given` is the query.
     takes_file: bool = False
+    waits: bool = False
 
     @property
     def has_body(self) -> bool:
         """Whether the input is a JSON body, not a query."""
         return self.method not in ("GET", "DELETE") and not self.takes_file
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody may use it, without a token and by any host name."""
+        return self.path == HEALTH
 
     @property
     def name(self) -> str:
@@ -121,6 +138,8 @@ class Route:
     async def __call__(self, ask: Ask) -> Response:
         """Parses the request, calls the handler and makes the response."""
         given = await self._read(ask.request)
+        if self.waits:
+            ask = replace(ask, wait_s=_parse(Wait, _query(ask.request), "the query").wait)
         if self.path.startswith("/v1/runs/{id}"):
             server_state = await ask.server_state.for_run(ask.run, acts=self.needs_team)
             ask = replace(ask, server_state=server_state)
@@ -158,7 +177,7 @@ def _query(request: Request) -> dict[str, str]:
     return found
 
 
-def _parse(model: type[BaseModel], value: object, where: str) -> BaseModel:
+def _parse(model: type[Given], value: object, where: str) -> Given:
     flaw = next(flaws(value), None)
     if flaw is not None:
         raise HttpProblem(422, "invalid_input", f"{where}: {flaw.message}")
@@ -194,13 +213,12 @@ def _no_constant(name: str) -> object:
 _REF: Final = "#/components/schemas/{model}"
 _PARAMETER: Final = re.compile(r"\{(\w+)(?::path)?\}")
 CARD: Final = "/.well-known/agent-card.json"
-_ALWAYS: Final = (400, 401, 403, 404, 409, 413, 415, 421, 422, 429, 502, 503)
 
 
 @cache
 def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
     """Makes the OpenAPI document of these routes."""
-    models: set[type[BaseModel]] = {each.given for each in routes} | {ProblemBody}
+    models: set[type[BaseModel]] = {each.given for each in routes} | {ProblemBody, Wait}
     models |= {each.answer for each in routes if each.answer}
     wanted = sorted(models, key=lambda each: each.__name__)
     schemas, definitions = models_json_schema(
@@ -221,6 +239,7 @@ def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
         "paths": paths | _protocols(),
         "components": {
             "schemas": definitions.get("$defs", {}),
+            "responses": _shared_failures(known),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
@@ -248,10 +267,12 @@ def _operation(route: Route, known: dict[str, Any], defined: dict[str, Any]) -> 
         "tags": [route.handler.__module__.rpartition(".")[2]],
         "parameters": [*_path(route), *_documented_query(route, defined), *_headers(route)],
         "responses": _responses(route, known),
-        "security": [{"token": [route.scope]}],
+        "security": [] if route.is_open else [{"token": [route.scope]}],
     }
     if route.has_body and route.given is not Nothing:
-        content = {"application/json": {"schema": known[route.given.__name__]}}
+        example = REQUESTS.get(route.name)
+        body = {"schema": known[route.given.__name__]}
+        content = {"application/json": body | ({"example": example} if example else {})}
         required = any(each.is_required() for each in route.given.model_fields.values())
         found["requestBody"] = {"required": required, "content": content}
     if route.takes_file:
@@ -268,9 +289,10 @@ def _path(route: Route) -> list[dict[str, Any]]:
 
 
 def _documented_query(route: Route, defined: dict[str, Any]) -> list[dict[str, Any]]:
-    if route.has_body or not route.given.model_fields:
+    asked = route.given if not route.has_body else Wait if route.waits else Nothing
+    if not asked.model_fields:
         return []
-    schema = defined["$defs"][route.given.__name__]
+    schema = defined["$defs"][asked.__name__]
     required = schema.get("required", ())
     return [
         {"name": name, "in": "query", "required": name in required, "schema": form}
@@ -290,15 +312,40 @@ def _responses(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": route.summary}
     if route.status != 204:
         schema: Any = known[route.answer.__name__] if route.answer else {"type": "string"}
-        success["content"] = {route.media: {"schema": schema}}
+        example = ANSWERS.get(route.name)
+        success["content"] = {
+            route.media: {"schema": schema} | ({"example": example} if example else {})
+        }
+        if route.media == "application/x-ndjson":
+            success["content"]["text/csv"] = {"schema": {}}
         if route.media == "text/markdown":
             success["content"] |= {
                 kind: {"schema": {}} for kind in ("text/html", "application/json")
             }
-    problem = {MEDIA_TYPE: {"schema": known[ProblemBody.__name__]}}
-    more = (412, 428) if "If-Match" in route.headers else ()
-    failures = {
-        str(status): {"description": "A problem", "content": problem}
-        for status in (*_ALWAYS, *more)
+    return {str(route.status): success, **_failures(route, known)}
+
+
+def _failures(route: Route, known: dict[str, Any]) -> dict[str, Any]:
+    """Describes the errors that this route can answer with; those of the gate are shared."""
+    content = {MEDIA_TYPE: {"schema": known[ProblemBody.__name__]}}
+    own = route_failures(
+        route.method,
+        route.path,
+        has_body=route.has_body,
+        if_match="If-Match" in route.headers,
+    )
+    shared = {
+        str(each): {"$ref": f"#/components/responses/{name}"}
+        for each, (name, _) in SHARED_FAILURES.items()
+        if each not in own and not route.is_open
     }
-    return {str(route.status): success, **failures}
+    return shared | {
+        str(status): {"description": why, "content": content} for status, why in own.items()
+    }
+
+
+def _shared_failures(known: dict[str, Any]) -> dict[str, Any]:
+    content = {MEDIA_TYPE: {"schema": known[ProblemBody.__name__]}}
+    return {
+        name: {"description": why, "content": content} for name, why in SHARED_FAILURES.values()
+    }

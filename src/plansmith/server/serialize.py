@@ -290,6 +290,7 @@ def run_row(run: RunSummary) -> dict[str, Json]:
         "status": run.status.value,
         "request": run.request,
         "goal": run.goal,
+        "origin": run.origin,
         "folder": run.folder,
         "locale": run.locale,
         "created_at": moment(run.created_at),

@@ -45,11 +45,13 @@ from plansmith.server.oidc_login import OidcLogin
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics, Spans, tracer
+from plansmith.server.ops.notices import Notices
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, OpenRuns, ServerState
 from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
 from plansmith.server.tokens import TokenFile
 from plansmith.server.upkeep import begin_upkeep
+from plansmith.server.waiting import telling
 from plansmith.server.worker import Left, Worker, working
 from plansmith.tenants import Tenant, TenantBook, tenant_settings
 from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
@@ -125,6 +127,9 @@ def make_state(
         conversations=ConversationNews(smith),
         by=by or getpass.getuser(),
         leader=Leader(_lock_path(settings), clock),
+        notices=Notices(
+            settings.notices, secrets=SecretBox(settings.secrets), clock=clock, log=log
+        ),
         registry=registry,
         live=tuple(live),
         models=models,
@@ -220,6 +225,7 @@ def make_server(
     spans = Spans(tracer() if serve.telemetry else None)
     base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
     routes, during = protocol_routes(server_state, base)
+    during += [partial(telling, server_state, base)]
     during += [tenants.running] if tenants else []
     during += [partial(working, server_state, serve.executes)] if serve.executes else []
     app = make_app(server_state, auth=auth, more=routes, during=during, spans=spans)
@@ -263,6 +269,7 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
         given = tenant_settings(tenant, own.settings)
         state = make_state(given, log=log, by=own.by, engine=serve.engine)
         routes, during = protocol_routes(state, base)
+        during.append(partial(telling, state, base))
         app = make_app(state, auth=auth, more=routes, during=during)
         return TenantApp(app.app, app.lifespan, state.closing)
 

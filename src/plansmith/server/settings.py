@@ -64,7 +64,7 @@ WHOLE: Final = frozenset(
 )
 ADDRESSES: Final = frozenset({"store", *(f"models.{role}.base_url" for role in _ROLES)})
 # Of these only the names are shown, not the values.
-NAMES: Final = frozenset({"mcp.servers", "agents", "secrets", "builtin.databases"})
+NAMES: Final = frozenset({"mcp.servers", "agents", "secrets", "notices", "builtin.databases"})
 _PLAIN_STORES: Final = frozenset({"", "memory"})
 
 

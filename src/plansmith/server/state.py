@@ -28,6 +28,7 @@ from plansmith.server.model_switch import ModelDownloads, ModelSwitch
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
+from plansmith.server.ops.notices import Notices
 from plansmith.server.serialize import run_row
 from plansmith.wiring import TeamSmiths
 
@@ -135,6 +136,7 @@ class ServerState:
     by: str
     leader: Leader
     teams: TeamSmiths
+    notices: Notices
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
     # Sends runs to workers; None where this server executes them itself.

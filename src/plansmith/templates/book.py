@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 
 from pydantic import Field, ValidationError
 
-from plansmith.engine.call import Callees
 from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Record, Whole, canonical_json
 from plansmith.plan.field_types import Inputs, Text
+from plansmith.plan.limits import broken_rule
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
@@ -23,8 +23,10 @@ from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep, ToolStep
 from plansmith.planner.check.arguments import argument_problems
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.names import Catalogue, Names
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
+from plansmith.templates.services import HasRuns
+from plansmith.templates.shipped import shipped_fields
 
 if TYPE_CHECKING:
     from plansmith.dialects import text as dialect_text
@@ -87,55 +89,6 @@ class TemplateStore(Protocol):
         ...
 
 
-class Intake(Protocol):
-    """What templates need of `PlanIntake`."""
-
-    store: PlanStore
-    clock: Clock
-    templates: dict[str, Plan]
-
-    async def callees(self) -> Callees:
-        """Returns what can be called."""
-        ...
-
-    def agents(self) -> list[AgentSpec]:
-        """Returns the cards of all agents."""
-        ...
-
-
-class Submit(Protocol):
-    """The signature of `RunService.submit`; `about` are more fields of the plan's event."""
-
-    async def __call__(
-        self, plan: Plan, *, request: str, origin: Origin, about: Mapping[str, Any], by: e.Who
-    ) -> Run:
-        """Creates a run with this plan."""
-        ...
-
-
-class Runs(Protocol):
-    """What templates need of `RunService`."""
-
-    @property
-    def intake(self) -> Intake:
-        """Returns the plan intake."""
-        ...
-
-    @property
-    def submit(self) -> Submit:
-        """Returns the function that makes runs of finished plans."""
-        ...
-
-
-class HasRuns(Protocol):
-    """A Plansmith."""
-
-    @property
-    def runs(self) -> Runs:
-        """Returns the service for runs."""
-        ...
-
-
 class TemplateBook:
     """The templates of a Plansmith: those that its program passed in, and those in its store."""
 
@@ -151,13 +104,25 @@ class TemplateBook:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
         return await usable_templates(self._intake.store, self._intake.templates)
 
-    async def get(self, name: str) -> Template:
-        """Returns the template of a name such as `weather` or `weather@2`."""
+    async def get(self, name: str, *, language: str = "en") -> Template:
+        """Returns the template of a name such as `weather` or `weather@2`, else a shipped one."""
         known = await self.all()
-        if name not in known:
-            hint = Names([each for each in known if "@" not in each]).hint(name.partition("@")[0])
-            raise NotFound(f"there is no template {name!r}", hint=hint)
-        return known[name]
+        if name in known:
+            return known[name]
+        shipped = self.shipped(language)
+        if name in shipped:
+            return shipped[name]
+        names = [*(each for each in known if "@" not in each), *shipped]
+        hint = Names(names).hint(name.partition("@")[0])
+        raise NotFound(f"there is no template {name!r}", hint=hint)
+
+    @staticmethod
+    def shipped(language: str = "en") -> dict[str, Template]:
+        """Returns the templates that come with Plansmith, in a language."""
+        return {
+            name: _template({**fields, "name": name})
+            for name, fields in shipped_fields(language).items()
+        }
 
     async def save(
         self,
@@ -212,6 +177,8 @@ class TemplateBook:
     async def remove(self, name: str) -> int:
         """Removes a template or one version of it; returns how many versions were removed."""
         template = await self.get(name)
+        if template.name in self.shipped() and name not in await self.all():
+            raise Refused(f"the template {name!r} comes with Plansmith")
         if template.saved_at is None:
             raise Refused(f"the program passes in the template {template.name!r} itself")
         version = template.version if "@" in name else None
@@ -237,18 +204,28 @@ class TemplateBook:
         ]
         return [*found, *template_problems(template.plan, known | {template.name: template})]
 
-    async def plan(self, name: str, inputs: Mapping[str, Json] | None = None) -> Plan:
+    async def plan(
+        self, name: str, inputs: Mapping[str, Json] | None = None, *, language: str = "en"
+    ) -> Plan:
         """Returns the plan of a template with its parameters filled in, checked like any plan."""
-        template = await self.get(name)
+        template = await self.get(name, language=language)
         given = dict(inputs or {})
         problems = [*input_problems(template, given), *await self.problems(template)]
         if has_errors(problems):
             raise PlanInvalid([each for each in problems if each.severity == "error"])
         return bind(template.plan, with_defaults(template, given))
 
-    async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: e.Who = "") -> Run:
+    async def use(
+        self,
+        name: str,
+        inputs: Mapping[str, Json] | None = None,
+        by: e.Who = "",
+        *,
+        language: str = "en",
+    ) -> Run:
         """Creates a run of a template, reviewed like any other plan."""
-        plan, template = await self.plan(name, inputs), await self.get(name)
+        template = await self.get(name, language=language)
+        plan = await self.plan(name, inputs, language=language)
         return await self._runs.submit(
             plan,
             request=plan.goal or template.request,
@@ -397,4 +374,4 @@ def _template(fields: Mapping[str, object]) -> Template:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Refused(f"this is not a valid template: {place}: {first['msg']}") from None
+        raise Refused(f"this is not a valid template: {place} {broken_rule(first)}") from None

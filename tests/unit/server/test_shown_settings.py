@@ -29,6 +29,8 @@ SHAPES = {
     "base_url": "https://user:{}@host.example/{}?key={}#{}",
     "issuer": "https://{}.example",
     "keep_runs": "90d",
+    "token": "${secret:{}}",
+    "password": "${secret:{}}",
     "store": "postgresql://user:{}@host.example/runs?password={}",
 }
 

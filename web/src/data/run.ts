@@ -346,7 +346,9 @@ const valued = new WeakMap<StepState, { known: StepView | undefined; step: StepV
 function withValues(step: StepState, known: StepView | undefined): StepView {
   const before = valued.get(step);
   if (before?.known === known && before) return before.step;
-  const whole = known && known.result_hash === step.result_hash ? { ...known, ...step } : step;
+  const same = known !== undefined && known.result_hash === step.result_hash;
+  // A folded step began as one of the server's and may carry values of then: those told last count.
+  const whole = same ? { ...known, ...step, inputs: known.inputs, result: known.result, result_size: known.result_size, clipped: known.clipped } : step;
   valued.set(step, { known, step: whole });
   return whole;
 }

@@ -9,6 +9,9 @@ export const RUN_STATUSES = [
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
+// What a run can be made from, as far as people tell runs apart by it.
+export const ORIGINS = ["request", "run", "undo", "template", "schedule", "a2a", "conversation", "notes"] as const;
+
 export const STEP_STATUSES = [
   "waiting", "ready", "running", "asking", "done", "failed", "skipped", "cancelled", "unknown",
 ] as const;
@@ -209,6 +212,10 @@ export interface RunRow {
   status: RunStatus;
   request: string;
   goal: string;
+  origin?: string;
+  planning_seconds?: number;
+  running_seconds?: number;
+  waiting_seconds?: number;
   locale: string;
   created_at: string;
   updated_at: string;

@@ -8,6 +8,8 @@ import { ApiError } from "../live/api";
 import type { Loaded } from "../live/hooks";
 import { t } from "../words/words";
 import { Icon } from "./icons";
+import { faultText } from "./faults";
+import { setTitle } from "./title";
 import type { IconName } from "./icons";
 
 interface ButtonProps {
@@ -19,14 +21,15 @@ interface ButtonProps {
   label?: string;
   hint?: string | undefined;
   describedBy?: string;
+  pressed?: boolean;
   expanded?: boolean;
 }
 
 // Never a submit button: what it does is done by pressing it, not by typing elsewhere.
-export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy, expanded }: ButtonProps): JSX.Element {
+export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy, pressed, expanded }: ButtonProps): JSX.Element {
   return (
     <button type="button" class={`button ${kind}`} onClick={onClick} disabled={disabled} aria-label={label}
-      title={label ?? (hint || undefined)} aria-describedby={describedBy} aria-expanded={expanded}>
+      title={label ?? (hint || undefined)} aria-describedby={describedBy} aria-pressed={pressed} aria-expanded={expanded}>
       {icon && <Icon name={icon} />}{children}
     </button>
   );
@@ -50,13 +53,15 @@ export function useAction(): Action {
 
 export function ErrorNote({ error, onRetry }: { error: ApiError | undefined; onRetry?: () => void }): JSX.Element | null {
   if (!error) return null;
+  const told = error.offline ? "" : faultText(error.code);
   return (
     <div class="note bad" role="alert">
       <Icon name="error" />
       <div>
-        <p>{error.offline ? t("app.unreachable") : `${t("app.error")} ${error.message}`}</p>
+        <p>{error.offline ? t("app.unreachable") : told || `${t("app.error")} ${error.message}`}</p>
+        {told && <p class="dim small">{error.message}</p>}
         {error.hint && <p class="dim">{error.hint}</p>}
-        {error.problems.length > 0 && <ul>{error.problems.map((each) => <li>{each.code} {each.message}</li>)}</ul>}
+        {error.problems.length > 0 && <ul>{error.problems.map((each) => <li>{each.message}</li>)}</ul>}
       </div>
       {onRetry && <Button onClick={onRetry}>{t("app.retry")}</Button>}
     </div>
@@ -80,7 +85,7 @@ export function Empty({ icon, title, why, children }: {
 }
 
 export function Head({ title, lead, children }: { title: string; lead?: string; children?: ComponentChildren }): JSX.Element {
-  useEffect(() => { document.title = `${title} · Plansmith`; }, [title]);
+  useEffect(() => setTitle(title), [title]);
   return (
     <header class="head">
       <div><h1>{title}</h1>{lead && <p class="dim">{lead}</p>}</div>

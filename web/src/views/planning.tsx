@@ -77,7 +77,7 @@ function Progress({ draft, pace }: { draft: Draft | undefined; pace: string | un
 
 // What rules make of the request, while the model is still at it; only if nothing is wrong with it.
 function Preview({ run }: { run: RunView }): JSX.Element | null {
-  const found = useResource<{ plan: Plan | null }>(runPath(run.id, "/preview"));
+  const found = useResource<{ plan: Plan | null }>(runPath(run.id, "/rules-plan"));
   const action = useAction();
   const plan = found.value?.plan;
   if (!plan) return null;

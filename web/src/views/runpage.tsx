@@ -11,6 +11,7 @@ import type { Route } from "../route";
 import { Icon } from "../ui/icons";
 import { ErrorNote, Head, Loading, Tabs } from "../ui/parts";
 import { RunBadge } from "../ui/status";
+import { setTitle } from "../ui/title";
 import { duration, money, number, t } from "../words/words";
 import { Controls } from "./controls";
 import { FollowUp } from "./followup";
@@ -35,7 +36,7 @@ export function RunPage({ id, route }: { id: string; route: Route }): JSX.Elemen
   const run = useRun(id);
   const [stale, setStale] = useState(false);
   const view = run.value;
-  useEffect(() => { if (view) document.title = `${view.plan?.goal || view.request} · Plansmith`; }, [view?.plan?.goal, view?.request]);
+  useEffect(() => { if (view) setTitle(view.plan?.goal || view.request); }, [view?.plan?.goal, view?.request]);
   if (!view && run.error?.status === 404) {
     return <Head title={t("app.gone")}><a class="button" href={link(["runs"])}>{t("runs.title")}</a></Head>;
   }

@@ -1,68 +1,30 @@
-// Runs: all of them, newest first, with a filter that is part of the address.
+// A list of runs: what each is for, where it stands, how far it is, what it took.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { RUN_STATUSES } from "../data/types";
 import type { RunRow, RunStatus } from "../data/types";
-import { get } from "../live/api";
-import { useNow, useResource } from "../live/hooks";
-import { changesRows } from "../live/wakes";
-import { go, link } from "../route";
-import type { Route } from "../route";
-import { Button, Empty, Head, Shown, moveByArrows } from "../ui/parts";
+import { useNow } from "../live/hooks";
+import { link } from "../route";
+import { moveByArrows } from "../ui/parts";
 import { RunBadge } from "../ui/status";
-import { ago, money, t } from "../words/words";
-
-interface Rows { items: RunRow[]; next: string | null }
-
-export function RunsView({ route }: { route: Route }): JSX.Element {
-  const q = route.query.get("q") ?? "";
-  const status = route.query.get("status") ?? "";
-  const search = new URLSearchParams({ limit: "50", ...(q ? { q } : {}), ...(status ? { status } : {}) });
-  const path = `/v1/runs?${search.toString()}`;
-  const rows = useResource<Rows>(path, changesRows);
-  const [older, setOlder] = useState<Rows>();
-  useEffect(() => setOlder(undefined), [path]);
-  const next = older ? older.next : rows.value?.next;
-  const more = (): void => {
-    void get<Rows>(`${path}&cursor=${encodeURIComponent(next!)}`).then((page) =>
-      setOlder({ items: [...(older?.items ?? []), ...page.items], next: page.next }));
-  };
-  const filter = (change: Record<string, string>): void => go(["runs"], { q, status, ...change }, true);
-  return (
-    <>
-      <Head title={t("runs.title")}><a class="button primary" href="#/">{t("rail.new")}</a></Head>
-      <div class="filters">
-        <input type="search" aria-label={t("app.search")} placeholder={t("app.search")} value={q} onInput={(event) => filter({ q: event.currentTarget.value })} />
-        <select aria-label={t("runs.filter")} value={status} onChange={(event) => filter({ status: event.currentTarget.value })}>
-          <option value="">{t("app.all")}</option>
-          {RUN_STATUSES.map((each) => <option key={each} value={each}>{t(`run.${each}`)}</option>)}
-        </select>
-      </div>
-      <Shown of={rows}>{({ items }) => {
-        const seen = new Set(items.map((each) => each.id));
-        const all = [...items, ...(older?.items ?? []).filter((each) => !seen.has(each.id))];
-        if (!all.length && (q || status)) return <Empty icon="runs" title={t("runs.noMatch")} why=""><Button onClick={() => filter({ q: "", status: "" })}>{t("runs.clear")}</Button></Empty>;
-        if (!all.length) return <Empty icon="runs" title={t("runs.empty")} why={t("runs.emptyWhy")}><a class="button primary" href="#/">{t("app.goNew")}</a></Empty>;
-        return <><RunRows rows={all} />{next && <div class="actions"><Button onClick={more}>{t("runs.more")}</Button></div>}</>;
-      }}</Shown>
-    </>
-  );
-}
+import { ago, duration, money, t } from "../words/words";
 
 const MOVES: ReadonlySet<RunStatus> = new Set(["triaging", "planning", "running", "replanning", "reporting"]);
 
-export function RunRows({ rows }: { rows: RunRow[] }): JSX.Element {
+export interface Choosing { chosen: ReadonlySet<string>; onChoose: (id: string) => void }
+
+export function RunRows({ rows, choosing }: { rows: RunRow[]; choosing?: Choosing }): JSX.Element {
   const now = useNow(rows.some((row) => MOVES.has(row.status)));
   return (
     <ul class="rows" onKeyDown={moveByArrows}>
       {rows.map((row) => (
-        <li key={row.id}>
+        <li key={row.id} class={choosing ? "choosable" : ""}>
+          {choosing && <input type="checkbox" checked={choosing.chosen.has(row.id)} aria-label={t("desk.choose", { name: row.request || row.goal })} onChange={() => choosing.onChoose(row.id)} />}
           <a data-row href={link(["runs", row.id])}>
             <span class="what"><b>{row.request || row.goal}</b>{row.goal && row.goal !== row.request && <small>{row.goal}</small>}</span>
             <RunBadge status={row.status} />
             <Progress steps={row.steps} />
-            <span class="cost">{Number(row.cost_usd) > 0 ? money(row.cost_usd) : ""}</span>
+            {choosing && <span class="took" title={t("desk.took")}>{worked(row) > 0 ? duration(worked(row)) : ""}</span>}
+            <span class="cost" title={t("review.cost")}>{Number(row.cost_usd) > 0 ? money(row.cost_usd) : ""}</span>
             <time dateTime={row.created_at}>{ago(row.created_at, now)}</time>
           </a>
         </li>
@@ -70,6 +32,9 @@ export function RunRows({ rows }: { rows: RunRow[] }): JSX.Element {
     </ul>
   );
 }
+
+// Planning and running; what was spent waiting for a person does not count.
+const worked = (row: RunRow): number => (row.planning_seconds ?? 0) + (row.running_seconds ?? 0);
 
 function Progress({ steps }: { steps: RunRow["steps"] }): JSX.Element {
   if (!steps.total) return <span class="progress" />;

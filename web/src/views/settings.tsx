@@ -11,11 +11,19 @@ import { THEMES, applyTheme, wantedTheme } from "../ui/theme";
 import type { Theme } from "../ui/theme";
 import { currentLocale, speak, t } from "../words/words";
 import type { Locale } from "../words/words";
+import { Notices } from "./notices";
 
 interface Setting { name: string; value: Json; source: string }
 interface Model { model: string; chosen: string; why: string; tried: { name: string; why: string }[] }
 
 const LANGUAGES: [Locale, string][] = [["en", "English"], ["zh", "中文"]];
+
+const SOURCES = ["default", "person", "project", "environment", "flag", "tenant"] as const;
+
+function sourceText(source: string): string {
+  const known = SOURCES.find((each) => each === source);
+  return known ? t(`desk.source.${known}`) : source;
+}
 
 export function SettingsView(): JSX.Element {
   const [theme, setTheme] = useState<Theme>(wantedTheme());
@@ -36,7 +44,7 @@ export function SettingsView(): JSX.Element {
         </div>
         <p class="dim">{t("settings.logInWhy")}</p>
         <ErrorNote error={leaving.error} />
-        <Button disabled={leaving.busy} onClick={() => leaving.act(async () => { await post("/v1/logout"); location.reload(); })}>{t("settings.logOut")}</Button>
+        <div><Button disabled={leaving.busy} onClick={() => leaving.act(async () => { await post("/v1/logout"); location.reload(); })}>{t("settings.logOut")}</Button></div>
       </section>
       <section class="panel">
         <h2>{t("settings.model")}</h2>
@@ -47,17 +55,18 @@ export function SettingsView(): JSX.Element {
           </>
         )}</Shown>
       </section>
+      <Notices />
       <section>
         <h2>{t("settings.server")}</h2>
         <p class="dim">{t("settings.serverWhy")}</p>
         <Shown of={settings}>{({ items }) => (
           <div class="scroll" tabIndex={0} role="group" aria-label={t("settings.server")}>
             <table><thead><tr><th>{t("settings.name")}</th><th>{t("settings.value")}</th><th>{t("settings.source")}</th></tr></thead>
-              <tbody>{items.map((each) => <tr key={each.name} class={each.source === "default" ? "dim" : ""}><td><code>{each.name}</code></td><td class="mono">{shown(each.value)}</td><td>{each.source}</td></tr>)}</tbody></table>
+              <tbody>{items.map((each) => <tr key={each.name} class={each.source === "default" ? "dim" : ""}><td><code>{each.name}</code></td><td class="mono">{shown(each.value)}</td><td>{sourceText(each.source)}</td></tr>)}</tbody></table>
           </div>
         )}</Shown>
       </section>
-      {version.value && <p class="dim small">{t("settings.version")} {Object.values(version.value).filter((each) => typeof each !== "object").map(String).join(" · ")}</p>}
+      {version.value && <p class="dim small"><a href="/docs">{t("desk.api")}</a> · {t("settings.version")} {Object.values(version.value).filter((each) => typeof each !== "object").map(String).join(" · ")}</p>}
     </>
   );
 }

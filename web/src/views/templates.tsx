@@ -17,6 +17,7 @@ interface Template {
   name: string;
   version: number;
   goal: string;
+  request?: string;
   parameters: JsonObject;
   needed: string[];
   saved_by: string;
@@ -30,11 +31,13 @@ export function TemplatesView({ route }: { route: Route }): JSX.Element {
 }
 
 function All(): JSX.Element {
-  const templates = useResource<{ items: Template[] }>("/v1/templates");
+  const templates = useResource<{ items: Template[]; ready?: Template[] }>("/v1/templates");
   return (
     <>
       <Head title={t("templates.title")} />
-      <Shown of={templates}>{({ items }) => items.length === 0
+      <Shown of={templates}>{({ items, ready = [] }) => (<>
+        <Ready templates={ready} />
+        {items.length === 0
         ? <Empty icon="templates" title={t("templates.empty")} why={t("templates.emptyWhy")}><a class="button" href={link(["runs"], { status: "done" })}>{t("runs.title")}</a></Empty>
         : (
           <ul class="rows" onKeyDown={moveByArrows}>
@@ -46,8 +49,26 @@ function All(): JSX.Element {
               </a></li>
             ))}
           </ul>
-        )}</Shown>
+        )}
+      </>)}</Shown>
     </>
+  );
+}
+
+// What comes with Plansmith: it works offline in any folder with tables.
+function Ready({ templates }: { templates: Template[] }): JSX.Element | null {
+  if (templates.length === 0) return null;
+  return (
+    <section>
+      <h2>{t("ready.title")}</h2>
+      <p class="dim">{t("ready.why")}</p>
+      <ul class="cards">
+        {templates.map((each) => (
+          <li key={each.name}><b>{each.request || each.goal}</b><span class="grow" />
+            <a class="button" href={link(["templates", each.name])} aria-label={`${t("templates.run")}: ${each.request || each.goal}`}>{t("templates.run")}</a></li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -65,11 +86,11 @@ function One({ name }: { name: string }): JSX.Element {
       <p><a href={link(["templates"])}>← {t("templates.back")}</a></p>
       <Shown of={template}>{(value) => (
         <>
-          <Head title={value.name} lead={value.goal}>
+          <Head title={value.saved_at ? value.name : value.request || value.name} lead={value.saved_at ? value.goal : t("ready.comes")}>
             <a class="button" href={link(["schedules", "new"], { template: value.name })}>{t("report.schedule")}</a>
-            <Button kind="danger" icon="remove" onClick={() => setSure(true)}>{t("app.delete")}</Button>
+            {value.saved_at && <Button kind="danger" icon="remove" onClick={() => setSure(true)}>{t("app.delete")}</Button>}
           </Head>
-          <p class="dim">{t("templates.version", { version: value.version })} · {moment(value.saved_at)} {value.saved_by && t("app.by", { name: value.saved_by })}</p>
+          {value.saved_at && <p class="dim">{t("templates.version", { version: value.version })} · {moment(value.saved_at)} {value.saved_by && t("app.by", { name: value.saved_by })}</p>}
           <Use template={value} path={path} />
           {value.plan && <Steps plan={value.plan} />}
         </>

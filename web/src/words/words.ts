@@ -55,6 +55,8 @@ export function money(usd: string | null | undefined): string {
 export const spent = (on: { tokens: number; cost_usd: string }): string =>
   on.tokens > 0 && Number(on.cost_usd) === 0 ? t("report.costUnknown") : money(on.cost_usd);
 
+export const percent = (share: number): string => new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 }).format(share);
+
 export const number = (value: number): string => new Intl.NumberFormat(locale).format(value);
 
 export function bytes(count: number): string {

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from plansmith.adapters.models.local.files import DEFAULT, KNOWN, RETIRED, ModelFolder, known_model
 from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, Prompt
 
 
@@ -147,17 +148,18 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
         async with asyncio.timeout(limit_s):
             status, text = await _get(client, place)
     except TimeoutError:
-        return Server(place, flaw=f"said nothing within {limit_s:g} s")
+        return Server(place, flaw=Sentence("model.silent", seconds=f"{limit_s:g}"))
     except OSError as error:
-        return Server(place, flaw=f"cannot be reached: {error}")
+        return Server(place, flaw=Sentence("model.unreachable", error=str(error)))
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore"):
             raise
         slow = "Timeout" in type(error).__name__
-        flaw = f"said nothing within {limit_s:g} s" if slow else "no server there"
+        silent = Sentence("model.silent", seconds=f"{limit_s:g}")
+        flaw = silent if slow else Sentence("model.no_server")
         return Server(place, flaw=flaw)
     if status != 200:
-        return Server(place, flaw=f"answers with status {status}")
+        return Server(place, flaw=Sentence("model.status", status=str(status)))
     return _read(place, text)
 
 
@@ -180,12 +182,12 @@ def _read(place: Place, text: str) -> Server:
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     rows: list[Any] | None = fields.get("data", fields.get("models"))
     if not isinstance(rows, list):
-        return Server(place, flaw="not a model server")
+        return Server(place, flaw=Sentence("model.no_models"))
     names = [each for row in rows for each in _name(row)]
     usable = tuple(dict.fromkeys(names))
     if usable:
         return Server(place, usable)
-    flaw = "has no model that chats" if rows else "has no model yet"
+    flaw = Sentence("model.none_chats" if rows else "model.none_yet")
     return Server(place, flaw=flaw)
 
 
@@ -207,7 +209,7 @@ def _name(row: Any) -> Iterator[str]:
 
 Kind = Literal["key", "server", "embedded", "rules"]
 RULES: Final = "rules"
-_NO_LIBRARY: Final = "the libraries for providers are missing (install plansmith[models])"
+_NO_LIBRARY: Final = Sentence("model.no_library")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,7 @@ async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> C
         hint = "name its model with --model openai:NAME, or start it"
         raise Misconfigured(f"{base_url}: {server.flaw}", hint=hint)
     model = f"openai:{server.models[0]}"
-    why = "the first model of the server that is set"
+    why = Sentence("model.first_of_server")
     return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
 
 
@@ -278,41 +280,42 @@ async def _options(
     can_call = find_spec("pydantic_ai") is not None
     keys = list(found_keys(environment))
     if not keys:
-        yield Tried("key", "the environment", "has no API key")
+        yield Tried("key", Sentence("model.environment"), Sentence("model.no_key"))
     for key, model in keys:
         if can_call:
-            why = f"{key.variable} is set; {key.chosen_by} names another model"
+            why = Sentence("model.key_set", key=key.variable, other=key.chosen_by)
             yield Choice("key", model, why, key.base_url, key.variable)
         yield Tried("key", key.variable, _NO_LIBRARY)
     if can_call:
         for server in await ask_servers(places, limit_s=limit_s):
             yield _of_server(server)
     else:
-        yield Tried("server", "servers on this machine", _NO_LIBRARY)
+        yield Tried("server", Sentence("model.servers_here"), _NO_LIBRARY)
     yield _embedded(folder)
 
 
 def _of_server(server: Server) -> Choice | Tried:
     place = server.place
     if server.flaw:
-        return Tried("server", f"{place.program} at {place.url}", server.flaw)
-    why = f"{place.program} runs here, and no key is in the environment"
+        at = Sentence("model.at", program=place.program, url=place.url)
+        return Tried("server", at, server.flaw)
+    why = Sentence("model.server_runs", program=place.program)
     return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
 
 
 def _embedded(folder: ModelFolder) -> Choice | Tried:
     name = folder.chosen or known_model("").name
     if name in RETIRED:
-        flaw = f"it is no longer offered (`plansmith model use {DEFAULT}`)"
+        flaw = Sentence("model.retired", name=DEFAULT)
         return Tried("embedded", f"local:{name}", flaw)
     known = KNOWN.get(name)
     here = folder.has(known) if known else Path(name).expanduser().is_file()
     if not here:
-        flaw = f"its file is not here ({pull_hint(folder)})"
+        flaw = Sentence("model.no_file", how=pull_hint(folder))
         return Tried("embedded", f"local:{name}", flaw)
     if find_spec("xllamacpp") is None:
-        return Tried("embedded", f"local:{name}", "its runtime is missing (plansmith[local])")
-    why = "embedded: no key in the environment, no server on this machine"
+        return Tried("embedded", f"local:{name}", Sentence("model.no_runtime"))
+    why = Sentence("model.embedded")
     return Choice("embedded", f"local:{name}", why)
 
 
@@ -323,11 +326,7 @@ def pull_hint(folder: ModelFolder) -> str:
 
 
 def _rules(folder: ModelFolder) -> Choice:
-    why = (
-        "no language model was found, so rules plan: they match words and copy values, and "
-        f"understand nothing. To get a model: {pull_hint(folder)}; to name one: --model. "
-        "`plansmith doctor` says what was looked for"
-    )
+    why = Sentence("model.rules", how=pull_hint(folder))
     return Choice("rules", RULES, why)
 
 

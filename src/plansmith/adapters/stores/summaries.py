@@ -58,8 +58,8 @@ _PLACE: Final = """
         (SELECT id + 1 FROM runs WHERE name < :run ORDER BY name DESC LIMIT 1), 0
     )
 """
-_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
-_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
+COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
+TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
 _BESIDE: Final = """
     SELECT (SELECT max(name) FROM runs WHERE name < :run),
@@ -115,6 +115,7 @@ def _body(summary: RunSummary) -> dict[str, Any]:
         "no_goal": not summary.goal,
         "folder": summary.folder,
         "locale": summary.locale if summary.locale != "en" else None,
+        "origin": summary.origin,
         "reason": summary.reason,
         # In microseconds, and how many later; earlier releases stored texts.
         "created": created and (since_epoch(created) or created.isoformat()),
@@ -157,6 +158,7 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         goal="" if body.get("no_goal") else str(body.get("goal", request)),
         folder=str(body.get("folder", "")),
         locale=str(body.get("locale", "en")),
+        origin=str(body.get("origin", "")),
         reason=str(body.get("reason", "")),
         created_at=created,
         updated_at=_moment(body.get("updated", 0), created) if created else None,
@@ -264,11 +266,11 @@ class SummaryReads:
 
     async def status_counts(self) -> Mapping[str, int]:
         """Returns how many runs have each status."""
-        return {str(status): int(n) for status, n in await self._query_rows(_COUNTS, {})}
+        return {str(status): int(n) for status, n in await self._query_rows(COUNTS, {})}
 
     async def day_totals(self) -> Sequence[DayTotal]:
         """Returns the sums of all summaries, by the day when the run was created."""
-        rows = await self._query_rows(_TOTALS, {})
+        rows = await self._query_rows(TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
     async def planned(self) -> Sequence[PlanningFacts]:

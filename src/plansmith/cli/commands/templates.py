@@ -97,6 +97,9 @@ async def _list(session: Session, book: TemplateBook) -> int:
         )
     else:
         session.say("no templates; plansmith templates save RUN NAME makes one")
+    ready = [name for name in book.shipped() if name not in known]
+    if ready:
+        session.say(f"ready to use, for folders with CSV files: {', '.join(ready)}")
     return Exit.OK
 
 

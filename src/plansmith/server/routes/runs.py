@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.errors import Refused, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -26,14 +30,18 @@ from plansmith.server.plan_bodies import plan_of, received
 from plansmith.server.routes.conversations import said
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
+from plansmith.server.state import ServerState
 
-EDITED: Final = "the plan was changed by hand"
+EDITED: Final = Sentence("review.edited")
+CONTINUES: Final = Sentence("review.continues")
+RERUNS: Final = Sentence("review.reruns")
 
 
 async def create(ask: Ask, given: b.NewRun) -> Answer:
     """Creates a run of a request or a plan, which continues without the client."""
     if given.conversation is not None:
-        return await said(ask, given, given.request or "", conversation=given.conversation)
+        turn = await said(ask, given, given.request or "", conversation=given.conversation)
+        return await _after_waiting(ask, turn)
     server_state = ask.server_state.for_team(given.team, given.database)
     smith = server_state.smith
     run_id = smith.runs.journals.new_id()
@@ -43,7 +51,34 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         server_state.background.go_on(run_id)  # it may have been stored: then it is continued
         raise
     server_state.background.go_on(run_id)
+    await until_rest(server_state, run_id, ask.wait_s)
     return await run_view(smith, run_id)
+
+
+async def _after_waiting(ask: Ask, turn: Mapping[str, Json]) -> Answer:
+    """Returns the answer to a message; if the client waits, with the run as it stands then."""
+    if not ask.wait_s:
+        return turn
+    run_id = str(turn["id"])
+    server_state = await ask.server_state.for_run(run_id, acts=False)
+    await until_rest(server_state, run_id, ask.wait_s)
+    return {**turn, **await run_view(server_state.smith, run_id)}
+
+
+async def until_rest(server_state: ServerState, run_id: str, seconds: float) -> None:
+    """Waits until a run is over or needs a person, at most so long and while the server serves."""
+    if not seconds:
+        return
+    tasks = [
+        asyncio.create_task(server_state.background.at_rest(run_id)),
+        asyncio.create_task(server_state.closing.wait()),
+    ]
+    try:
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _created(runs: RunService, run_id: str, given: b.NewRun, *, by: e.Who) -> None:
@@ -72,7 +107,13 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
         detail = f"there is no status {min(unknown)!r}"
         raise HttpProblem(422, "invalid_input", detail, hint=hint)
     found = await ask.server_state.smith.runs.lists.newest(
-        statuses=wanted, before=given.cursor, text=given.q, limit=given.limit + 1
+        statuses=wanted,
+        before=given.cursor,
+        text=given.q,
+        origin=given.origin or "",
+        since=given.since,
+        until=given.until,
+        limit=given.limit + 1,
     )
     page = found[: given.limit]
     items: list[Json] = [run_row(each) for each in page]
@@ -141,6 +182,8 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     if form == "json":
         return JSONResponse(found.to_json())
     if form == "html":
+        runs = ask.server_state.smith.runs
+        found = replace(found, pictures=await pictures_of_run(runs, ask.run))
         return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
     return PlainTextResponse(to_markdown(found), media_type="text/markdown")
 
@@ -187,6 +230,7 @@ async def resume(ask: Ask, given: b.ResumeBody) -> Answer:
     if is_undecided(await server_state.run(ask.run)):
         await server_state.smith.runs.ask_for_review(ask.run, EDITED)
     server_state.background.go_on(ask.run)
+    await until_rest(server_state, ask.run, ask.wait_s)
     return await run_view(server_state.smith, ask.run)
 
 
@@ -207,7 +251,7 @@ async def retry(ask: Ask, given: b.RetryBody) -> Answer:
     if old.plan is None and plan is None and old.status.over:
         return await _plan_again(ask, old)
     run = await server_state.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=ask.by)
-    await server_state.smith.runs.ask_for_review(run.id, f"this continues run {ask.run}")
+    await server_state.smith.runs.ask_for_review(run.id, CONTINUES)
     return await run_view(server_state.smith, run.id)
 
 
@@ -218,9 +262,7 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
     if old.plan is None and old.status.over:
         return await _plan_again(ask, old)
     run = await server_state.smith.rerun(ask.run, by=ask.by)
-    await server_state.smith.runs.ask_for_review(
-        run.id, f"this runs everything of run {ask.run} again"
-    )
+    await server_state.smith.runs.ask_for_review(run.id, RERUNS)
     return await run_view(server_state.smith, run.id)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from plansmith.errors import NotFound
 from plansmith.plan.data import Json
+from plansmith.runs.planning import SEEN_FIRST
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of
@@ -14,9 +16,14 @@ from plansmith.templates.book import Template
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
-    """Lists the newest version of every template."""
-    known = await ask.server_state.smith.templates.all()
-    return {"items": [_row(each) for name, each in known.items() if "@" not in name]}
+    """Lists the newest version of every template; `ready` are those that come with Plansmith."""
+    book = ask.server_state.smith.templates
+    known = await book.all()
+    ready = [each for name, each in book.shipped(ask.language).items() if name not in known]
+    return {
+        "items": [_row(each) for name, each in known.items() if "@" not in name],
+        "ready": [_row(each) for each in ready],
+    }
 
 
 def _row(template: Template) -> dict[str, Json]:
@@ -78,14 +85,14 @@ async def use(ask: Ask, given: b.TemplateUse) -> Answer:
     server_state = ask.server_state
     await _found(ask)
     book = server_state.smith.templates
-    run = await book.use(ask.path("name"), given.parameters, by=ask.by)
-    await server_state.smith.runs.ask_for_review(run.id, "you wanted to see the plan first")
+    run = await book.use(ask.path("name"), given.parameters, by=ask.by, language=ask.language)
+    await server_state.smith.runs.ask_for_review(run.id, SEEN_FIRST)
     return await run_view(server_state.smith, run.id)
 
 
 async def _found(ask: Ask) -> Template:
-    known = await ask.server_state.smith.templates.all()
     name = ask.path("name")
-    if name not in known:
-        raise not_found("template", name)
-    return known[name]
+    try:
+        return await ask.server_state.smith.templates.get(name, language=ask.language)
+    except NotFound:
+        raise not_found("template", name) from None

@@ -15,6 +15,7 @@ from plansmith.adapters.models.local.files import ModelFolder
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.settings import HIDDEN, leaves, shown
 from plansmith.tenants import TenantSettings
@@ -106,7 +107,12 @@ async def model(ask: Ask, _: Nothing) -> Answer:
         return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
     if wanted.model != "auto" or wanted.base_url:
         chosen = server_state.smith.runs.planner.need_model().name
-        return {"model": wanted.model, "chosen": chosen, "why": "it is set", "tried": []}
+        return {
+            "model": wanted.model,
+            "chosen": chosen,
+            "why": Sentence("model.is_set"),
+            "tried": [],
+        }
     choice = await choose(os.environ, shelf=ModelFolder())
     tried: list[Json] = [
         {"kind": each.kind, "name": each.what, "why": each.flaw} for each in choice.tried

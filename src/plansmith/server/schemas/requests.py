@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, mo
 from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.origin import OriginKind
 from plansmith.plan.run_options import TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
@@ -142,11 +143,30 @@ class Decision(Input):
 
 
 class AnswerBody(Input):
-    """The answer to a question; `you_decide` leaves it to the planner."""
+    """The answer to a question; `you_decide` leaves it to the planner.
+
+    `seen` is what a preview told of the files: if they have changed, the answer is refused. With
+    `change`, the call that asks for consent is made with these values instead.
+    """
 
     question: Short
     answer: Json = None
     you_decide: Flag = False
+    seen: Annotated[str, StringConstraints(max_length=200)] = ""
+    change: dict[str, Json] | None = None
+
+
+class FileQuery(Input):
+    """With `download`, the file is sent to be saved, not shown."""
+
+    download: Literal["true", "false"] = "false"
+
+
+class PreviewQuery(Input):
+    """The question that asks for consent, and the file that the call would write."""
+
+    question: Short
+    path: Short
 
 
 class ReasonBody(Input):
@@ -212,12 +232,15 @@ class AgentApproval(Input):
 
 
 class RunQuery(Input):
-    """Which runs, and how many."""
+    """Which runs, and how many; `since` and `until` are about when a run was created."""
 
     cursor: Cursor = ""
     limit: int = Field(default=50, ge=1, le=500)
     status: Annotated[str, StringConstraints(max_length=200)] = ""
     q: Annotated[str, StringConstraints(max_length=500)] = ""
+    origin: OriginKind | None = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
 
 
 class ConversationQuery(Input):

@@ -45,12 +45,6 @@ class QuestionView(BaseModel):
     link: str
 
 
-class QuestionWhole(QuestionView):
-    """A question with the full values of the call that it is about."""
-
-    values: dict[str, Any] | None
-
-
 class ReviewView(BaseModel):
     """Whether a person is asked to approve the plan, which one, and why."""
 
@@ -206,6 +200,7 @@ class RunRow(BaseModel):
     status: str
     request: str
     goal: str
+    origin: str = Field(description="what it was made from; empty in rows of earlier releases")
     folder: str
     locale: str
     created_at: datetime | None
@@ -301,6 +296,12 @@ class ChangedValues(BaseModel):
 
     last: int
     steps: dict[str, dict[str, Json]]
+
+
+class TemplateList(Listed):
+    """The saved templates, and those that come with Plansmith."""
+
+    ready: list[dict[str, Any]]
 
 
 class Plain(BaseModel):

@@ -1,0 +1,1 @@
+"""Tell people outside the page that something waits for them."""

@@ -1,0 +1,102 @@
+// One thing that waits, decided in its place: the plan as it is approved, or the question itself.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { readable } from "../data/json";
+import type { InboxItem, RunView, Step } from "../data/types";
+import { post, runPath } from "../live/api";
+import { useResource } from "../live/hooks";
+import { link } from "../route";
+import { Icon } from "../ui/icons";
+import { Button, Confirm, ErrorNote, Shown, useAction } from "../ui/parts";
+import { Prose } from "../ui/prose";
+import { EffectChip } from "../ui/status";
+import { duration, money, t } from "../words/words";
+import { Questions } from "./questions";
+import { callee, stepName, summary } from "./steptext";
+
+// A longer plan is looked at on its own page.
+const MOST = 12;
+
+export function DecideHere({ item, onDecided }: { item: InboxItem; onDecided: () => void }): JSX.Element {
+  const run = item.run ?? "";
+  if (item.question) return <div class="here"><Questions run={{ id: run, questions: [item.question] }} onAnswered={onDecided} /></div>;
+  return <div class="here"><PlanHere run={run} onDecided={onDecided} /></div>;
+}
+
+// It is not read again while it is shown: what is approved is what stands here, by its hash.
+function PlanHere({ run, onDecided }: { run: string; onDecided: () => void }): JSX.Element {
+  const view = useResource<RunView>(runPath(run));
+  return <Shown of={view}>{(value) => <Plan view={value} reload={view.reload} onDecided={onDecided} />}</Shown>;
+}
+
+function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; onDecided: () => void }): JSX.Element {
+  const action = useAction();
+  const [stale, setStale] = useState(false);
+  const [sure, setSure] = useState(false);
+  const { plan } = view;
+  const decide = (body: Record<string, string | boolean>): void => action.act(async () => {
+    try {
+      await post(runPath(view.id, "/decision"), body);
+    } catch (error) {
+      if ((error as { status?: number }).status !== 409) throw error;
+      setStale(true);
+      reload();
+      return;
+    }
+    onDecided();
+  });
+  const open = <a class="button" href={link(["runs", view.id])}>{t("desk.openPlan")}</a>;
+  if (view.status !== "reviewing" || !plan || !view.hash) return <div class="line"><p class="dim">{t("desk.decided")}</p>{open}</div>;
+  const why = refusal(view);
+  return (
+    <>
+      {stale && <div class="note ask" role="alert"><Icon name="warning" /><p>{t("review.stale")}</p></div>}
+      {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: <Prose text={view.review.reasons.join(" · ")} /></p> : null}
+      {plan.steps.length <= MOST && <ol class="brief">{plan.steps.map((step) => <Line key={step.id} step={step} view={view} />)}</ol>}
+      <p class="dim small">{facts(view)}</p>
+      {why && <p class="small bad" id={`why-${view.id}`}>{why}</p>}
+      <ErrorNote error={action.error} />
+      <div class="actions">
+        <Button kind="primary" icon="done" disabled={action.busy || Boolean(why)} {...(why ? { describedBy: `why-${view.id}` } : {})} onClick={() => decide({ approve: view.hash! })}>{t("review.approve")}</Button>
+        <Button disabled={action.busy} onClick={() => setSure(true)}>{t("review.discard")}</Button>
+        {open}
+      </div>
+      {sure && <Confirm title={t("review.discardSure")} yes={t("review.discard")} onNo={() => setSure(false)} onYes={() => { setSure(false); decide({ reject: true }); }} />}
+    </>
+  );
+}
+
+function refusal(view: RunView): string {
+  if (view.cannot_approve) return view.cannot_approve;
+  if (view.problems.some((each) => each.severity === "error")) return t("review.hasErrors");
+  if (view.plan?.degraded) return t("desk.standIn");
+  return view.plan && view.plan.steps.length > MOST ? t("desk.tooLong", { count: view.plan.steps.length }) : "";
+}
+
+// Every argument of a step that changes something is here whole: it is what is approved.
+function Line({ step, view }: { step: Step; view: RunView }): JSX.Element {
+  const effect = view.effects.by_step[step.id];
+  const inputs = Object.entries((step.kind === "map" ? step.each?.inputs : step.inputs) ?? {});
+  return (
+    <li class={step.disabled ? "off" : ""}>
+      <span class="what"><b>{stepName(step)}</b> <small>{callee(step) ? <code>{callee(step)}</code> : summary(step)}</small>
+        {inputs.length > 0 && <span class="inputs">{inputs.map(([name, value]) => <span key={name}><i>{name}</i> {readable(value)}</span>)}</span>}
+      </span>
+      <EffectChip effect={effect} />
+    </li>
+  );
+}
+
+function facts(view: RunView): string {
+  const { effects, estimate } = view;
+  return [
+    t("review.reads", { count: effects.read }),
+    effects.write + effects.final > 0 ? t("review.writes", { count: effects.write + effects.final }) : t("review.noEffects"),
+    effects.final > 0 && t("review.finals", { count: effects.final }),
+    effects.hosts.length > 0 && t("review.hosts", { hosts: effects.hosts.join(", ") }),
+    estimate && duration(estimate.seconds),
+    estimate?.cost_usd && Number(estimate.cost_usd) > 0 && money(estimate.cost_usd),
+    `${t("review.folder")}: ${view.folder || t("app.unknown")}`,
+  ].filter(Boolean).join(" · ");
+}
