@@ -59,7 +59,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
         "files": files,
         "total": total,
         "can_add": "approve" in ask.grant.scopes and os.access(folder, os.W_OK),
-        "max_bytes": GateRules.__dataclass_fields__["max_file"].default,
+        "max_bytes": GateRules(hosts=frozenset()).max_file,
     }
 
 
@@ -117,7 +117,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-async def put(ask: Ask, given: b.FileQuery) -> Answer:
+async def put(ask: Ask, given: b.PutFile) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     folder = ask.server_state.settings.folder()
     name = _checked_name(ask.path("name"))
