@@ -166,7 +166,7 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=c.ModelPull, answer=v.Plain, status=202),
     route("GET /v1/folder", "look", folder.show,
           "Name the folder that plans work in, and its files", answer=v.Plain),
-    route("PUT /v1/folder/files/{name:path}", "approve", folder.put, "Put a file into the folder",
+    route("PUT /v1/folder/files/{file:path}", "approve", folder.put, "Put a file into the folder",
           given=c.PutFile, answer=v.Plain, status=201, takes_file=True),
     route("GET /v1/model", "look", usage.model, "Show which model plans, and why", answer=v.Plain),
     route("GET /metrics", "look", health.prometheus, "Metrics for Prometheus",

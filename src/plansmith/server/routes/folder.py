@@ -120,7 +120,7 @@ def _is_number(text: str) -> bool:
 async def put(ask: Ask, given: b.PutFile) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     folder = ask.server_state.settings.folder()
-    name = _checked_name(ask.path("name"))
+    name = _checked_name(ask.path("file"))
     await asyncio.to_thread(_check_place, folder / name, replace=given.replace)
     with tempfile.TemporaryDirectory(dir=_writable(folder), prefix=".plansmith-upload-") as made:
         path = Path(made) / "file"
