@@ -13,7 +13,6 @@ import { Button, Dialog, Empty, Head, Loading } from "./ui/parts";
 import { setWaiting } from "./ui/title";
 import { NewView } from "./views/new";
 import { Recent } from "./views/recent";
-import { RunPage } from "./views/runpage";
 import type { Place } from "./views/palette";
 import { t } from "./words/words";
 import type { Key } from "./words/words";
@@ -38,6 +37,7 @@ type View = ComponentType<{ route: Route }>;
 const LATER: Record<string, () => Promise<View>> = {
   inbox: async () => (await import("./views/inbox")).InboxView,
   runs: async () => (await import("./views/runlist")).RunsView,
+  "runs/": async () => (await import("./views/runpage")).RunScreen,
   compare: async () => (await import("./views/compare")).CompareView,
   conversations: async () => (await import("./views/conversations")).ConversationsView,
   templates: async () => (await import("./views/templates")).TemplatesView,
@@ -103,7 +103,7 @@ function Rail({ route, waiting, open, onToggle, onHelp }: {
 function Screen({ route }: { route: Route }): JSX.Element {
   const [section = "", id] = route.parts;
   if (section === "") return <NewView route={route} />;
-  if (section === "runs" && id) return <RunPage key={id} id={id} route={route} />;
+  if (section === "runs" && id) return <Later key={id} section="runs/" route={route} />;
   if (section in LATER) return <Later key={section} section={section} route={route} />;
   return (
     <Head title={t("lost.title")} lead={t("lost.why")}>
