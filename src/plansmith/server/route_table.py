@@ -167,7 +167,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/folder", "look", folder.show,
           "Name the folder that plans work in, and its files", answer=v.Plain),
     route("PUT /v1/folder/files/{file:path}", "approve", folder.put, "Put a file into the folder",
-          given=c.PutFile, answer=v.Plain, status=201, takes_file=True),
+          given=c.PutQuery, answer=v.Plain, status=201, takes_file=True),
     route("GET /v1/model", "look", usage.model, "Show which model plans, and why", answer=v.Plain),
     route("GET /metrics", "look", health.prometheus, "Metrics for Prometheus",
           media=MEDIA_TYPE.partition(";")[0]),
@@ -180,8 +180,13 @@ ROUTES: Final[tuple[Route, ...]] = (
 # The web page is served, but is not part of the API.
 PAGES: Final[tuple[Route, ...]] = (
     route("GET /help", "look", documentation.to_start, "The documentation", media="text/html"),
-    route("GET /help/{path:path}", "look", documentation.shown, "The documentation's files",
-          media="text/html"),
+    route(
+        "GET /help/{path:path}",
+        "look",
+        documentation.shown,
+        "The documentation's files",
+        media="text/html",
+    ),
     route("GET /", "look", health.page, "The page", media="text/html"),
     route("GET /{path:path}", "look", health.page, "The page's files and views", media="text/html"),
 )
