@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
 from tests.web.screens import approve, until
 from tests.web.stage import trip
@@ -83,7 +83,7 @@ def test_a_value_is_picked_from_the_result_of_an_earlier_step(
     done = stage.submit(look("a"))
     approve(stage, done)
     until(stage, done, "done")
-    note = {"id": "note", "tool": "notes.write", "inputs": {"path": "x.md"}}
+    note: dict[str, Any] = {"id": "note", "tool": "notes.write", "inputs": {"path": "x.md"}}
     run = stage.submit(look("a"), {**note, "inputs": {**note["inputs"], "text": ""}})
     page = watched.tab(f"runs/{run}/plan/note")
     page.get_by_role("button", name="Use the result of a step for text").click()
@@ -149,7 +149,7 @@ def test_the_first_minute_names_files_makes_examples_of_them_and_finds_a_model(
     expect(page.get_by_label("Your request")).to_have_value(
         "Draw a bar chart of amount by region from sales.csv and save it as chart.svg"
     )
-    other = {"name": "sales.csv", "mimeType": "text/csv", "buffer": b"other"}
+    other = FilePayload(name="sales.csv", mimeType="text/csv", buffer=b"other")
     page.locator("input[type=file]").set_input_files([other])
     expect(page.locator(".outcomes")).to_contain_text("sales.csv is already there")
     assert (stage.work / "sales.csv").read_text() == SALES

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import (
@@ -62,7 +63,15 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield path, operation
 
 
-async def test_no_request_that_the_document_allows_breaks_the_server(tmp_path: Path) -> None:
+async def test_no_request_that_the_document_allows_breaks_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Files are put into the working folder, and models are downloaded.
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
+    monkeypatch.setenv("PLANSMITH_MODELS", str(tmp_path / "models"))
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a"))
         await house.approve(run)

@@ -192,19 +192,23 @@ class Babbler:
         yield ModelDone(Usage(input_tokens=1, output_tokens=1), self.name)
 
 
+@pytest.mark.parametrize("request_text", ["book the moon", "预订去月球的票"])
 async def test_planning_that_fails_says_what_the_model_wrote_and_is_no_plan(
-    tmp_path: Path,
+    tmp_path: Path, request_text: str
 ) -> None:
     settings = {"planner": {"triage": False}}
     async with serving(tmp_path, model=Babbler(), settings=settings) as house:
-        run = await house.post("/v1/runs", {"request": "book the moon"}, 202)
-        shares = [
-            event["data"]["share"]
+        run = await house.post("/v1/runs", {"request": request_text}, 202)
+        drafts = [
+            event["data"]
             async for event in _until_over(house, run["id"])
-            if "share" in event["data"]
+            if event["event"] == "draft"
         ]
         over = await house.until(run["id"], "failed")
-    assert 25 in shares
+    assert 25 in [each.get("share") for each in drafts]
+    # Stages have the same names in every language, and how far the model is begins none.
+    assert "draft" in {each["phase"] for each in drafts}
+    assert not any("30" in str(each.get("text")) for each in drafts if each.get("begins"))
     assert (over["plan"], over["stand_in"]) == (None, False)
     assert over["failure"]["model"] == "babbler"
     assert "rather talk" in over["failure"]["output"]

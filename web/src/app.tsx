@@ -40,6 +40,7 @@ type View = ComponentType<{ route: Route }>;
 const LATER: Record<string, () => Promise<View>> = {
   inbox: async () => (await import("./views/inbox")).InboxView,
   runs: async () => (await import("./views/runlist")).RunsView,
+  "runs/": async () => (await import("./views/runpage")).RunScreen,
   compare: async () => (await import("./views/compare")).CompareView,
   conversations: async () => (await import("./views/conversations")).ConversationsView,
   templates: async () => (await import("./views/templates")).TemplatesView,
@@ -105,7 +106,7 @@ function Rail({ route, waiting, open, onToggle, onHelp }: {
 function Screen({ route }: { route: Route }): JSX.Element {
   const [section = "", id] = route.parts;
   if (section === "") return <NewView route={route} />;
-  if (section === "runs" && id) return <RunPage key={id} id={id} route={route} />;
+  if (section === "runs" && id) return <Later key={id} section="runs/" route={route} />;
   if (section in LATER) return <Later key={section} section={section} route={route} />;
   return (
     <Head title={t("lost.title")} lead={t("lost.why")}>

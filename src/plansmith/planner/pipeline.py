@@ -60,7 +60,7 @@ async def make_plan(
     if decided.plan is not None:
         return _without_model(decided, deps, watch)
     with watch("context", Sentence("planning.sources", count=len(deps.sources))):
-        note = partial(watch.note, "context")
+        note = partial(watch.note, "context", begins=True)
         context = await _context(request, decided.query, deps, note)
     known = Sentence("planning.known", tools=len(deps.tools), agents=len(deps.agents))
     with watch("shortlist", known):

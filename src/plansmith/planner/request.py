@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
@@ -189,6 +189,24 @@ def stage_line(stage: str, about: str) -> str:
     return Sentence("planning.line", stage=Sentence(f"stage.{stage}"), about=about)
 
 
+class StageLine(str):
+    """A line of progress in the reader's language, with its stage for programs.
+
+    `begins` tells a stage that begins from one that goes on.
+    """
+
+    __slots__ = ("about", "begins", "stage")
+    stage: str
+    about: str
+    begins: bool
+
+    def __new__(cls, stage: str, about: str, locale: str, *, begins: bool) -> Self:
+        """Makes the line of a stage."""
+        made = super().__new__(cls, in_language(stage_line(stage, about), locale))
+        made.stage, made.about, made.begins = stage, in_language(about, locale), begins
+        return made
+
+
 class Watch:
     """Reports each stage as it begins, and measures its time."""
 
@@ -198,14 +216,14 @@ class Watch:
         self._locale = locale
         self.seconds: dict[str, float] = {}
 
-    def note(self, stage: str, about: str) -> None:
+    def note(self, stage: str, about: str, *, begins: bool = False) -> None:
         """Reports how far a stage is, in the reader's language."""
-        self._tell(in_language(stage_line(stage, about), self._locale))
+        self._tell(StageLine(stage, about, self._locale, begins=begins))
 
     @contextmanager
     def __call__(self, stage: str, about: str) -> Generator[None]:
         """Measures one stage."""
-        self.note(stage, about)
+        self.note(stage, about, begins=True)
         start = self._clock.monotonic()
         try:
             yield

@@ -13,6 +13,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import StepStream
+from plansmith.planner.request import StageLine
 from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 
 _WAITING: Final = 500
@@ -72,9 +73,14 @@ class Drafts:
         if not run:
             self._otherwise(text)
             return
+        if isinstance(text, StageLine) and not text.begins:
+            return  # the model itself tells how far it is
         draft = self._draft(run)
-        draft.phase, _, about = text.partition(":")
-        draft.about = about.strip()
+        if isinstance(text, StageLine):
+            draft.phase, draft.about = text.stage, text.about
+        else:
+            draft.phase, _, about = text.partition(":")
+            draft.about = about.strip()
         if draft.phase == "draft":
             draft.steps.clear()
         self._send(self._event(run, draft, text=draft.about, begins=True))

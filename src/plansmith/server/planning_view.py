@@ -33,7 +33,8 @@ async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Json:
     if not isinstance(last, PlanningFailed):
         return None
     calls = cast("list[dict[str, Json]]", await smith.store.get(last.record) if last.record else [])
-    wrote = calls[-1] if calls else {}
+    texts = [each for each in calls if each.get("text")] or calls
+    wrote = texts[-1] if texts else {}
     output = str(wrote.get("text") or "")[:_MOST_TEXT]
     return {"reason": last.reason, "model": str(wrote.get("model") or ""), "output": output}
 

@@ -32,8 +32,9 @@ export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
       // The address without a part follows the run: to its steps, or to the next plan.
       go(["runs", run.id]);
     } catch (error) {
-      if (error instanceof ApiError && error.status === 409) onStale();
-      throw error;
+      // Said above the plan, which is read anew: once is enough.
+      if (!(error instanceof ApiError && error.status === 409)) throw error;
+      onStale();
     } finally {
       reload();
     }

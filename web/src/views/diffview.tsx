@@ -16,17 +16,17 @@ export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.
   if (isEmpty(diff)) return <p class="dim">{t("diff.same")}</p>;
   return (
     <div class="diff">
-      {diff.plan.length > 0 && <article><h4>{t("diff.plan")}</h4><Fields fields={diff.plan} /></article>}
+      {diff.plan.length > 0 && <article><p class="title">{t("diff.plan")}</p><Fields fields={diff.plan} /></article>}
       {diff.added.map(({ step }) => (
-        <article key={step.id} class="added"><h4><span class="chip plus">+ {t("diff.added")}</span> {stepName(step)} <code>{step.id}</code></h4>
+        <article key={step.id} class="added"><p class="title"><span class="chip plus">+ {t("diff.added")}</span> {stepName(step)} <code>{step.id}</code></p>
           <p class="mono">{summary(step)}</p>{step.inputs && <p class="mono dim">{shown(step.inputs)}</p>}</article>
       ))}
       {diff.removed.map(({ step }) => (
-        <article key={step.id} class="removed"><h4><span class="chip minus">− {t("diff.removed")}</span> {stepName(step)} <code>{step.id}</code></h4>
+        <article key={step.id} class="removed"><p class="title"><span class="chip minus">− {t("diff.removed")}</span> {stepName(step)} <code>{step.id}</code></p>
           <p class="mono">{summary(step)}</p></article>
       ))}
       {diff.changed.map(({ id, fields }) => (
-        <article key={id} class="changed"><h4><span class="chip">± {t("diff.changed")}</span> <code>{id}</code></h4><Fields fields={fields} /></article>
+        <article key={id} class="changed"><p class="title"><span class="chip">± {t("diff.changed")}</span> <code>{id}</code></p><Fields fields={fields} /></article>
       ))}
       {diff.moved.map(({ id, before: from, after: to }) => (
         <p key={id}><code>{id}</code> {t("diff.moved", { before: from + 1, after: to + 1 })}</p>

@@ -20,9 +20,11 @@ export async function askAgain(run: RunView): Promise<void> {
 }
 
 // What kind of failure it was, in plain words; the reason itself stands below.
-function kindOf(run: RunView): "noplan.modelFailed" | "noplan.noSteps" | "noplan.rejected" | "noplan.unable" {
+function kindOf(run: RunView): "noplan.modelFailed" | "noplan.noSteps" | "noplan.rejected" | "noplan.unable" | "noplan.rules" {
   const codes = new Set(run.problems.filter((each) => each.severity !== "note").map((each) => each.code));
-  if (codes.has("PS015")) return "noplan.modelFailed";
+  if (run.failure?.model === "rules") return "noplan.rules";
+  const mistakes = run.problems.some((each) => each.severity === "error");
+  if (codes.has("PS015") && !mistakes) return "noplan.modelFailed";
   if (["PS001", "PS002", "PS004", "PS307"].some((each) => codes.has(each))) return "noplan.noSteps";
   return codes.size > 0 ? "noplan.rejected" : "noplan.unable";
 }
@@ -31,6 +33,7 @@ export function NoPlan({ run }: { run: RunView }): JSX.Element {
   const action = useAction();
   const [choosing, setChoosing] = useState(false);
   const again = (): void => action.act(async () => go(["runs", (await post<RunView>(runPath(run.id, "/retry"))).id]));
+  const rules = run.failure?.model === "rules";
   const reason = run.failure?.reason || run.reason;
   const others = run.problems.filter((each) => each.severity === "error" && !reason.includes(each.message));
   return (
@@ -41,8 +44,9 @@ export function NoPlan({ run }: { run: RunView }): JSX.Element {
       {others.length > 0 && <ul class="problems">{others.map((each) => (
         <li key={each.code + each.message} class={each.severity}><Icon name={each.severity} /><span>{each.message}{each.hint && <small> {each.hint}</small>}</span></li>))}</ul>}
       <div class="actions">
-        <Button kind="primary" icon="replanning" disabled={action.busy} onClick={again}>{t("go.planAgain")}</Button>
-        <Button icon="running" onClick={() => setChoosing(true)}>{t("noplan.model")}</Button>
+        {rules && <Button kind="primary" icon="running" onClick={() => setChoosing(true)}>{t("model.setUp")}</Button>}
+        <Button kind={rules ? "plain" : "primary"} icon="replanning" disabled={action.busy} onClick={again}>{t("go.planAgain")}</Button>
+        {!rules && <Button icon="running" onClick={() => setChoosing(true)}>{t("noplan.model")}</Button>}
         <Button icon="planning" onClick={() => go(["runs", run.id, "plan"], { edit: "1" })}>{t("noplan.hand")}</Button>
         <a class="button quiet" href={link([], { request: run.request })}>{t("noplan.say")}</a>
       </div>

@@ -27,7 +27,7 @@ export function Planning({ run, drafts }: { run: RunView; drafts: Draft[] }): JS
   const seen = new Set(drafts.map((draft) => phaseOf(draft.phase)).filter(Boolean));
   const current = (last && phaseOf(last.phase)) ?? (run.phase === "triaging" ? "triage" : "draft");
   const steps = written(drafts);
-  const told = drafts.filter((draft) => draft.begins && draft.text);
+  const told = drafts.filter((draft) => draft.begins && draft.text && phaseOf(draft.phase) === "repair");
   const raw = writing(drafts);
   const tokens = drafts.reduce((most, draft) => Math.max(most, draft.tokens ?? 0), 0);
   return (

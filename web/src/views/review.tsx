@@ -82,6 +82,7 @@ function Steps({ editor, editable, shows, step, picked, before, hrefOf, onSelect
   return (
     <div class={`split ${picked ? "picked" : shows === "both" ? "paired" : ""}`}>
       <div class="main">
+        <h2 class="unseen">{t("review.steps")}</h2>
         {shows === "graph" ? graph : <StepList plan={plan} selected={step} hrefOf={hrefOf} checked={checked} before={before} editor={editable ? editor : undefined} />}
         {editable && <AddStep editor={editor} onAdded={onSelect} />}
       </div>

@@ -32,7 +32,9 @@ export function tabFor(run: RunView): TabName {
   return run.running_hash || run.phase === "replanning" ? "run" : "plan";
 }
 
-export function RunPage({ id, route }: { id: string; route: Route }): JSX.Element {
+export const RunScreen = ({ route }: { route: Route }): JSX.Element => <RunPage id={route.parts[1] ?? ""} route={route} />;
+
+function RunPage({ id, route }: { id: string; route: Route }): JSX.Element {
   const run = useRun(id);
   const [stale, setStale] = useState(false);
   const view = run.value;

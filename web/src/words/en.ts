@@ -172,6 +172,7 @@ export const en = {
   "noplan.noSteps": "What the model wrote is not a plan.",
   "noplan.rejected": "The model wrote a plan with mistakes that could not be repaired.",
   "noplan.unable": "This request could not be planned with the tools that are here.",
+  "noplan.rules": "Rules alone could not plan this: it takes a language model.",
   "noplan.model": "Use another model",
   "noplan.hand": "Write the plan by hand",
   "noplan.say": "Say it differently",

@@ -174,6 +174,7 @@ export const zh: Words = {
   "noplan.noSteps": "模型写的内容不是计划。",
   "noplan.rejected": "模型写的计划有错误，且无法修正。",
   "noplan.unable": "用现有的工具无法为该请求做计划。",
+  "noplan.rules": "只靠规则无法为此做计划：需要语言模型。",
   "noplan.model": "换一个模型",
   "noplan.hand": "手动编写计划",
   "noplan.say": "换一种说法",

@@ -59,7 +59,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
         "files": files,
         "total": total,
         "can_add": "approve" in ask.grant.scopes and os.access(folder, os.W_OK),
-        "max_bytes": GateRules.__dataclass_fields__["max_file"].default,
+        "max_bytes": GateRules(hosts=frozenset()).max_file,
     }
 
 
@@ -120,7 +120,7 @@ def _is_number(text: str) -> bool:
 async def put(ask: Ask, given: b.PutQuery) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     folder = ask.server_state.settings.folder()
-    name = _checked_name(ask.path("name"))
+    name = _checked_name(ask.path("file"))
     await asyncio.to_thread(_check_place, folder / name, replace=given.replace)
     with tempfile.TemporaryDirectory(dir=_writable(folder), prefix=".plansmith-upload-") as made:
         path = Path(made) / "file"
