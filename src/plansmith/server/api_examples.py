@@ -51,7 +51,7 @@ _ROW: Final[dict[str, Json]] = {
     "request": "Which files mention invoices?",
     "goal": "Find the files that mention invoices",
     "origin": "request",
-    "folder": "/home/ann/papers",
+    "folder": "/srv/papers",
     "locale": "en",
     "created_at": _AT,
     "updated_at": "2026-11-16T09:30:09Z",

@@ -1,4 +1,4 @@
-"""Writes the OpenAPI document as a page to read: no script, nothing loaded from elsewhere."""
+"""Route of the API's page: the OpenAPI document to read, without scripts, from here alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
+
+from starlette.responses import HTMLResponse
+
+from plansmith.server.openapi import Answer, Ask, Nothing, openapi
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1a2230; --dim: #596275; --line: #dfe3ea; --box: #f3f5f8;
@@ -58,6 +62,12 @@ _INTRO: Final = (
 )
 _CODE: Final = re.compile(r"`([^`]+)`")
 Schema = Mapping[str, Any]
+
+
+async def page(ask: Ask, _: Nothing) -> Answer:
+    """Returns the description of all routes as a page."""
+    text = api_page(openapi(ask.request.app.state.routes))
+    return HTMLResponse(text, headers={"Content-Security-Policy": PAGE_POLICY})
 
 
 def api_page(document: Mapping[str, Any]) -> str:
