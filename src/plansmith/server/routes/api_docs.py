@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.responses import HTMLResponse
 
@@ -201,10 +201,10 @@ def _resolved(schema: Schema, document: Mapping[str, Any]) -> Schema:
     found: Any = document
     for part in reference.removeprefix("#/").split("/"):
         found = found[part]
-    return found
+    return cast("Schema", found)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     heads = "".join(f'<th scope="col">{_text(each)}</th>' for each in head)
     lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
