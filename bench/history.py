@@ -8,20 +8,25 @@ import json
 import os
 import re
 import resource
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.error import HTTPError
 
+from tests.postgres import Server, private_server
+
 from bench.runner_figures import Spread, spread
 from plansmith import Plan, Plansmith, read_plan, tool
+from plansmith.adapters.stores.summaries import COUNTS, OPEN, TOTALS, page_query
 from plansmith.plan.events import Event, RunCreated, next_event
 from plansmith.plan.summary import RunSummary
 
@@ -37,6 +42,7 @@ DOORS: Final[Mapping[str, str]] = {
     "usage": "/v1/metrics",
     "counts": "/metrics",
 }
+DATABASE: Final = "history"
 START: Final = "server start"
 COMMAND: Final = "plansmith runs"
 
@@ -100,6 +106,13 @@ async def _model(smith: Plansmith, at: str) -> Model:
     run = await smith.run((await smith.submit(plan)).id)
     [summary] = await smith.runs.lists.newest(limit=1)
     return Model([event async for event in smith.events(run.id)], summary)
+
+
+class Measured(NamedTuple):
+    """Milliseconds by size and door, and how the database finds its answers."""
+
+    times: Mapping[int, Mapping[str, list[float]]]
+    plans: str
 
 
 @dataclass
@@ -179,6 +192,36 @@ def measure(url: str, folder: Path) -> dict[str, list[float]]:
     return found
 
 
+def query_plans(explain: Callable[[str], Sequence[str]]) -> str:
+    """How a database finds the newest runs, failed ones, open ones, counts and sums."""
+    asked = {
+        "newest": page_query((), unsummed=False),
+        "failed": page_query(("failed",), unsummed=False),
+        "open": OPEN,
+        "counts": COUNTS,
+        "sums": TOTALS,
+    }
+    lines: list[str] = []
+    for name, query in asked.items():
+        filled = query.replace(":before", str(2**31 - 1)).replace(":most", "50")
+        lines += [f"{name}:", *(f"  {line}" for line in explain(filled))]
+    return "\n".join(lines)
+
+
+def _explained_by_sqlite(path: Path, query: str) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+    depths = {0: -1}
+    for row in rows:
+        depths[row[0]] = depths[row[1]] + 1
+    return [f"{'  ' * depths[row[0]]}{row[3]}" for row in rows]
+
+
+def _explained_by_postgres(server: Server, query: str) -> list[str]:
+    server.sql("ANALYZE", database=DATABASE)
+    return server.sql(f"EXPLAIN (COSTS OFF) {query}", database=DATABASE).splitlines()
+
+
 def _command_ms(url: str, folder: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
@@ -200,12 +243,23 @@ HEAD: Final = """\
 # Many stored runs
 
 Made by `scripts/bench history --write`. Real runs, written again under new names with their
-summaries through the store's port, one in 100 failed; SQLite. Milliseconds until a new server is
-ready, of its first answer to each request, and of the second; `plansmith runs` is processor time.
-List: the 50 newest; filter: 50 failed ones; search: 50 with a word; usage: tokens and costs of
-all; counts: runs by status for Prometheus. Last column: the largest store / the smallest.
+summaries through the store's port, one in 100 failed. Milliseconds until a new server is ready, of
+its first answer to each request, and of the second; `plansmith runs` is processor time. List: the
+50 newest; filter: 50 failed ones; search: 50 with a word; usage: tokens and costs of all; counts:
+runs by status for Prometheus. Last column: the largest store / the smallest.
 
 """
+
+
+def page(found: Mapping[str, Measured]) -> str:
+    """The tables of all stores, each with how the database finds its answers."""
+    parts = [
+        f"## {store}\n\n{table(measured.times)}\n"
+        f"How it finds the answers among {max(measured.times):,} runs:\n\n"
+        f"```text\n{measured.plans}\n```\n"
+        for store, measured in found.items()
+    ]
+    return HEAD + "\n".join(parts)
 
 
 def table(found: Mapping[int, Mapping[str, list[float]]]) -> str:
@@ -219,7 +273,7 @@ def table(found: Mapping[int, Mapping[str, list[float]]]) -> str:
         spreads = [_spread(found[size][name]) for size in sizes]
         growth = f"{spreads[-1].median / spreads[0].median:.1f} x"
         lines.append(f"| {name} | {' | '.join(_cell(each) for each in spreads)} | {growth} |")
-    return HEAD + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _spread(samples: Sequence[float]) -> Spread:
@@ -242,25 +296,45 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=SIZES, help="how many runs are stored"
     )
+    parser.add_argument("--sqlite-only", action="store_true", help="leave PostgreSQL out")
     parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
     parser.add_argument("--write", action="store_true", help=f"also write {RESULT.name}")
     args = parser.parse_args()
-    found: dict[int, dict[str, list[float]]] = {}
-    with tempfile.TemporaryDirectory() as name:
+    found: dict[str, Measured] = {}
+    with tempfile.TemporaryDirectory() as name, ExitStack() as at_the_end:
         folder = Path(name)
-        history = History(f"sqlite:///{folder / 'runs.db'}?synchronous=normal")
-        for size in sorted(args.sizes):
-            start = time.monotonic()
-            asyncio.run(history.grow(size))
-            made = time.monotonic() - start
-            found[size] = measure(history.url, folder)
-            spent = time.monotonic() - start - made
-            print(
-                f"{size:,} runs: made in {made:.0f} s, measured in {spent:.0f} s", file=sys.stderr
-            )
-    print(json.dumps(found, indent=2) if args.json else table(found))
+        file = folder / "runs.db"
+        times = measured("SQLite", f"sqlite:///{file}?synchronous=normal", folder, args.sizes)
+        plans = query_plans(partial(_explained_by_sqlite, file))
+        found["SQLite"] = Measured(times, plans)
+        if not args.sqlite_only:
+            server = at_the_end.enter_context(private_server(fsync=True))
+            url = server.new_database(DATABASE)
+            times = measured("PostgreSQL", url, folder, args.sizes)
+            plans = query_plans(partial(_explained_by_postgres, server))
+            found["PostgreSQL"] = Measured(times, plans)
+    if args.json:
+        print(json.dumps({store: each.times for store, each in found.items()}, indent=2))
+    else:
+        print(page(found))
     if args.write:
-        RESULT.write_text(table(found), encoding="utf-8")
+        RESULT.write_text(page(found), encoding="utf-8")
+
+
+def measured(
+    store: str, url: str, folder: Path, sizes: Sequence[int]
+) -> dict[int, dict[str, list[float]]]:
+    """Grows a store, and measures it at every size."""
+    history, times = History(url), dict[int, dict[str, list[float]]]()
+    for size in sorted(sizes):
+        start = time.monotonic()
+        asyncio.run(history.grow(size))
+        made = time.monotonic() - start
+        times[size] = measure(history.url, folder)
+        spent = time.monotonic() - start - made
+        told = f"{size:,} runs: made in {made:.0f} s, measured in {spent:.0f} s"
+        print(f"{store}, {told}", file=sys.stderr)
+    return times
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 def programs(root: Path) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each program."""
-    for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
-        stem = page.stem.lower().replace("-", "_")
+    for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+        place = page.relative_to(root).with_suffix("")
+        stem = "_".join(place.parts).lower().replace("-", "_")
         for number, text in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
             yield f"{stem}_{number}.py", text
 

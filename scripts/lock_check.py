@@ -13,7 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = ("core", "dev", "all", "pip", "rivals")
+APART = ("docs", "rivals")
+LOCKS = ("core", "dev", "all", "pip", *APART)
 PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)(?P<rest>.*)")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}\b")
 HOST = re.compile(r"://|--(extra-)?index|--find-links|--trusted-host| @ ")
@@ -36,8 +37,8 @@ def digest(project: Mapping[str, Any], lock: str) -> str:
         table["optional-dependencies"],
         {"build": groups["build"]},
     )
-    if lock == "rivals":
-        asked = (table["requires-python"], groups["rivals"])
+    if lock in APART:
+        asked = (table["requires-python"], groups[lock])
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -56,7 +57,7 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
         lock: [line for line in map(Requirement, lines) if line.name != table["name"]]
         for lock, lines in (
             *(("core", core), ("dev", dev), ("all", everything)),
-            ("rivals", project["dependency-groups"]["rivals"]),
+            *((name, project["dependency-groups"][name]) for name in APART),
         )
     }
 

@@ -145,8 +145,15 @@ class World:
         return hashlib.sha256(repr(self.trace).encode()).hexdigest()
 
     def chain(self, run: str) -> str:
-        """Returns the first of the runs that continue each other."""
-        return self.chains.get(run, run)
+        """Returns the first of the runs that continue each other.
+
+        The journal tells it too: whoever began the run may have been killed before it knew.
+        """
+        if run not in self.chains:
+            bodies = [event.body for event in self.journals().get(run, ())]
+            reused = [each.run for each in bodies if isinstance(each, e.StepReused)]
+            return next((self.chain(each) for each in reused if each != run), run)
+        return self.chains[run]
 
     def journals(self) -> Mapping[str, Sequence[e.Event]]:
         """Returns all journals as the store has them."""

@@ -116,7 +116,8 @@ class Call:
 
     `advise` reports that the plan should change, or that its goal is met already. The reason is
     shown to the person and never given to a planner. `reply` is the answer to an `InputNeeded`;
-    `ask` raises one and returns its answer.
+    `ask` raises one and returns its answer. `seen` is the hash of the files that the person saw
+    who consented to the call.
     """
 
     key: str
@@ -126,6 +127,7 @@ class Call:
     spend: Callable[[Usage], None] = lambda _: None
     advise: Callable[[Advice, str], None] = lambda _, __: None
     reply: Reply | None = None
+    seen: str = ""
     _asked: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     def ask(

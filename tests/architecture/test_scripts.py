@@ -122,14 +122,15 @@ def test_a_first_set_up_installs_what_is_locked_and_then_is_ready(checkout: Chec
     assert checkout.run("setup", "core").stderr == ""
 
 
-def test_rivals_get_an_environment_of_their_own(checkout: Checkout) -> None:
+@pytest.mark.parametrize("kind", ["docs", "rivals"])
+def test_what_is_kept_apart_gets_an_environment_of_its_own(checkout: Checkout, kind: str) -> None:
     checkout.has_environment("dev")
-    done = checkout.run("setup", "rivals", PROBE="pip")
+    done = checkout.run("setup", kind, PROBE="pip")
     assert done.returncode == 0, done.stderr
-    assert "making .venv-rivals" in done.stderr
-    assert "--require-hashes -r locks/rivals.txt" in checkout.called()
+    assert f"making .venv-{kind}" in done.stderr
+    assert f"--require-hashes -r locks/{kind}.txt" in checkout.called()
     assert "-e ." not in checkout.called()
-    assert checkout.run("setup", "rivals").stderr == ""
+    assert checkout.run("setup", kind).stderr == ""
     assert checkout.run("setup", "dev").stderr == ""
 
 

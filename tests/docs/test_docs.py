@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.made_up import MADE_UP, made_up_values
 from plansmith.planner.check.missing import MISSING, missing_changes
 from plansmith.planner.intent import find_intents
+from plansmith.testing.modelserver import ModelServer, Reply
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -27,7 +29,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The test command would run itself; the others take long, change files or need a network.
 NOT_RUN = (
     *("scripts/test", "scripts/check", "scripts/bench", "scripts/lock", "scripts/fix"),
-    *("scripts/page", "scripts/screenshots", "scripts/architecture"),
+    *("scripts/page", "scripts/docs", "scripts/screenshots", "scripts/architecture"),
 )
 
 
@@ -41,12 +43,43 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 PYTHON, SHELL = blocks("python"), blocks("bash")
+PROVIDED = 'Plansmith("openai:gpt-5"'
+ALONE = [each for each in PYTHON if not (each[0].startswith("README") and PROVIDED in each[1])]
 
 
-@pytest.mark.parametrize(("place", "code"), PYTHON, ids=[place for place, _ in PYTHON])
+@pytest.mark.parametrize(("place", "code"), ALONE, ids=[place for place, _ in ALONE])
 def test_the_python_of_the_documentation_runs(place: str, code: str) -> None:
+    run(place, code)
+
+
+def run(place: str, code: str) -> None:
     # Without the future import of this file: annotations are then what they are for a reader.
     exec(compile(code, place, "exec", dont_inherit=True), {"__name__": place})
+
+
+FEW = {"below": ["{{have}}", 10]}
+STEPS = [
+    {"id": "have", "tool": "stock", "inputs": {"item": "bolt"}},
+    {"id": "buy", "tool": "order", "inputs": {"item": "bolt", "count": 100}, "when": FEW},
+    {"id": "answer", "say": "There were {{have}} bolts: {{buy}}."},
+]
+
+
+def test_the_program_of_the_readme_plans_with_a_providers_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setattr("builtins.input", lambda shown: asked.append(shown) or "yes")
+    [program] = [code for place, code in PYTHON if place.startswith("README") and PROVIDED in code]
+    triage, plan = {"decision": "plan"}, {"goal": "Order bolts", "steps": STEPS}
+    model = ModelServer(Reply(json.dumps(triage)), Reply(json.dumps(plan)))
+    with model.in_thread() as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        run("README.md", program)
+    assert "2. buy: [only if have is below 10] order(item=bolt, count=100)" in asked[0]
+    assert capsys.readouterr().out == "done There were 3 bolts: ordered 100 of bolt.\n"
 
 
 @pytest.mark.parametrize(("place", "script"), SHELL, ids=[place for place, _ in SHELL])

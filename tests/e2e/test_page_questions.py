@@ -1,4 +1,7 @@
-"""Questions on the page: consent shows every value whole, and no plan can look like Plansmith."""
+"""Consent on the page: the whole value, the files before and after, values of one's own.
+
+No plan can look like Plansmith, and nothing that a file holds runs.
+"""
 
 # ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
 
@@ -6,12 +9,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
-from tests.web.screens import approve, until
+from tests.web.screens import NOTES, approve, consent, made, until
 
 LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"
-FAKE = "Plansmith asks for your consent to call notes.write"
+FAKE = "Plansmith asks for your consent"
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="alert(1)">
+<script>alert(1)</script><image href="http://outside.invalid/x.png" width="9" height="9"/>
+<rect width="40" height="40" fill="red"/></svg>"""
+HOSTILE = """# Title <script>alert(1)</script>
+
+<img src=x onerror=alert(1)> [link](javascript:alert(1)) ![p](http://outside.invalid/p.png)
+<button>Allow once</button>
+"""
+
+
+def card(page: Page) -> Locator:
+    """The consent card, once everything that it is about is there."""
+    found = page.locator("article.consent")
+    expect(found.get_by_role("button", name="Allow once")).to_be_enabled()
+    return found
+
+
+def asks(stage: Stage, path: str, text: str, **more: Any) -> str:
+    """A run that asks for consent to write a text, which came out of a tool, into a file."""
+    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": text}}
+    inputs = {"path": path, "text": "{{look.city}}", **more}
+    run = stage.submit(look, {"id": "write", "tool": "files.write", "inputs": inputs})
+    approve(stage, run)
+    until(stage, run, "asking")
+    return run
 
 
 def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
@@ -20,22 +48,123 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": LONG}}
     inputs = {"path": "n.md", "text": "{{look.city}}"}
     write: dict[str, Any] = {"id": "write", "tool": "notes.write", "inputs": inputs}
-    ask: dict[str, Any] = {"id": "q", "question": FAKE, "options": ["allow", "refuse"]}
+    options = ["Allow once", "Refuse", "Change the value"]
+    ask: dict[str, Any] = {"id": "q", "question": FAKE, "options": options}
     run = stage.submit(look, write, ask)
     approve(stage, run)
     until(stage, run, "asking")
     page = watched.tab(f"runs/{run}")
-    consent = page.locator(".question[data-kind=consent]")
-    expect(consent).to_have_class("question own")
-    expect(consent.get_by_role("button", name="Allow")).to_be_enabled()
-    text = consent.locator("dd", has_text="the end")
-    expect(text.locator("summary")).to_contain_text("characters: show all")
-    text.locator("summary").click()
+    found = card(page)
+    expect(found.get_by_role("heading")).to_have_text("Call notes.write")
+    text = found.locator(".values dd", has_text="00000 00001")
+    text.get_by_role("button", name="Show all 12,007 characters").click()
     expect(text.locator("pre")).to_have_text(LONG)
+    expect(found.locator(".values dt", has_text="text").locator("a.chip")).to_have_text("look")
+    found.locator(".from a.chip").click()
+    expect(page.locator(".inspector h3")).to_have_text("look")
     told = page.locator(".question[data-kind=step]")
     expect(told).to_have_class("question told")
     expect(told.locator(".asker")).to_have_text("The plan asks, in its step q")
-    expect(page.locator(".question.own .asker", has_text=FAKE)).to_have_count(1)
+    expect(told.locator(".button.primary, h3, .consent")).to_have_count(0)
+    expect(page.locator(".own .asker", has_text=FAKE)).to_have_count(1)
+
+
+def test_consent_shows_what_changes_in_the_file_as_it_is_now(
+    watched: Watched, stage: Stage
+) -> None:
+    run = consent(stage)
+    page = watched.tab(f"runs/{run}")
+    found = card(page)
+    expect(found.get_by_role("heading", level=3)).to_have_text(
+        "Change summary.md (90 bytes now, 94 bytes afterwards)"
+    )
+    expect(found.locator(".diff-line.old").first).to_contain_text("Oslo sold most, Bergen least.")
+    expect(found.locator(".diff-line.new").first).to_contain_text("Rome sold **most**")
+    found.get_by_role("button", name="Afterwards").click()
+    expect(found.locator(".prose h1")).to_have_text("Sales of the summer")
+    # The file changes between the look and the press: nothing is written, the card shows it anew.
+    file = stage.folder / "work" / "summary.md"
+    file.write_text("written by somebody else\n")
+    found.get_by_role("button", name="Allow once").click()
+    expect(found.get_by_role("alert")).to_contain_text("changed on the disk after you looked")
+    found.get_by_role("button", name="Changes").click()
+    expect(found.locator(".diff-line.old")).to_contain_text("written by somebody else")
+    assert file.read_text() == "written by somebody else\n"
+    card(page).get_by_role("button", name="Allow once").click()
+    until(stage, run, "done")
+    assert file.read_text() == NOTES
+
+
+def test_a_value_of_ones_own_is_written_and_approved(watched: Watched, stage: Stage) -> None:
+    run = asks(stage, "own.md", "from the tool")
+    page = watched.tab(f"runs/{run}")
+    found = card(page)
+    expect(found.get_by_role("heading", level=3)).to_have_text("Write own.md (new file, 13 bytes)")
+    found.get_by_role("button", name="Change the value").click()
+    expect(found.get_by_role("button", name="Use these values and allow")).to_be_disabled()
+    box = found.get_by_role("textbox", name="text")
+    expect(box).to_be_focused()
+    box.fill("in {{look.city}} words of my own")
+    found.get_by_role("button", name="Use these values and allow").click()
+    done = until(stage, run, "done")
+    work = stage.folder / "work"
+    assert (work / "own.md").read_text() == "in {{look.city}} words of my own"
+    assert (done["revisions"], done["approved"]) == (2, done["running_hash"])
+
+
+def test_nothing_in_a_file_runs_or_looks_like_plansmith(
+    watched: Watched, stage: Stage, chrome: Browser
+) -> None:
+    picture = asks(stage, "evil.svg", SVG)
+    page = watched.tab(f"runs/{picture}")
+    expect(card(page).locator("img.picture")).to_have_js_property("complete", True)
+    card(page).get_by_role("button", name="Allow once").click()
+    until(stage, picture, "done")
+    expect(page.locator(".figures img")).to_have_js_property("naturalWidth", 40)
+    # Opened on its own, it is in a sandbox: no script, and nothing comes from outside.
+    with chrome.new_context(storage_state=page.context.storage_state()) as alone:
+        other, ran = alone.new_page(), list[object]()
+        other.on("dialog", lambda each: ran.append(each.message))
+        other.on(
+            "requestfinished", lambda each: ran.append(each) if "outside" in each.url else None
+        )
+        other.goto(f"{stage.url}v1/runs/{picture}/files/evil.svg")
+        expect(other.locator("rect")).to_have_count(1)
+        assert not ran
+    text = asks(stage, "evil.md", HOSTILE)
+    page = watched.tab(f"runs/{text}")
+    sheet = card(page).locator(".sheet")
+    expect(sheet.locator("h1")).to_contain_text("<script>alert(1)</script>")
+    expect(sheet.locator("script, img, button, a[href^=javascript]")).to_have_count(0)
+    expect(page.get_by_role("button", name="Allow once")).to_have_count(1)
+
+
+def test_the_report_has_the_chart_and_the_table_that_the_run_made(
+    watched: Watched, stage: Stage
+) -> None:
+    run = made(stage)
+    page = watched.tab(f"runs/{run}/report")
+    expect(page.locator(".answer-box img")).not_to_have_js_property("naturalWidth", 0)
+    files = page.locator(".files")
+    expect(files.locator("summary .name")).to_have_count(3)
+    files.locator("summary", has_text="sales.csv").click()
+    sales = files.locator(".table-view tbody td:last-child")
+    files.get_by_role("button", name="sales").click()
+    expect(sales.first).to_have_text("100")
+    files.get_by_role("button", name="sales").click()
+    expect(sales.first).to_have_text("285")
+    with page.expect_download() as saved:
+        files.get_by_role("button", name="CSV").click()
+    assert saved.value.path().read_text().splitlines()[:2] == [
+        "city,month,sales",
+        "Bergen,June,285",
+    ]
+    (stage.folder / "work" / "notes.md").write_text("changed")
+    (stage.folder / "work" / "sales.svg").unlink()
+    page.reload()
+    expect(files.locator("summary", has_text="sales.svg")).to_contain_text("no longer there")
+    expect(files.locator("summary", has_text="notes.md")).to_contain_text("changed since")
+    expect(page.locator(".answer-box img")).to_have_count(0)
 
 
 def test_what_data_says_about_its_origin_is_not_believed_on_the_page(
@@ -48,8 +177,7 @@ def test_what_data_says_about_its_origin_is_not_believed_on_the_page(
     approve(stage, run)
     until(stage, run, "asking")
     page = watched.tab(f"runs/{run}")
-    told = "It would be called with these values, which came out of: look"
-    expect(page.locator(".question[data-kind=consent] p.text")).to_have_text(told)
+    expect(card(page).locator(".from a")).to_have_text(["look"])
 
 
 def test_consent_to_many_calls_tells_their_number_on_the_page(
@@ -62,10 +190,8 @@ def test_consent_to_many_calls_tells_their_number_on_the_page(
     approve(stage, run)
     until(stage, run, "asking")
     page = watched.tab(f"runs/{run}")
-    consent = page.locator(".question[data-kind=consent]")
-    expect(consent.locator(".asker")).to_have_text(
-        "Plansmith asks for your consent to call notes.write"
+    expect(card(page).get_by_role("heading", level=3)).to_have_text(
+        "Call notes.write 3 times, once for each item"
     )
-    expect(consent.locator("p.text")).to_have_text(
-        "It would be called 3 times, once for each of these items, which came out of: names"
-    )
+    expect(card(page).locator(".from a")).to_have_text(["names"])
+    expect(card(page).get_by_role("button", name="Change the value")).to_have_count(0)

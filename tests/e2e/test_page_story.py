@@ -54,7 +54,7 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
     page.get_by_role("button", name="Ask for another plan").click()
     change = page.locator(".note.change")
     expect(change).to_contain_text("Take Bergen instead of Oslo")
-    expect(change.locator(".fresh", has_text="Bergen").first).to_be_visible()
+    expect(page.locator(".steps .fresh", has_text="Bergen").first).to_be_visible()
     page.reload()
     expect(change).to_contain_text("Take Bergen instead of Oslo")
 
@@ -63,7 +63,7 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
 
 
 def change_an_argument(page: Page) -> None:
-    page.get_by_role("link", name="Weather in Oslo").click()
+    page.locator(".steps a", has_text="Weather in Oslo").first.click()
     days = page.get_by_role("textbox", name="days")
     days.fill("99")
     expect(page.locator(".form .problems")).to_contain_text("at most 14")
@@ -180,7 +180,7 @@ def test_a_finished_run_becomes_a_template_that_is_used_with_other_values(
     page.get_by_role("dialog").get_by_role("link", name="Templates").click()
     page.get_by_label("city").fill("Bergen")
     page.get_by_role("button", name="Use this template").click()
-    expect(page.locator(".args")).to_contain_text("Bergen")
+    expect(page.locator(".steps")).to_contain_text("Bergen")
     approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
 
@@ -210,9 +210,9 @@ def test_a_new_plan_that_touches_more_is_shown_as_a_difference_and_approved_agai
     run = stage.submit({"id": "old", "tool": "hotels.find", "inputs": {"city": "Rome"}})
     page = watched.tab(f"runs/{run}")
     approve(page)
-    change = page.locator(".note.change")
-    expect(change.locator(".added")).to_contain_text("hotels.search")
-    expect(change.locator(".removed")).to_contain_text("hotels.find")
+    steps = page.locator(".steps")
+    expect(steps.locator(".added")).to_contain_text("hotels.search")
+    expect(steps.locator(".removed")).to_contain_text("hotels.find")
     expect(page.get_by_text("hotels.search was not in the plan before")).to_be_visible()
     approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
@@ -259,7 +259,8 @@ def test_planning_that_fails_is_red_and_offers_another_try(watched: Watched, sta
     page = watched.tab()
     ask(page, "nobody can plan this")
     expect(page.locator(".run-head .badge.s-failed")).to_be_visible()
-    expect(page.get_by_text("no plan could be made").first).to_be_visible()
+    expect(page.get_by_role("heading", name="No plan could be made")).to_be_visible()
+    expect(page.get_by_text("What the model wrote is not a plan.")).to_be_visible()
     expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
     first = run_of(page)
     page.get_by_role("button", name="Try again").click()

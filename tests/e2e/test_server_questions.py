@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +24,8 @@ async def test_the_values_of_a_consent_are_given_to_their_last_letter(tmp_path: 
         assert "only the first 2,000 of 60,000 characters" in asked["text"]
         path = f"/v1/runs/{run['id']}/questions/{quote(asked['question'], safe='')}"
         whole = await house.get(path)
-        assert whole == asked | {"values": {"city": LONG}}
+        told = {"values": {"city": LONG}, "files": None, "seen": "", "would_fail": ""}
+        assert whole == asked | told | {"can_change": True}
         answer = {"question": asked["question"], "answer": "allow"}
         await house.post(f"/v1/runs/{run['id']}/answers", answer)
         await house.until(run["id"], "done")
@@ -42,3 +44,41 @@ async def test_a_question_of_a_plan_is_of_the_plans_kind_whatever_it_says(tmp_pa
         assert item["question"]["kind"] == "step"
         whole = await house.get(f"/v1/runs/{run['id']}/questions/q")
         assert whole["values"] is None
+
+
+async def test_a_value_is_changed_while_another_step_runs(tmp_path: Path) -> None:
+    read = tool_step("read", inputs={"city": "Oslo"})
+    mail = tool_step("send", "mail", inputs={"city": "{{read.city}}"})
+    async with serving(tmp_path) as house:
+        run = await house.begin(read, mail, tool_step("wait", "slow"))
+        await house.approve(run)
+        await house.tools.began["slow"].wait()
+        while not (now := await house.get(f"/v1/runs/{run['id']}"))["questions"]:
+            await house.server_state.smith.store.wait(run["id"], after=now["last"])
+        body = {"question": "data:send?1", "change": {"city": "Rome"}}
+        work = asyncio.create_task(house.post(f"/v1/runs/{run['id']}/answers", body))
+        while not (await house.get(f"/v1/runs/{run['id']}"))["paused"] and not work.done():
+            await asyncio.sleep(0)
+            house.tools.gate.set()
+        await work
+        done = await house.until(run["id"], "done", "failed", "paused")
+        assert done["status"] == "done"
+        made = [each for each in house.tools.calls if each[0] != "weather"]
+        assert sorted(made) == [("mail", {"city": "Rome"}), ("slow", {"city": "Oslo"})]
+
+
+async def test_one_of_many_calls_has_no_place_for_a_value_of_its_own(tmp_path: Path) -> None:
+    read = tool_step("read", inputs={"city": "Oslo"})
+    send = {"kind": "tool", "id": "one", "tool": "mail", "inputs": {"city": "{{read.city}}"}}
+    each = {"id": "all", "kind": "map", "over": ["a", "b"], "each": send}
+    async with serving(tmp_path) as house:
+        run = await house.begin(read, each)
+        await house.approve(run)
+        run = await house.until(run["id"], "asking")
+        name = run["questions"][0]["question"]
+        whole = await house.get(f"/v1/runs/{run['id']}/questions/{quote(name, safe='')}")
+        assert not whole["can_change"]
+        body = {"question": name, "change": {"city": "Rome"}}
+        refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=body)
+        assert refused.status_code == 409
+        assert "cannot be changed one by one" in refused.json()["detail"]

@@ -336,3 +336,31 @@ def test_in_tmux_too(person: Person) -> None:
     assert "✓ search  done" in shown
     assert "- may.txt (1)" in shown
     assert "rc=0" in shown
+
+
+def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones_own(
+    person: Person,
+) -> None:
+    (person.folder / "in.md").write_text("new\n", encoding="utf-8")
+    out = person.folder / "out.md"
+    out.write_text("old\n", encoding="utf-8")
+    editor = person.folder / "edit.py"
+    change = "path.write_text(path.read_text().replace('new', 'mine {{r.path}}'))"
+    editor.write_text(f"import pathlib, sys\npath = pathlib.Path(sys.argv[1])\n{change}\n")
+    environment = {"EDITOR": f"{sys.executable} {editor}"}
+    read = {"id": "r", "tool": "files.read", "inputs": {"path": "in.md"}}
+    inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
+    plan = person.plan(read, {"id": "w", "tool": "files.write", "inputs": inputs})
+    with person.types("run", plan, environment=environment) as terminal:
+        terminal.until("Enter = not now:")
+        terminal.type("y\n")
+        terminal.until("Changes out.md (4 bytes now, 4 bytes afterwards)", "│ -old", "Your answer")
+        out.write_text("meanwhile\n", encoding="utf-8")
+        terminal.type("allow\n")
+        terminal.until("out.md changed on the disk after you looked", "│ -meanwhile")
+        assert out.read_text() == "meanwhile\n"
+        terminal.type("change\n")
+        terminal.until("mine {{r.path}}", "Use these values and allow the call?")
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+    assert out.read_text() == "mine {{r.path}}\n"

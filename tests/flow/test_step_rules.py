@@ -12,7 +12,7 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.config import Settings
 from plansmith.errors import OutcomeUnknown, ToolFailed
-from plansmith.plan.events import StepSkipped, StepStarted, StepWaits, verify_chain
+from plansmith.plan.events import ReviewAsked, StepSkipped, StepStarted, StepWaits, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
@@ -455,6 +455,61 @@ async def test_an_edit_of_a_waiting_round_forgets_its_time_and_an_edit_beside_it
     for _ in range(5):
         await clock.advance(61)
     assert (await waiting).status is RunStatus.DONE
+
+
+async def test_an_edit_beside_a_template_leaves_the_time_of_its_waiting_round() -> None:
+    clock, tools = FakeClock(), world()
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock, templates={"t": plan(poll)})
+    use = {"id": "t", "template": "t"}
+    run = await app.runs.run(await started(app, plan(use)), parks=True)
+    kept = run.wakes_at
+    run = await app.edit(run.id, plan(use, STOCK), by="ada")
+    assert run.wakes_at == kept is not None
+    run = await app.runs.run(run.id, parks=True)
+    assert Counter(each.tool for each in tools.calls) == {"poll": 1, "stock": 1}
+    waiting = asyncio.create_task(app.run(run.id))
+    for _ in range(3):
+        await clock.advance(3601)
+    assert (await waiting).status is RunStatus.DONE
+    assert Counter(each.tool for each in tools.calls) == {"poll": 3, "stock": 1}
+
+
+async def test_a_run_ends_when_its_waiting_round_is_skipped() -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
+    run = await app.runs.run(await started(app, plan(poll, STOCK)), parks=True)
+    await app.runs.stopping.skip(run.id, "poll/2", by="ada")
+    run = await app.runs.run(run.id, parks=True)
+    assert run.status.over
+    assert run.wakes_at is None
+
+
+async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -> None:
+    fails = {"b": True}
+
+    def send(given: Any) -> Any:
+        if fails.get(given["to"]):
+            raise ToolFailed("no such address")
+        return given["to"]
+
+    tools = world(FakeTool("send", [send], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    mails = {"id": "mails", "over": ["a", "b"], "each": each, "on_error": "collect"}
+    run = await app.run(await started(app, plan(STOCK, mails)))
+    assert run.status is RunStatus.PARTLY_DONE
+    fails.clear()
+    again = await app.retry(run.id, by="ada")
+    assert again.status is RunStatus.REVIEWING
+    assert again.steps["stock"].reused_from == run.id
+    assert again.last is not None
+    asked = again.last.body
+    assert isinstance(asked, ReviewAsked)
+    assert any("mails (1 of its 2 parts) was done" in each for each in asked.reasons)
+    await app.decide(again.id, approve=asked.hash, by="ada")
+    assert (await app.run(again.id)).steps["mails"].result == ["a", "b"]
 
 
 class RestlessClock(FakeClock):

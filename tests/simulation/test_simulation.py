@@ -37,7 +37,7 @@ FINDS = {
 }
 # Seeds that broke a promise: a resumed run without a plan, a call that advised and was to be made
 # again, a budget asked for twice, a decision that a server could not read at once.
-KEPT = (1015, 1236, 2102, 2411)
+KEPT = (1015, 1236, 2102, 2411, 6054, 8189, 10223, 11995, 12072)
 
 
 @pytest.mark.parametrize("seed", KEPT)

@@ -6,6 +6,7 @@ It needs Debian's packages chromium and fonts-noto-cjk, and what `scripts/page` 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -54,6 +55,9 @@ class Stage:
         self.folder = folder
         self._hold = folder / "hold"
         self._hold.mkdir(parents=True)
+        # The folder that plans work in; the page shows its files and puts some into it.
+        self.work = folder / "work"
+        self.work.mkdir()
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self.link = ""
@@ -64,7 +68,12 @@ class Stage:
         log = (self.folder / "log").open("a")
         with log:
             self._process = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                cwd=self.work,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         assert self._process.stdout is not None
         self.link = self._process.stdout.readline().strip()

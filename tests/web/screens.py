@@ -31,6 +31,7 @@ def addresses(stage: Stage) -> dict[str, str]:
         "/v1/schedules", {"request": "look", "timing": {"daily_at": "07:15"}, "name": "s"}
     )
     talk = conversation(stage)
+    files = made(stage)
     return {
         "new": "",
         "inbox": "inbox",
@@ -47,6 +48,9 @@ def addresses(stage: Stage) -> dict[str, str]:
         "timeline": f"runs/{failed}/run?view=timeline",
         "log": f"runs/{failed}/run?view=log",
         "report": f"runs/{done}/report",
+        "consent": f"runs/{consent(stage)}",
+        "files": f"runs/{files}/report",
+        "table": f"runs/{files}/run/rows",
         "compare": f"compare/{done}/{failed}",
         "templates": "templates",
         "ready template": "templates/csv-chart",
@@ -60,6 +64,48 @@ def addresses(stage: Stage) -> dict[str, str]:
         "settings": "settings",
         "nowhere": "nowhere",
     }
+
+
+SALES = [
+    {"city": city, "month": month, "sales": 100 + 37 * number % 211}
+    for number, (month, city) in enumerate(
+        (month, city) for month in ("May", "June", "July") for city in ("Oslo", "Rome", "Bergen")
+    )
+]
+NOTES = """# Sales of the summer
+
+Rome sold **most**, Bergen least.
+
+- Oslo: steady
+- Rome: best in July
+"""
+
+
+def consent(stage: Stage, **more: Any) -> str:
+    """A run that asks before it writes what it read over a file that is there."""
+    work = stage.folder / "work"
+    (work / "draft.md").write_text(NOTES)
+    (work / "summary.md").write_text(NOTES.replace("Rome", "Oslo").replace("**most**", "most"))
+    read = {"id": "read", "tool": "files.read", "inputs": {"path": "draft.md"}}
+    inputs = {"path": "summary.md", "text": "{{read.text}}", "overwrite": True, **more}
+    run = stage.submit(read, {"id": "save", "tool": "files.write", "inputs": inputs})
+    approve(stage, run)
+    until(stage, run, "asking")
+    return run
+
+
+def made(stage: Stage) -> str:
+    """A run that drew a chart and wrote a table and a text."""
+    rows = {"id": "rows", "tool": "files.list", "inputs": {}}
+    totals = SALES[:3]
+    draw = {"id": "draw", "tool": "charts.draw"}
+    draw["inputs"] = {"rows": totals, "x": "city", "y": "sales", "path": "sales.svg"}  # type: ignore[assignment]
+    save = {"id": "table", "tool": "tables.write", "inputs": {"path": "sales.csv", "rows": SALES}}
+    text = {"id": "text", "tool": "files.write", "inputs": {"path": "notes.md", "text": NOTES}}
+    run = stage.submit(rows, draw, save, text, goal="Draw the sales of the summer")
+    approve(stage, run)
+    until(stage, run, "done")
+    return run
 
 
 def conversation(stage: Stage) -> str:

@@ -21,6 +21,10 @@ from typing import Any, cast
 from tests.web import conversation
 from tests.web.hostile import PAYLOADS
 
+from plansmith.adapters.tools.charts import ChartTools
+from plansmith.adapters.tools.files import FileTools
+from plansmith.adapters.tools.tables import TableTools
+from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -231,7 +235,11 @@ async def serve(folder: Path, port: int) -> None:
     if shared := os.environ.get("PLANSMITH_TEST_ENGINE_STORE"):
         place = sha256(str(folder).encode()).hexdigest()[:16]
         url, engine = f"{shared}?schema=plansmith_{place}", "dbos"
-    parts: dict[str, Any] = {"model": Player(stage), "tools": [stage], "agents": []}
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    files = [FileTools(work), WorkspaceTools(work), TableTools(work), ChartTools(work)]
+    tools = [stage, *files]
+    parts: dict[str, Any] = {"model": Player(stage), "tools": tools, "agents": [], "folder": work}
     settings = Settings.model_validate({"store": url})
     server_state = make_state(settings, log=Log(), by="ada", engine=engine, **parts)
     wanted = Serve(token_file=folder / "token", port=port, engine=engine)

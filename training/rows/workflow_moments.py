@@ -122,8 +122,16 @@ def _value(moment: datetime, form: str) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
-def said_minutes(voice: Voice) -> tuple[str, int]:
-    """Returns a duration as it is said, in minutes."""
+def said_minutes(voice: Voice, *, seconds: bool = False) -> tuple[str, int]:
+    """Returns a duration as it is said, in minutes or in seconds."""
+    if seconds and voice.rng.random() < 0.25:
+        count = voice.rng.choice((5, 10, 15, 20, 30, 40, 45, 60, 90, 120))
+        return (f"{count}秒" if voice.is_zh else f"{count} seconds"), count
+    said, minutes = _minutes(voice)
+    return said, 60 * minutes if seconds else minutes
+
+
+def _minutes(voice: Voice) -> tuple[str, int]:
     rng, zh = voice.rng, voice.is_zh
     roll = rng.random()
     if roll < 0.15:
@@ -134,5 +142,9 @@ def said_minutes(voice: Voice) -> tuple[str, int]:
         count = rng.randrange(2, 5)
         word = voice.number(count)
         return (f"{word}小时" if zh else f"{word} hours"), 60 * count
+    if roll < 0.6:
+        count = rng.randrange(2, 10)
+        word = voice.number(count)
+        return (f"{word}分钟" if zh else f"{word} minutes"), count
     number = rng.choice((5, 8, 10, 12, 15, 20, 25, 40, 45, 75, 90))
     return (f"{number}分钟" if zh else f"{number} minutes"), number

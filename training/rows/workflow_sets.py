@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Final, Literal
 
+from plansmith.plan.capability import ToolSpec
+from plansmith.planner.shortlist.pick import shortlist
+from training.rows.row import Row
 from training.rows.workflow_tools import Dressed, Wardrobe, WorkTool, work_tools
 
-_FEW: Final = (2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
-_MANY: Final = (14, 18, 22, 26, 30, 34)
+Size = Literal["few", "many", "near"]
+"""Few tools, as many as a prompt holds, or the nearest of many: what the product offers."""
+_SIZES: Final[dict[Size, tuple[int, ...]]] = {
+    "few": (2, 3, 4, 5, 6, 7, 8, 8, 10, 12),
+    "many": (14, 18, 22, 26, 30, 34),
+    "near": (18, 24, 30, 40, 60),
+}
+_NEAREST: Final = (6, 6, 6, 8)
 # Tools of one group can stand in for each other.
 _ALIKE: Final = (
     frozenset({"mail.send", "chat.post", "chat.message", "sms.send"}),
@@ -32,6 +42,12 @@ _ALIKE: Final = (
     frozenset({"salon.price", "products.price", "solar.offer"}),
     frozenset({"courses.upload", "files.copy", "files.save"}),
     frozenset({"cars.available", "bikes.nearby", "taxi.order", "maps.nearby"}),
+    frozenset({"stations.play", "stations.count", "music.play", "podcasts.find"}),
+    frozenset({"sprinkler.on", "garden.water"}),
+    frozenset({"suppers.plan", "suppers.cost", "recipes.find"}),
+    frozenset({"parcels.send", "parcels.price", "shipping.track"}),
+    frozenset({"crews.halt", "crews.repair", "motor.run", "lifts.report"}),
+    frozenset({"classes.timetable", "classes.book", "courses.upload"}),
     frozenset({"flowers.bouquet", "cart.add", "products.search"}),
 )
 
@@ -51,12 +67,12 @@ def can_do(asked: WorkTool, offered: Sequence[WorkTool]) -> bool:
     )
 
 
-def some_tools(rng: Random, *, many: bool) -> list[WorkTool]:
+def some_tools(rng: Random, size: Size) -> list[WorkTool]:
     """Returns some tools, often with those that give what they take."""
-    size = rng.choice(_MANY if many else _FEW)
+    count = rng.choice(_SIZES[size])
     every = work_tools()
     chosen: dict[str, WorkTool] = {}
-    while len(chosen) < size:
+    while len(chosen) < count:
         tool = rng.choice(every)
         chosen[tool.name] = tool
         if tool.takes and rng.random() < 0.75:
@@ -78,3 +94,12 @@ def dressed_tools(rng: Random, tools: Sequence[WorkTool], lang: str) -> list[Dre
         made = wardrobe.dressed(each)
         found.setdefault(made.name, made)
     return list(found.values())
+
+
+def nearest_offered(rng: Random, row: Row) -> Row:
+    """Returns a row with the tools that the product's shortlist picks, and those it needs."""
+    given = [each for each in row.tools if not isinstance(each, str)]
+    specs = [ToolSpec(**each) for each in given]
+    names = {pick.name for pick in shortlist(row.request, specs, rng.choice(_NEAREST))}
+    names |= {str(call["tool"]) for call in row.calls}
+    return replace(row, tools=tuple(each for each in given if each["name"] in names))

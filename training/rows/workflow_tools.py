@@ -46,6 +46,7 @@ _MORE: Final = frozenset(
 _KINDS: Final = {"text": "message", "place": "city"}
 _TYPES: Final = {"int": "integer", "minutes": "integer", "money": "number", "bool": "boolean"}
 _NOTES: Final = {"minutes": "in minutes", "currency": "currency code, such as USD"}
+_SECONDS: Final = 0.35  # of the durations are wanted in seconds
 _MOMENTS: Final = {
     "datetime": ("date and time", "when, as YYYY-MM-DD HH:MM", "day and time"),
     "date": ("YYYY-MM-DD", "day as YYYY-MM-DD", "date"),
@@ -119,8 +120,8 @@ def work_tools() -> tuple[WorkTool, ...]:
     """Returns all tools."""
     found = [_tool(block, place) for place, block in enumerate(_blocks("workflows"))]
     found += [_converted(each, place) for place, each in enumerate(_others(), len(found))]
-    more = enumerate(_blocks("workflows_trades"), len(found))
-    return (*found, *(_tool(block, place) for place, block in more))
+    more = _blocks("workflows_trades") + _blocks("workflows_choices")
+    return (*found, *(_tool(block, place) for place, block in enumerate(more, len(found))))
 
 
 def _blocks(name: str) -> list[list[str]]:
@@ -183,6 +184,13 @@ def _tool(block: Sequence[str], place: int) -> WorkTool:
     return WorkTool(name, effect, about, tuple(others), tuple(inputs), gives, takes, ways, held)
 
 
+def _named_for(label: str, form: str) -> str:
+    """Returns the name of an argument that wants its values in a form: codes, seconds."""
+    if form == "seconds":
+        return label.replace("minutes", "seconds") if "minutes" in label else f"{label}_seconds"
+    return f"{label}_code" if form == "code" else label
+
+
 class Wardrobe:
     """Dresses the tools of one list alike: the style of names, the language of descriptions."""
 
@@ -208,10 +216,9 @@ class Wardrobe:
             if label in names.values() or any(label == more.name for more in tool.inputs):
                 label = each.name
             fields[label], forms[each.name] = self._schema(each)
-            if forms[each.name] == "code":
-                fields[f"{label}_code"] = fields.pop(label)
-                label = f"{label}_code"
-            names[each.name] = label
+            named = _named_for(label, forms[each.name])
+            fields[named] = fields.pop(label)
+            names[each.name] = named
         return Dressed(tool, self._named(name), names, fields, self._about(tool), forms)
 
     def _named(self, name: str) -> str:
@@ -242,6 +249,8 @@ class Wardrobe:
                 return self._moment(kind)
             case "lang":
                 return self._language_schema()
+            case "minutes" if self._rng.random() < _SECONDS:
+                return {"type": "integer", "description": "in seconds"}, "seconds"
             case "list":
                 items = {"type": "number" if detail.startswith("money") else "string"}
                 return {"type": "array", "items": items}, ""

@@ -13,6 +13,7 @@ from training.rows.voice import Voice
 from training.rows.workflow_moments import said_day, said_minutes, said_moment, said_time
 
 _BOOK: Final = "workflow_words"
+_IN_WORDS: Final = 0.3
 _SLOT: Final = re.compile(r"\{(\w+)\}")
 # Code: English words, Chinese words.
 _CURRENCIES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -80,7 +81,7 @@ class Values:
             return self._several(detail)
         said, value = self._one(name, detail, form)
         self._voice.kept.append(said)
-        if self._voice.lower and said == value and name != "currency":
+        if self._voice.lower and said == value and name not in ("currency", "pick"):
             value = said.lower()
         return said, value
 
@@ -89,7 +90,8 @@ class Values:
             case "int":
                 low, high = map(int, detail.split(".."))
                 number = self._rng.randint(low, high)
-                return str(number), number
+                words = self._rng.random() < _IN_WORDS
+                return (self._voice.number(number) if words else str(number)), number
             case "money":
                 return self._number()
             case "currency":
@@ -112,7 +114,7 @@ class Values:
             case "time":
                 return said_time(self._voice)
             case "minutes":
-                return said_minutes(self._voice)
+                return said_minutes(self._voice, seconds=form == "seconds")
             case _:
                 return said_moment(self._voice, self._now, form)
 
@@ -140,7 +142,7 @@ class Values:
     def _chosen(self, name: str, detail: str) -> tuple[str, Any]:
         value, _, words = self._rng.choice(detail.split(",")).strip().partition("=")
         en, _, zh = (words or value).partition("~")
-        said = (zh or en) if self._voice.is_zh else en
+        said = self._rng.choice(((zh or en) if self._voice.is_zh else en).split("/"))
         if name == "bool":
             return said, True
         return said, said if name == "word" else value.partition("~")[0]

@@ -19,7 +19,14 @@ from training.rows.domains import Part
 from training.rows.row import Call, Lang, Row
 from training.rows.texts import texts
 from training.rows.voice import Voice
-from training.rows.workflow_sets import can_do, dressed_tools, feeds, some_tools
+from training.rows.workflow_sets import (
+    Size,
+    can_do,
+    dressed_tools,
+    feeds,
+    nearest_offered,
+    some_tools,
+)
 from training.rows.workflow_text import joined, pronoun, sentence
 from training.rows.workflow_tools import Dressed, work_tools
 from training.rows.workflow_values import Values
@@ -29,9 +36,11 @@ _APOLOGY: Final[dict[Lang, str]] = {
     "en": "None of the tools here can do this.",
     "zh": "这里没有能完成这件事的工具。",
 }
-# A list of many tools is the start of so many rows, which a batch reads once.
-_SHARED_BY: Final = 64
-_MANY: Final = 0.016  # such a list makes as many rows as some sixty others
+# So many rows come of one list of tools, in at most so many tries. A list of many tools is the
+# start of its rows, which a batch reads once.
+_TRIES: Final[dict[Size, tuple[int, int]]] = {"many": (64, 768), "near": (4, 8), "few": (1, 2)}
+_MANY: Final = 0.012  # such a list makes as many rows as some sixty others
+_NEAR: Final = 0.16
 _LISTED: Final = frozenset(
     {"city", "person", "email", "id", "file", "word", "product", "song", "picture", "url", "food"}
 )
@@ -51,18 +60,27 @@ class WorkflowRows:
     def rows(self) -> Iterator[Row]:
         """Yields rows without end."""
         while True:
-            many = self._rng.random() < _MANY
-            lang: Lang = self._rng.choice(("en", "zh"))
-            self._tools = dressed_tools(self._rng, some_tools(self._rng, many=many), lang)
-            self._specs = tuple(each.spec for each in self._tools)
-            found: dict[str, Row] = {}
-            for _ in range(_SHARED_BY * 12 if many else 2):
-                row = self._made(self._rng.choice(("en", "zh")) if many else lang)
-                if row is not None and self._is_of_part(row):
-                    found.setdefault(row.request.casefold(), row)
-                if len(found) >= (_SHARED_BY if many else 1):
-                    break
-            yield from found.values()
+            roll = self._rng.random()
+            if roll < _MANY:
+                yield from self._rows_of("many")
+            else:
+                yield from self._rows_of("near" if roll < _NEAR else "few")
+
+    def _rows_of(self, size: Size) -> Iterator[Row]:
+        """Yields the rows of one list of tools, unlike each other."""
+        lang: Lang = self._rng.choice(("en", "zh"))
+        self._tools = dressed_tools(self._rng, some_tools(self._rng, size), lang)
+        self._specs = tuple(each.spec for each in self._tools)
+        wanted, tries = _TRIES[size]
+        found: dict[str, Row] = {}
+        for _ in range(tries):
+            row = self._made(lang if size == "few" else self._rng.choice(("en", "zh")))
+            if row is not None and self._is_of_part(row):
+                row = nearest_offered(self._rng, row) if size == "near" else row
+                found.setdefault(row.request.casefold(), row)
+            if len(found) >= wanted:
+                break
+        yield from found.values()
 
     def _made(self, lang: Lang) -> Row | None:
         self._now = _START + timedelta(minutes=self._rng.randrange(60 * 24 * 900))
@@ -293,7 +311,7 @@ class WorkflowRows:
         for each in tool.of.inputs:
             if f"{{{each.name}}}" in way:
                 said, known[each.name] = self._values.value(each.kind, tool.forms[each.name])
-                way = way.replace(f"{{{each.name}}}", said)
+                way = _said_at(way, f"{{{each.name}}}", said)
         args = {
             tool.names[each.name]: known.get(each.name, "?")
             for each in tool.of.inputs
@@ -320,6 +338,20 @@ def _open_slots(tool: Dressed, way: str) -> list[tuple[str, str]]:
     slots = [(name, name) for name in tool.of.takes if f"{{{name}}}" in way]
     taking = tool.of.taking(way)
     return [("it", taking.name), *slots] if "{it}" in way and taking else slots
+
+
+def _said_at(way: str, slot: str, said: str) -> str:
+    """Puts a value into a request; two values that would run into each other stay apart."""
+    before, after = way.partition(slot)[::2]
+    if _runs_on(before[-1:], said[:1]):
+        said = f" {said}"
+    if _runs_on(said[-1:], after[:1]):
+        said = f"{said} "
+    return way.replace(slot, said)
+
+
+def _runs_on(left: str, right: str) -> bool:
+    return left.isascii() and left.isalnum() and right.isascii() and right.isalnum()
 
 
 def _put(way: str, slot: str, said: str) -> str:

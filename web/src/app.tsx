@@ -2,7 +2,6 @@
 
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { InboxItem } from "./data/types";
 import { useOnline, useResource } from "./live/hooks";
 import { useNotifications } from "./live/notify";
 import { touchesInbox } from "./live/wakes";
@@ -50,7 +49,7 @@ const LATER: Record<string, () => Promise<View>> = {
 
 export function App(): JSX.Element {
   const route = useRoute();
-  const inbox = useResource<{ items: InboxItem[] }>("/v1/inbox", touchesInbox);
+  const inbox = useResource<{ count: number }>("/v1/inbox?count=true", touchesInbox);
   const online = useOnline();
   const [help, setHelp] = useState(false);
   const [open, setOpen] = useState(false);
@@ -59,11 +58,11 @@ export function App(): JSX.Element {
   useNotifications();
   useEffect(() => setOpen(false), [location.hash]);
   useArrival(route);
-  useEffect(() => setWaiting(inbox.value?.items.length ?? 0), [inbox.value]);
+  useEffect(() => setWaiting(inbox.value?.count ?? 0), [inbox.value]);
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>{t("app.skip")}</a>
-      <Rail route={route} waiting={inbox.value?.items.length ?? 0} open={open} onToggle={() => setOpen(!open)} onHelp={() => setHelp(true)} />
+      <Rail route={route} waiting={inbox.value?.count ?? 0} open={open} onToggle={() => setOpen(!open)} onHelp={() => setHelp(true)} />
       <main id="content" tabIndex={-1}>
         {!online && <div class="banner" role="status"><Icon name="warning" />{t("app.offline")}</div>}
         <Screen route={route} />
@@ -106,7 +105,11 @@ function Screen({ route }: { route: Route }): JSX.Element {
   if (section === "") return <NewView route={route} />;
   if (section === "runs" && id) return <RunPage key={id} id={id} route={route} />;
   if (section in LATER) return <Later key={section} section={section} route={route} />;
-  return <Head title={t("app.notFound")}><a class="button primary" href="#/">{t("app.goNew")}</a></Head>;
+  return (
+    <Head title={t("lost.title")} lead={t("lost.why")}>
+      <a class="button primary" href="#/">{t("app.goNew")}</a><a class="button" href={link(["runs"])}>{t("runs.title")}</a>
+    </Head>
+  );
 }
 
 function Later({ section, route }: { section: string; route: Route }): JSX.Element {

@@ -8,7 +8,11 @@ import { speak, wantedLocale } from "./words/words";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/plan.css";
+import "./styles/run.css";
 import "./styles/views.css";
+import "./styles/results.css";
+import "./styles/hero.css";
+import "./styles/first.css";
 
 applyTheme();
 live.start();

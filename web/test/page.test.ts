@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { criticalPath, layOut, levels, needs } from "../src/data/graph";
+import { criticalPath, levels, needs } from "../src/data/graph";
 import { editable, parseExactly, readable, typed } from "../src/data/json";
+import { layOut } from "../src/data/layout";
 import { earlierOf, needsOf, refsOf } from "../src/data/refs";
 import { timeline } from "../src/data/timeline";
 import { RUN_STATUSES, STEP_STATUSES } from "../src/data/types";

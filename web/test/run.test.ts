@@ -4,11 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { diffPlans } from "../src/data/diff";
-import { Misfit, addMoney, fold, stateOf, statusOf, take, withReady } from "../src/data/run";
+import { Misfit, addMoney, fold, merged, stateOf, statusOf, take, withReady } from "../src/data/run";
 import { EVENT_TYPES } from "../src/data/run";
 import type { RunState } from "../src/data/run";
 import type { Event, Plan, RunView } from "../src/data/types";
-import { merged } from "../src/live/hooks";
 
 interface Case {
   name: string;

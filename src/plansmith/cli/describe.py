@@ -90,13 +90,17 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     yield session.command_for(run, "resume", run.id)
 
 
-def waiting_lines(run: Run, session: Session) -> Iterator[str]:
-    """Yields what the run waits for, and the commands to continue it."""
+def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterator[str]:
+    """Yields what the run waits for, and the commands to continue it.
+
+    `served`: a server or worker of the store lives, which continues what is decided.
+    """
     commands = list(next_commands(run, session))
     if not commands:
         return
     has_decision = len(commands) > 1
-    yield session.words["waits"] if has_decision else session.words["go_on"]
+    go_on = session.words["goes_on" if served else "go_on"]
+    yield session.words["waits"] if has_decision else go_on
     for asked in run.questions.values():
         yield from question_lines(asked, session, run)
     yield from (f"  {safe(each)}" for each in commands[:-1])

@@ -23,11 +23,11 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
     """Opens the plan of a run in the editor, checks the result and saves it in the run."""
     if run.plan is None:
         raise Refused(f"run {run.id} has no plan")
-    editor = _editor(session)
+    editor = editor_of(session)
     path = _temporary_file(run)
     before = path.read_bytes()
     while True:
-        await _open(editor, path)
+        await open_in_editor(editor, path)
         if path.read_bytes() == before:
             path.unlink()
             session.say(session.words["unchanged"])
@@ -63,7 +63,8 @@ def _temporary_file(run: Run) -> Path:
     return Path(name)
 
 
-def _editor(session: Session) -> str:
+def editor_of(session: Session) -> str:
+    """Returns the command of the person's editor."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not named and not session.has_person:
         # vi would wait for a terminal for ever.
@@ -72,7 +73,8 @@ def _editor(session: Session) -> str:
     return named or "vi"
 
 
-async def _open(editor: str, path: Path) -> None:
+async def open_in_editor(editor: str, path: Path) -> None:
+    """Opens a file in the editor, and waits until that is closed."""
     command = [*shlex.split(editor), str(path)]
     try:
         process = await asyncio.create_subprocess_exec(*command)

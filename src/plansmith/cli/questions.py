@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
@@ -168,21 +168,19 @@ _HEADS: Final = {
 }
 
 
-async def consent_values(session: Session, asked: QuestionAsked) -> dict[str, Json] | None:
-    """Returns the full values of a call that needs consent; None for other questions."""
-    if asked.asks != "consent" or not asked.state:
-        return None
-    return cast("dict[str, Json]", await session.smith.store.get(asked.state))
-
-
 def question_lines(
-    asked: QuestionAsked, session: Session, run: Run, values: Mapping[str, Json] | None = None
+    asked: QuestionAsked,
+    session: Session,
+    run: Run,
+    values: Mapping[str, Json] | None = None,
+    effects: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yields a question and who asks it; for consent, the values of the call."""
+    """Yields a question and who asks it; for consent, what the call does and its values."""
     yield head_line(asked, session, run)
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
     else:
+        yield from effects
         yield f"  {_origin(asked, session)}"
         for name, value in values.items():
             yield from _value_lines(name, value, session)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from plansmith.adapters.tools.file_changes import consent_values
+from plansmith.cli.consent import consented
 from plansmith.cli.describe import done_so_far, review_lines
 from plansmith.cli.editor import edit_in_editor
 from plansmith.cli.questions import (
-    ALL,
     Choice,
     ask_line,
-    consent_values,
     question_lines,
     read_answer,
     read_choice,
-    whole_lines,
 )
 from plansmith.engine.requested import missing_in
 from plansmith.errors import Refused
@@ -96,16 +95,15 @@ class Prompts:
 
 async def _answered(session: Session, run: Run, asked: QuestionAsked) -> bool:
     """Asks one question until its answer fits; returns False if it stays open."""
-    values = await consent_values(session, asked)
-    session.say(*question_lines(asked, session, run, values))
+    values = await consent_values(session.smith.store, asked)
+    if values is not None:
+        return await consented(session, run, asked, values)
+    session.say(*question_lines(asked, session, run))
     while True:
-        typed = ask_line(session.words["answer" if values is None else "answer_consent"])
-        if not (typed or "").strip():
+        typed = ask_line(session.words["answer"]) or ""
+        if not typed.strip():
             return False
-        if values is not None and (typed or "").strip() in ALL:
-            session.say(*whole_lines(values))
-            continue
-        value = read_answer(asked, typed or "")
+        value = read_answer(asked, typed)
         try:
             await session.smith.answer(run.id, asked.question, value, by=session.by)
         except Refused as error:

@@ -25,6 +25,7 @@ from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
+from plansmith.planner.fallback import stands_in
 from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
 from plansmith.wiring import Parts, TeamSmiths, make_smith
@@ -260,6 +261,5 @@ def is_unusable(run: Run) -> bool:
     """Whether a run has no usable plan: none, one with errors, or a placeholder."""
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
-    plan, made = run.plan, run.metrics
-    is_placeholder = plan is not None and bool(plan.degraded) and (made is None or made.degraded)
-    return plan is None or is_placeholder or has_errors(list(run.problems))
+    plan = run.plan
+    return plan is None or stands_in(plan, run.metrics) or has_errors(list(run.problems))

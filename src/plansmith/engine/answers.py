@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from plansmith.engine.budget import settle_limit
 from plansmith.engine.plan_levels import Known, levels
-from plansmith.engine.provenance import settle_data
+from plansmith.engine.provenance import is_allowed, settle_data
 from plansmith.engine.unknown_calls import Settled, settle_unknown
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
@@ -153,6 +153,8 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
         return settle_limit(asked.limit_asked, value)
     if asked.step is None:
         return []
+    if asked.asks == "consent" and is_allowed(value):
+        return settle_data(asked, value)
     _check(asked, value)
     if asked.asks == "consent":
         return settle_data(asked, value)

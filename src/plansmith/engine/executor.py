@@ -15,7 +15,7 @@ from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
 from plansmith.engine.plain import own_inputs
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
-from plansmith.engine.provenance import Consent
+from plansmith.engine.provenance import Consent, seen_files
 from plansmith.engine.recover import left_open
 from plansmith.engine.retries import SHORT_PAUSE_S, Outcomes
 from plansmith.engine.running import RunningCalls
@@ -173,6 +173,7 @@ class Executor:
     def _holds_on(self) -> bool:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
         timers = self._state.timers
+        timers.forget(self._state.ended)
         return bool(self._wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
 
     def _next_wakeup(self) -> asyncio.Future[None]:
@@ -246,10 +247,11 @@ class Executor:
         started: list[Ready] = []
         state, schedule, width = self._state, self._state.schedule, self._limits.width
         may_block = self._limits.per_tool or self._progress.advice or self._pacing is not None
-        waits = state.timers.times and state.timers.still_hold()
-        is_blocked = self._is_blocked if waits or may_block else None
+        if (timers := state.timers).times:
+            timers.forget_past()
         while schedule.ready and self._busy < width and self._may_start:
-            name = schedule.take(is_blocked)
+            # A step that opens in this loop may bring a round that has to wait.
+            name = schedule.take(self._is_blocked if may_block or timers.times else None)
             if name is None:
                 break
             unit = state.units[name]
@@ -345,6 +347,7 @@ class Executor:
             spend=partial(self._budget.spend, name),
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
+            seen=seen_files(self._state.allowed.get(name)),
             is_stopped=lambda: self._cancelled is not None,
         )
 

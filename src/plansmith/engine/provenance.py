@@ -83,11 +83,29 @@ def data_question(
     )
 
 
+def is_allowed(answer: Json) -> bool:
+    """Tells whether an answer gives consent: `allow`, or `{"allow": HASH}` of the files seen."""
+    match answer:
+        case {"allow": str()} if isinstance(answer, dict) and len(answer) == 1:
+            return True
+        case _:
+            return answer == ALLOW
+
+
+def seen_files(allowed: StepReplied | None) -> str:
+    """Returns the hash of the files that a person saw who consented to a call; empty if none."""
+    match allowed:
+        case StepReplied(permit=True, answer={"allow": str(seen)}):
+            return seen
+        case _:
+            return ""
+
+
 def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     """Returns the events that follow from the answer to a question about values from tools."""
     assert asked.step is not None  # noqa: S101
-    if value == ALLOW:
-        return [StepReplied(step=asked.step, answer=ALLOW, state=asked.state, permit=True)]
+    if is_allowed(value):
+        return [StepReplied(step=asked.step, answer=value, state=asked.state, permit=True)]
     error = Sentence("step.values_refused")
     return [StepFailed(step=asked.step, error=error, kind="person")]
 
@@ -145,7 +163,7 @@ class Consent:
         """Returns the question to ask before a unit starts, or why it may not start, or None."""
         # Agreeing to a repeated call is agreeing to each of its rounds.
         allowed = state.allowed.get(unit.parent if unit.parent and unit.is_round else unit.name)
-        if allowed is not None and allowed == content_hash(dict(inputs)):
+        if allowed is not None and allowed.state == content_hash(dict(inputs)):
             return None
         attempt = state.attempts.get(unit.name, 0) + 1
         if isinstance(unit.step, MapStep):

@@ -64,7 +64,7 @@ class State:
         # How many calls were made when the last question was answered: they do not count as tries.
         self.answered: dict[str, int] = {}
         self.ended: dict[str, StepStatus] = {}
-        self.allowed: dict[str, str] = {}
+        self.allowed: dict[str, e.StepReplied] = {}
         self.opened: set[str] = set()
         self.unsure: set[str] = set()
         self.skipped: set[str] = set()
@@ -90,7 +90,7 @@ class State:
 
     def _enter_step(self, name: str, state: StepState) -> None:
         if state.reply is not None:
-            self.allowed[name] = state.reply.state
+            self.allowed[name] = state.reply
             self.answered[name] = state.attempts
         self.attempts[name] = state.attempts
         self.unsure |= {name} if state.unsure else set()
@@ -350,9 +350,9 @@ class State:
             case e.StepSkipped(step=name):
                 self._skip(name)
                 self._ended(name, StepStatus.SKIPPED, batch)
-            case e.StepReplied(step=name, answer=answer, state=state, permit=permit):
+            case e.StepReplied(step=name, answer=answer, permit=permit):
                 if permit:
-                    self.allowed[name] = state
+                    self.allowed[name] = body
                 else:
                     self.replies[name] = Reply(answer, value)
                     self.answered[name] = self.attempts.get(name, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime, timedelta
 
 from plansmith.engine.progress import Batch
@@ -28,14 +29,17 @@ class StepTimers:
         self.know(name, self._clock.now() + timedelta(seconds=seconds))
         batch.bodies.append(StepWaits(step=name, seconds=seconds))
 
-    def still_hold(self) -> bool:
-        """Forgets the times that are over; tells whether a step still has to wait.
+    def forget_past(self) -> None:
+        """Forgets the times that are over.
 
         A step whose time is over may have to wait for something else, which wakes the executor.
         """
         now = self._clock.now()
         self.times = {name: until for name, until in self.times.items() if until > now}
-        return bool(self.times)
+
+    def forget(self, ended: Container[str]) -> None:
+        """Forgets the times of steps that have ended: a person may have skipped a waiting one."""
+        self.times = {name: until for name, until in self.times.items() if name not in ended}
 
     def holds(self, name: str) -> bool:
         """Tells whether a step still has to wait."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
@@ -49,6 +50,15 @@ def only_stands_in(plan: Plan) -> bool:
     A plan made by rules is degraded too, but if it calls tools it can be approved.
     """
     return bool(plan.degraded) and all(isinstance(step, ReplyStep) for step in plan.steps)
+
+
+def stands_in(plan: Plan, made: PlanningFigures | None) -> bool:
+    """Whether a plan was put in place of one that the model could not make.
+
+    A plan made by rules is marked too, but nothing failed when it was made; nor when it is
+    run again, where nobody planned.
+    """
+    return bool(plan.degraded) and (only_stands_in(plan) if made is None else made.degraded)
 
 
 def _reply(text: str, locale: str) -> list[dict[str, Any]]:

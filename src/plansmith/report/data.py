@@ -38,6 +38,16 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a step wrote, to be shown in the report."""
+
+    path: str
+    step: str
+    media: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A step that is not done, and why."""
 
@@ -83,6 +93,7 @@ class Report:
     decisions: tuple[Entry, ...]
     took: Took
     dropped: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def is_answered(self) -> bool:

@@ -12,7 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from plansmith.plan.refs import is_earlier
-from plansmith.report.data import Evidence, Report
+from plansmith.report.data import Evidence, Picture, Report
 from plansmith.report.history import Entry
 from plansmith.report.markdown import taken_over, took_lines, when
 from plansmith.report.prose import OPTIONS, read_prose
@@ -33,11 +33,13 @@ pre { background: var(--box); border: 1px solid var(--line); padding: .6rem; ove
   white-space: pre-wrap; } code { background: var(--box); padding: 0 .2em; }
 pre code { padding: 0; } .soft { color: var(--soft); font-size: .9em; }
 .note { border-left: 3px solid var(--line); padding-left: .7rem; color: var(--soft); }
+figure { margin: 1rem 0; } img { max-width: 100%; height: auto; background: #fff; }
 table { border-collapse: collapse; } td, th { border: 1px solid var(--line); padding: .2rem .6rem; }
 """
 _DIGEST: Final = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+    f"default-src 'none'; img-src data:; style-src 'sha256-{_DIGEST}'; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 
@@ -75,6 +77,7 @@ def _body(report: Report) -> Iterator[str]:
     if report.answer.sources:
         links = ", ".join(_step_link(name) for name in report.answer.sources)
         yield f'<p class="soft">{text(words["sources"])}: {links}</p>'
+    yield from map(_figure, report.pictures)
     yield from (f'<p class="note">{text(note)}</p>' for note in report.notes)
     yield from head if report.is_answered else ()
     if report.evidence:
@@ -93,6 +96,15 @@ def _body(report: Report) -> Iterator[str]:
     yield f'<p class="soft">{text(words["run"])} <code>{text(report.run)}</code> · '
     made = f" · {text(words[f'made_{report.made_by}'])}" if report.made_by else ""
     yield f"{text(words['plan'])} <code>{text(report.plan[:12])}</code>{made}</p>"
+
+
+def _figure(picture: Picture) -> str:
+    """Returns a picture inside of the page; as an image, nothing in it runs or is loaded."""
+    data = b64encode(picture.data).decode()
+    source = f"data:{escape(picture.media)};base64,{data}"
+    caption = f'<span class="soft">{text(picture.path)}</span> {_step_link(picture.step)}'
+    image = f'<img alt="{text(picture.path)}" src="{source}">'
+    return f"<figure>{image}<figcaption>{caption}</figcaption></figure>"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:

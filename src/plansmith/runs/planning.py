@@ -298,6 +298,7 @@ class RunPlanner:
         on_step: OnStep = _start_nothing,
         triage: bool = True,
         results: bool = True,
+        model: ChatModel | None = None,
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
         callees = await self._intake.callees()
@@ -305,7 +306,7 @@ class RunPlanner:
         request = await self._with_history(request, results=results)
         transcript = Transcript()
         deps = PlannerDeps(
-            plan_model=transcript.of(self.need_model()),
+            plan_model=transcript.of(model or self.need_model()),
             triage_model=transcript.of(judge) if judge else None,
             clock=self._intake.clock,
             tools=list(callees.specs.values()),

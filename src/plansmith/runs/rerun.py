@@ -17,7 +17,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 
 _PLAN_CHANGED: Final = Sentence("step.plan_changed")
@@ -73,7 +73,7 @@ def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, 
     for name in (step.id for step in plan.steps if step.id in names and not step.disabled):
         parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
         done = sum(_has_acted(state) for state in parts)
-        if name in old.steps and _has_acted(old.steps[name]):
+        if name in old.steps and _has_acted(old.steps[name]) and not _lacks_parts(name, old):
             again[name] = Sentence("review.done_again", step=name, run=old.id)
         elif done:
             again[name] = Sentence(
@@ -109,7 +109,7 @@ def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
         left_out = state.status is StepStatus.SKIPPED and state.error_kind == "person"
         if root not in again or (left_out and not _is_changed(root, run, plan)):
             continue
-        if root in opened and name in settled:
+        if root in opened and (name in settled or state.wakes_at is not None):
             continue  # the step goes on where it was, with the parts that it has done
         if state.status in _ENDED:
             bodies.append(StepReset(step=name, reason=_PLAN_CHANGED))
@@ -178,7 +178,14 @@ def _is_new(name: str, old: Run, plan: Plan) -> bool:
     """
     state = old.steps.get(name)
     is_done = state is not None and state.settled and state.rule != "error"
-    return not is_done or _is_changed(name, old, plan)
+    return not is_done or _lacks_parts(name, old) or _is_changed(name, old, plan)
+
+
+def _lacks_parts(name: str, old: Run) -> bool:
+    """Tells whether a run that left changes out went on without a part of a step."""
+    return old.status is RunStatus.PARTLY_DONE and any(
+        state.rule == "error" and each.startswith(f"{name}/") for each, state in old.steps.items()
+    )
 
 
 def _is_changed(name: str, old: Run, plan: Plan) -> bool:

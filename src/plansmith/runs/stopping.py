@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind, settle
 from plansmith.engine.plan_levels import Known
+from plansmith.engine.provenance import ALLOW, is_allowed
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
@@ -46,7 +47,8 @@ async def append_answer(
     """
     plan = journal.plan_hash
     while True:
-        answered = e.QuestionAnswered(question=asked.question, answer=value)
+        said = ALLOW if asked.asks == "consent" and is_allowed(value) else value
+        answered = e.QuestionAnswered(question=asked.question, answer=said)
         settled = settle(asked, value, run=journal.run, known=known)
         try:
             values = [value, *settled.values]

@@ -206,10 +206,19 @@ class BackgroundRuns:
             )
             self.continue_later(run.id, wait)
 
+    def await_time(self, run: Run) -> None:
+        """Continues a run when its time has come, if another process has let it wait."""
+        if run.id not in self._tasks and run.id not in self._timers:
+            self._continue_at_expiry(run)
+
     def continue_later(self, run_id: str, wait: float) -> None:
         """Continues a run in some seconds."""
         loop = asyncio.get_running_loop()
-        self._timers[run_id] = loop.call_later(wait, self.go_on, run_id)
+        self._timers[run_id] = loop.call_later(wait, self._wake, run_id)
+
+    def _wake(self, run_id: str) -> None:
+        self._timers.pop(run_id, None)
+        self.go_on(run_id)
 
     async def halt_planning(self, run_id: str) -> None:
         """Stops the planning of a run; does not stop its execution."""
@@ -263,7 +272,7 @@ class BackgroundRuns:
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            found = await asyncio.gather(*map(self._resume, some), return_exceptions=True)
+            found = await asyncio.gather(*map(self.adopt, some), return_exceptions=True)
             for run_id, each in zip(some, found, strict=True):
                 if isinstance(each, JournalDamaged):
                     self._log.failure("run_damaged", run=run_id, error=str(each))
@@ -295,7 +304,7 @@ class BackgroundRuns:
         owners = self._smith.runs.journals.owners
         for run_id, claim in await owners.left_behind():
             if run_id not in self._not_here:
-                await self._adopt(run_id, claim)
+                await self._adopt_orphan(run_id, claim)
         if self._carrier is not None:
             await self._carrier.hand_on(owners)
         await self._continue_released()
@@ -311,11 +320,11 @@ class BackgroundRuns:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
 
-    async def _adopt(self, run_id: str, claim: Claim) -> None:
+    async def _adopt_orphan(self, run_id: str, claim: Claim) -> None:
         """Continues a run that was left; its claim goes if nothing is to be continued."""
         goes_on = 0
         try:
-            goes_on = await self._resume(run_id)
+            goes_on = await self.adopt(run_id)
         except (JournalDamaged, NotFound) as error:
             self._log.failure("run_damaged", run=run_id, error=str(error))
         if goes_on and self._adopted.get(run_id) != claim.term:
@@ -324,7 +333,8 @@ class BackgroundRuns:
             await self._smith.runs.journals.owners.forget(run_id)
             self._adopted.pop(run_id, None)
 
-    async def _resume(self, run_id: str) -> int:
+    async def adopt(self, run_id: str) -> int:
+        """Continues a run of this folder from now on; returns 1 if there is something to do."""
         journal = await self._smith.runs.journals.load(run_id)
         journal.need_sound()
         run = journal.run

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import StepStream
 from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
@@ -90,6 +91,19 @@ class Drafts:
             draft.tokens = max(draft.tokens, letters // _LETTERS_A_TOKEN)
             self._send(self._event(run, draft, text=text))
 
+    def add_progress(self, text: str) -> None:
+        """Sends how far a slow model is: how much of the prompt it has read, how fast it writes."""
+        run = _run.get()
+        if not run:
+            return
+        fields = text.fields if isinstance(text, Sentence) else {}
+        more: dict[str, Json] = {"progress": text}
+        if "whole" in fields:
+            more["share"] = round(100 * int(fields["done"]) / max(1, int(fields["whole"])))
+        if "pace" in fields:
+            more["pace"] = str(fields["pace"])
+        self._send(self._event(run, self._draft(run), **more))
+
     def add_step(self, step: AnyStep) -> None:
         """Sends a step that the model has finished."""
         run = _run.get()
@@ -144,6 +158,8 @@ class _ObservedModel:
         sent_at, letters, waiting = drafts.now, 0, ""
         async for delta in self._model.stream(prompt):
             match delta:
+                case TextDelta("", progress) if progress:
+                    drafts.add_progress(progress)
                 case TextDelta(text) | ArgumentsDelta(_, text):
                     letters += len(text)
                     waiting += text

@@ -26,6 +26,7 @@ from plansmith.errors import Misconfigured
 from plansmith.server.auth import Auth, grant_of, put_grant
 from plansmith.server.errors import HttpProblem
 from plansmith.server.oidc_login import LoginResponse, OidcLogin
+from plansmith.server.plain_pages import plain_page
 
 _MOST_CLIENTS: Final = 10_000
 
@@ -64,12 +65,6 @@ _HEAD: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8>"
     '<meta name=viewport content="width=device-width"><title>Plansmith</title>'
 )
-SIGN_IN: Final = (
-    f"{_HEAD}<h1>Plansmith</h1><p>This browser is not signed in. Open the link that"
-    " <code>plansmith serve</code> printed when it started; it works once."
-    " <code>plansmith tokens link</code> makes a new one.</p>"
-)
-BY_PROVIDER: Final = '<p><a href="/login">Log in</a> with the account of your organisation.</p>'
 NOT_BUILT: Final = (
     f"{_HEAD}<h1>Plansmith</h1><p>The server works, but its page has not been built here."
     " <code>scripts/page</code> builds it from <code>web/</code> (it needs Node.js);"
@@ -82,7 +77,7 @@ _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 
 
 def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
-    """Returns a file of the page, the page itself for a view's address, or None."""
+    """Returns a file of the page, or None; views have their address behind the `#`."""
     index = folder / "index.html"
     if not index.is_file():
         return HTMLResponse(NOT_BUILT) if path == "" else None
@@ -94,11 +89,11 @@ def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
         # Vite puts a hash into the names of what is under assets/.
         kept = _IMMUTABLE if path.startswith("assets/") else "no-cache"
         return FileResponse(wanted, headers={"Cache-Control": kept})
-    # An unknown address of the API must not get the page.
-    is_view = "." not in path.rpartition("/")[2] and path.partition("/")[0] != "v1"
-    return FileResponse(index, headers={"Cache-Control": "no-cache"}) if is_view else None
+    return None
 
 
+# Where files are put into the folder that plans work in.
+FILES: Final = "/v1/folder/files/"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Probes of load balancers have no token and name any host; they learn nothing but this.
 HEALTH: Final = "/healthz"
@@ -126,6 +121,7 @@ class GateRules:
 
     hosts: frozenset[str]
     max_body: int = 8_000_000
+    max_file: int = 64_000_000
     body_s: float = 60.0
     per_second: float = 100.0
     burst: int = 400
@@ -184,7 +180,9 @@ class RequestGate:
             return
         if grant_of(scope).is_new:
             headers["Set-Cookie"] = self._renewed(scope)
-        await self.app(scope, self._limited(receive), _with_headers(headers, send))
+        await self.app(
+            scope, self._limited(receive, self._most(scope)), _with_headers(headers, send)
+        )
 
     def _renewed(self, scope: Scope) -> str:
         """Returns the cookie with its new lifetime after the log-in was prolonged."""
@@ -213,10 +211,15 @@ class RequestGate:
             if signed_in is not None:
                 return signed_in
             self._check_token(scope, headers)
-            self._check_size(headers)
+            if _has_link(scope):  # used before by this browser, which is signed in
+                return RedirectResponse("/", 303)
+            self._check_size(scope, headers)
         except HttpProblem as problem:
             if problem.status == 401 and "text/html" in headers.get("accept", ""):
-                return HTMLResponse(SIGN_IN + (BY_PROVIDER if self.login else ""), 401)
+                kind = "used" if _has_link(scope) else "sign_in"
+                language = headers.get("accept-language", "")
+                has_login = self.login is not None
+                return plain_page(kind, 401, accepts=language, by_provider=has_login)
             return problem.response()
         except Misconfigured as error:  # the tokens file cannot be read: refuse every token
             return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
@@ -240,11 +243,7 @@ class RequestGate:
 
     def _sign_in(self, scope: Scope) -> Response | None:
         """Exchanges the one-time token of the link for a cookie."""
-        if (
-            scope["method"] != "GET"
-            or scope["path"] != "/"
-            or b"token=" not in scope["query_string"]
-        ):
+        if not _has_link(scope):
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         member = self.auth.take_link(given)
@@ -276,12 +275,17 @@ class RequestGate:
             headers={"WWW-Authenticate": "Bearer"},
         )
 
-    def _check_size(self, headers: Headers) -> None:
-        length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length) > self.rules.max_body:
-            raise _too_large(self.rules.max_body)
+    def _most(self, scope: Scope) -> int:
+        """Returns how large the body may be: files for the folder may be larger than JSON."""
+        is_file = scope["method"] == "PUT" and scope["path"].startswith(FILES)
+        return self.rules.max_file if is_file else self.rules.max_body
 
-    def _limited(self, receive: Receive) -> Receive:
+    def _check_size(self, scope: Scope, headers: Headers) -> None:
+        length, most = headers.get("content-length", "0"), self._most(scope)
+        if not length.isascii() or not length.isdigit() or int(length) > most:
+            raise _too_large(most)
+
+    def _limited(self, receive: Receive, most: int) -> Receive:
         taken, whole = 0, False
         loop = asyncio.get_running_loop()
         until = loop.time() + self.rules.body_s
@@ -297,11 +301,18 @@ class RequestGate:
                 ) from None
             whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
-            if taken > self.rules.max_body:
-                raise _too_large(self.rules.max_body)
+            if taken > most:
+                raise _too_large(most)
             return message
 
         return receive_some
+
+
+def _has_link(scope: Scope) -> bool:
+    """Whether the address is a one-time link, used or not."""
+    return bool(
+        scope["method"] == "GET" and scope["path"] == "/" and b"token=" in scope["query_string"]
+    )
 
 
 def _with_headers(more: Mapping[str, str], send: Send) -> Send:

@@ -109,12 +109,14 @@ class Route:
     status: int = 200
     media: str = "application/json"
     headers: tuple[str, ...] = ()
+    # The body is a file, which the handler reads itself; `given` is the query.
+    takes_file: bool = False
     waits: bool = False
 
     @property
     def has_body(self) -> bool:
-        """Whether the input is a body, not a query."""
-        return self.method not in ("GET", "DELETE")
+        """Whether the input is a JSON body, not a query."""
+        return self.method not in ("GET", "DELETE") and not self.takes_file
 
     @property
     def is_open(self) -> bool:
@@ -273,6 +275,9 @@ def _operation(route: Route, known: dict[str, Any], defined: dict[str, Any]) -> 
         content = {"application/json": body | ({"example": example} if example else {})}
         required = any(each.is_required() for each in route.given.model_fields.values())
         found["requestBody"] = {"required": required, "content": content}
+    if route.takes_file:
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        found["requestBody"] = {"required": True, "content": content}
     return found
 
 

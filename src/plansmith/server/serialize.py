@@ -18,14 +18,15 @@ from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
+from plansmith.plan.times import times_of
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.server.errors import not_found, problem_json
+from plansmith.server.planning_view import planning_view, rules_view
 from plansmith.server.provenance import run_origins
 from plansmith.threads.store import ThreadStore
 
@@ -64,6 +65,20 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "continues": _continues(run),
         "can_be_undone": run.status.over and not run.damage and can_be_undone(run, events),
         "conversation": await conversation_of(smith, run),
+        **await planning_view(smith, run, events),
+        "times": _times(events),
+    }
+
+
+def _times(events: Sequence[e.Event]) -> Json:
+    """Returns the seconds that a run planned, ran and waited for a person, and until when."""
+    times = times_of(events)
+    at = moment(events[-1].at) if events else None
+    return {
+        "planning": times.planning,
+        "running": times.running,
+        "waiting": times.waiting,
+        "at": at,
     }
 
 
@@ -141,18 +156,6 @@ def _head(run: Run) -> dict[str, Json]:
 def estimate_view(estimate: Estimate) -> dict[str, Json]:
     """Returns the estimate of a plan as JSON."""
     return {**estimate.to_json(), "basis": [*estimate.basis]}
-
-
-def rules_view(plan: Plan | None) -> dict[str, Json]:
-    """Returns the rules of each step that has any, as sentences, with those of a map's items."""
-    found: dict[str, Json] = {}
-    for step in plan.steps if plan else ():
-        rules = rule_sentences(step)
-        if isinstance(step, MapStep):
-            rules += [Sentence("rule.of_item", rule=each) for each in rule_sentences(step.each)]
-        if rules:
-            found[step.id] = [*rules]
-    return found
 
 
 def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:

@@ -40,6 +40,7 @@ from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules, host_names, is_loopback
+from plansmith.server.model_switch import ModelSwitch
 from plansmith.server.oidc_login import OidcLogin
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
@@ -104,10 +105,11 @@ def make_state(
     drafts = Drafts(clock, lambda text: log.info("planning", text=text))
     own_model = parts.get("model")
     model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
+    models = ModelSwitch(model, settings.models.plan, clock)
     registry = _registry(settings)
     live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
     parts.setdefault("agents", live)
-    parts |= {"tell": drafts.tell, "model": drafts.observed(model)}
+    parts |= {"tell": drafts.tell, "model": drafts.observed(models)}
     smith = make_smith(settings, **parts)
     teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own_model)
     url, folder = settings.store_url(), smith.runs.journals.folder
@@ -130,6 +132,7 @@ def make_state(
         ),
         registry=registry,
         live=tuple(live),
+        models=models,
     )
 
 

@@ -24,6 +24,7 @@ from plansmith.server.carrier import RunCarrier
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import not_found
+from plansmith.server.model_switch import ModelDownloads, ModelSwitch
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
@@ -140,6 +141,9 @@ class ServerState:
     live: tuple[LiveAgent, ...] = ()
     # Sends runs to workers; None where this server executes them itself.
     carrier: RunCarrier | None = None
+    # The planning model that a person may change; None where it is not this server's.
+    models: ModelSwitch | None = None
+    downloads: ModelDownloads = field(default_factory=ModelDownloads)
     kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)

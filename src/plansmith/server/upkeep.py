@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
+from plansmith.engine.lease import LEASE_S
 from plansmith.errors import PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
@@ -102,9 +103,12 @@ async def follow_decisions(server_state: ServerState, after: int) -> None:
         while True:
             try:
                 news = await store.news(after, limit=_BATCH)
-                for run, number in await _decided(server_state, news):
-                    task = asyncio.create_task(_continue_run(server_state, run, number))
-                    waiting.add(task)
+                begun = _begun_elsewhere(server_state, news)
+                decided = await _decided(server_state, news)
+                works = [_continue_run(server_state, *each) for each in decided]
+                works += [_continue_unplanned(server_state, each) for each in begun]
+                for work in works:
+                    waiting.add(task := asyncio.create_task(work))
                     task.add_done_callback(waiting.discard)
                 after = news[-1].position if news else after
                 if not news:
@@ -118,7 +122,7 @@ async def follow_decisions(server_state: ServerState, after: int) -> None:
 
 
 async def _decided(server_state: ServerState, news: Sequence[News]) -> list[tuple[str, int]]:
-    """Returns the runs that were decided on, each with the number of the last such event."""
+    """Returns the runs that were decided on, or wait for a time, with the last such event."""
     firsts: dict[str, int] = {}
     for each in news:
         if server_state.carrier is not None or server_state.background.knows(each.run):
@@ -126,9 +130,31 @@ async def _decided(server_state: ServerState, news: Sequence[News]) -> list[tupl
     found: dict[str, int] = {}
     for run, first in firsts.items():
         for event in await server_state.smith.store.events(run, after=first - 1):
-            if event.by.speaks and isinstance(event.body, _DECISIONS):
+            is_decision = event.by.speaks and isinstance(event.body, _DECISIONS)
+            if is_decision or isinstance(event.body, e.StepWaits):
                 found[run] = event.number
     return [*found.items()]
+
+
+def _begun_elsewhere(server_state: ServerState, news: Sequence[News]) -> list[str]:
+    """Returns the new runs that another process has to plan."""
+    knows = server_state.background.knows
+    return [each.run for each in news if each.number == 1 and not knows(each.run)]
+
+
+async def _continue_unplanned(server_state: ServerState, run_id: str) -> None:
+    """Plans a run whose process ended right after it had created it."""
+    smith = server_state.smith
+    journals = smith.runs.journals
+    await journals.clock.sleep(LEASE_S)
+    try:
+        if await journals.patience.until_done(lambda: smith.store.events(run_id, after=1)):
+            return
+        journal = await journals.patience.until_done(lambda: journals.load(run_id))
+        if (await journals.owners.marked(journal.run)).interrupted:
+            await server_state.background.adopt(run_id)
+    except PlansmithError as error:
+        server_state.log.warning("run_not_planned", run=run_id, error=str(error))
 
 
 async def _continue_run(server_state: ServerState, run_id: str, number: int) -> None:
@@ -140,6 +166,7 @@ async def _continue_run(server_state: ServerState, run_id: str, number: int) -> 
     except PlansmithError as error:
         server_state.log.warning("decision_not_followed", run=run_id, error=str(error))
         return
+    server_state.background.await_time(journal.run)
     since = journal.events[number - 1 :]
     if not all(event.by.speaks for event in since) or not journals.is_here(journal.run.folder):
         return

@@ -20,8 +20,11 @@ from plansmith.server.state import ServerState
 
 # A run that this worker cannot take now waits so long before it is offered again.
 _OFFER_S: Final = 1.0
-# So often a worker that lacks a tool leaves a run to others before it pauses the run.
+# So often a worker that lacks a tool leaves a run to others before it pauses the run. Each time
+# another worker may be slower than this one, so with others it has to be more often.
 _OFFERS: Final = 3
+_OFFERS_TO_OTHERS: Final = 12
+_LONGEST_OFFER_S: Final = 3.0
 _LAST_S: Final = 5.0
 _POLL_S: Final = 0.2
 # Of all workers together: some worker looks soon enough, and the database has other work.
@@ -95,6 +98,7 @@ class Worker:
         try:
             run = (await self._state.smith.runs.journals.load(run_id)).run
             lacking = await self._lacking(run)
+            offers = _OFFERS_TO_OTHERS if lacking and await self._has_others() else _OFFERS
         except PlansmithError:
             return False  # told by whoever goes on with it
         if not lacking:
@@ -102,12 +106,19 @@ class Worker:
             return False
         self._offered[run_id] = times = self._offered.get(run_id, 0) + 1
         self._state.log.warning("tool_lacking", run=run_id, tools=[*lacking], times=times)
-        if times < _OFFERS:
-            self._state.background.continue_later(run_id, _OFFER_S * times)
+        if times < offers:
+            wait_s = min(_OFFER_S * times, _LONGEST_OFFER_S)
+            self._state.background.continue_later(run_id, wait_s)
         else:
+            del self._offered[run_id]  # a person who resumes it has others try again
             reason = Sentence("pause.no_tool", names=", ".join(lacking))
             await self._state.smith.pause(run_id, by=SYSTEM, reason=reason)
         return True
+
+    async def _has_others(self) -> bool:
+        """Tells whether another process that takes runs lives."""
+        lives = [each.beat for each in await self._owners.processes() if each.lives]
+        return any(read_kind(each.kind).runs and each.process != this_process() for each in lives)
 
     async def _lacking(self, run: Run) -> list[str]:
         """Returns the tools and agents of an approved plan that this worker does not have."""

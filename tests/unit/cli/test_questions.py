@@ -144,3 +144,28 @@ def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
     assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
     assert "did not allow note to be called with values out of r" in out
     assert "the plan was revised" not in out
+
+
+SAVE = {"id": "s", "tool": "files.write"}
+
+
+def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text("new\nsame\n", encoding="utf-8")
+    (intake / "out.md").write_text("old\nsame\n", encoding="utf-8")
+    inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
+    waiting(cli, write, READ, SAVE | {"inputs": inputs})
+    _, out, _ = cli("answer", "last", "--show")
+    assert "  Changes out.md (9 bytes now, 9 bytes afterwards):" in out
+    assert [line for line in out.splitlines() if line.startswith(("  │ +", "  │ -"))] == [
+        "  │ -old",
+        "  │ +new",
+    ]
+    code, _, err = cli("answer", "last", "--set", "path=", *PY)
+    assert (code, "path: " in err) == (4, True)
+    code, _, err = cli("answer", "last", "--set", "path=mine {{r.text}}.md", *PY, "--no-input")
+    assert code == 0, err
+    cli("resume", "last", *PY, "--no-input")
+    assert (intake / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
+    assert (intake / "out.md").read_text(encoding="utf-8") == "old\nsame\n"

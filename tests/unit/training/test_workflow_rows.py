@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from datetime import date, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from jsonschema_rs import validator_for
 from training.prompts import Renderer
 from training.rows.check import Checker
 from training.rows.row import Row
+from training.rows.workflow_sets import nearest_offered
 from training.rows.workflow_tools import work_tools
 from training.rows.workflows import workflow_rows
 
@@ -147,3 +149,35 @@ def test_lists_of_many_tools_are_shared_by_enough_rows_to_be_read_once() -> None
     )
     assert starts
     assert sorted(starts.values())[-2] >= 48
+
+
+def test_a_duration_is_told_in_the_seconds_that_an_argument_names(rows: list[Row]) -> None:
+    found = [
+        (row.request, value)
+        for row in rows
+        for call in row.calls
+        for name, value in call["args"].items()
+        if "seconds" in name and isinstance(value, int)
+    ]
+    assert found
+    for request, value in found:
+        for count in re.findall(r"(\d+) ?(?:minutes\b|分钟)", request):
+            assert value == 60 * int(count) or value % 60 or f"{value}" in request, request
+
+
+def test_of_many_tools_the_nearest_are_offered_with_those_of_the_calls() -> None:
+    rng = Random(3)
+    [row, *_] = [each for each in workflow_rows(11, "train", 300) if len(each.tools) > 13]
+    near = nearest_offered(rng, row)
+    assert 5 < len(near.tools) < len(row.tools)
+    names = {each["name"] for each in near.tools if not isinstance(each, str)}
+    assert {call["tool"] for call in row.calls} <= names
+
+
+def test_values_of_a_request_do_not_run_into_each_other(rows: list[Row]) -> None:
+    """A number of a thing before a date keeps a space."""
+    for row in rows:
+        for call in row.calls:
+            for value in call["args"].values():
+                if isinstance(value, str) and re.fullmatch(r"[A-Z]+-\d+", value):
+                    assert not re.search(rf"{re.escape(value)}\d{{4}}-\d\d", row.request), row

@@ -22,6 +22,41 @@ export function parseExactly(text: string): Json {
   return exact.parse(text, keep) as Json;
 }
 
+// The text of one field of an object, so that only what must be exact is read twice.
+export function fieldText(text: string, name: string): string | undefined {
+  const wanted = JSON.stringify(name);
+  let depth = 0;
+  let start = -1;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === 0x22) {
+      const end = stringEnd(text, index);
+      if (depth === 1 && start < 0 && text.slice(index, end) === wanted) {
+        const colon = /^\s*:/.exec(text.slice(end, end + 20));
+        if (colon) start = end + colon[0].length;
+      }
+      index = end - 1;
+    } else if (code === 0x7b || code === 0x5b) depth++;
+    else if (code === 0x7d || code === 0x5d) {
+      depth--;
+      if (depth === 0 && start >= 0) return text.slice(start, index);
+    } else if (code === 0x2c && depth === 1 && start >= 0) return text.slice(start, index);
+  }
+  return undefined;
+}
+
+// Behind the closing quote of the string that begins here.
+function stringEnd(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1);
+  while (end >= 0) {
+    let slashes = 0;
+    while (text.charCodeAt(end - 1 - slashes) === 0x5c) slashes++;
+    if (slashes % 2 === 0) return end + 1;
+    end = text.indexOf('"', end + 1);
+  }
+  return text.length;
+}
+
 export function isRawNumber(value: unknown): value is RawNumber {
   return exact.isRawJSON?.(value) ?? false;
 }

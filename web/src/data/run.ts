@@ -3,7 +3,7 @@
 
 import { needs } from "./graph";
 import { RUN_STATUSES } from "./types";
-import type { Estimate, Event, Plan, Prefetch, Problem, Question, RunStatus, RunView, StepState, StepStatus } from "./types";
+import type { Estimate, Event, Plan, Prefetch, Problem, Question, RunStatus, RunView, StepState, StepStatus, StepView } from "./types";
 
 export interface RunState {
   id: string;
@@ -71,10 +71,24 @@ export function stateOf(view: RunView): RunState {
   };
 }
 
+// Steps that only a fold in progress has seen: it may change them instead of copying them all.
+const owned = new WeakSet<Record<string, StepState>>();
+
 export function fold(events: readonly Event[], from?: RunState): RunState {
   let state = from ?? newRun(events[0]?.run ?? "");
-  for (const event of events) state = take(state, event);
+  state = { ...state, steps: { ...state.steps } };
+  for (const event of events) {
+    owned.add(state.steps);
+    state = take(state, event);
+  }
+  owned.delete(state.steps);
   return state;
+}
+
+function withStep(steps: Record<string, StepState>, name: string, step: StepState): Record<string, StepState> {
+  if (!owned.has(steps)) return { ...steps, [name]: step };
+  steps[name] = step;
+  return steps;
 }
 
 // The phase, unless a person is waited for or the run is paused.
@@ -152,7 +166,7 @@ function decimal(amount: string): { digits: bigint; places: number } {
 function setStep(run: RunState, body: Body, change: Partial<StepState>): Partial<RunState> {
   const name = text(body, "step");
   const step = run.steps[name] ?? newStep();
-  return { steps: { ...run.steps, [name]: { ...step, ...change } } };
+  return { steps: withStep(run.steps, name, { ...step, ...change }) };
 }
 
 function proposed(run: RunState, body: Body): Partial<RunState> {
@@ -302,7 +316,7 @@ const APPLY: Record<string, Apply> = {
   },
   step_cancelled: ended("cancelled"),
   step_unknown: ended("unknown"),
-  step_reset: (run, body) => ({ steps: { ...run.steps, [text(body, "step")]: newStep() } }),
+  step_reset: (run, body) => ({ steps: withStep(run.steps, text(body, "step"), newStep()) }),
   run_paused: (_, body) => ({ paused: true, reason: text(body, "reason") }),
   run_resumed: () => ({ paused: false, reason: "" }),
   run_repaired: (_, body) => ({ paused: true, reason: text(body, "reason") }),
@@ -325,3 +339,37 @@ const APPLY: Record<string, Apply> = {
 };
 
 export const EVENT_TYPES = Object.keys(APPLY);
+
+// A step that has not changed stays the same object, and costs nothing.
+const valued = new WeakMap<StepState, { known: StepView | undefined; step: StepView }>();
+
+function withValues(step: StepState, known: StepView | undefined): StepView {
+  const before = valued.get(step);
+  if (before?.known === known && before) return before.step;
+  const same = known !== undefined && known.result_hash === step.result_hash;
+  // A folded step began as one of the server's and may carry values of then: those told last count.
+  const whole = same ? { ...known, ...step, inputs: known.inputs, result: known.result, result_size: known.result_size, clipped: known.clipped } : step;
+  valued.set(step, { known, step: whole });
+  return whole;
+}
+
+// The server's view with the folded state on top; results stay with the steps they belong to.
+export function merged(view: RunView, state: RunState): RunView {
+  if (state.last === view.last) return view;
+  const steps: Record<string, StepView> = {};
+  for (const [name, step] of Object.entries(withReady(state))) {
+    steps[name] = withValues(step, view.steps[name]);
+  }
+  const { report_hash: _, questions, created_at, updated_at, ...rest } = state;
+  const planned = state.revisions === view.revisions;
+  return {
+    ...view, ...rest, steps,
+    plan: planned ? view.plan : state.plan,
+    hash: planned ? view.hash : null,
+    rules: planned ? view.rules : {},
+    status: statusOf(state),
+    questions: Object.values(questions),
+    created_at: created_at ?? view.created_at,
+    updated_at: updated_at ?? view.updated_at,
+  };
+}

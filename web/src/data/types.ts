@@ -168,6 +168,9 @@ export interface RunView {
   damage: string;
   // Why the person who looks cannot approve the plan; only where that is so.
   cannot_approve?: string;
+  // Whether its plan only stands in for one that could not be made; why the newest planning gave none.
+  stand_in: boolean;
+  failure: { reason: string; model: string; output: string } | null;
   plan: Plan | null;
   hash: string | null;
   approved: string;
@@ -200,6 +203,8 @@ export interface RunView {
   created_at: string;
   updated_at: string;
   last: number;
+  // Seconds by what it did until the moment `at`.
+  times?: { planning: number; running: number; waiting: number; at: string | null };
 }
 
 export interface RunRow {
@@ -238,6 +243,10 @@ export interface Draft {
   step?: Partial<Step>;
   tokens?: number;
   elapsed_ms?: number;
+  // How far a slow model is: in its own words, how much of the prompt it has read (%), tokens a second.
+  progress?: string;
+  share?: number;
+  pace?: string;
 }
 
 // What a run was made from.

@@ -1,6 +1,6 @@
 // Every request of the page goes through here: same origin, JSON, and errors that say what to do.
 
-import { parseExactly } from "../data/json";
+import { fieldText, parseExactly } from "../data/json";
 import type { Json, Problem } from "../data/types";
 import { currentLocale } from "../words/words";
 
@@ -37,6 +37,18 @@ export async function request(method: string, path: string, options: Options = {
   return response;
 }
 
+// A file goes as it is, not as JSON.
+export async function upload(path: string, file: Blob): Promise<void> {
+  const headers = { Accept: "application/json", "Accept-Language": currentLocale(), "Content-Type": "application/octet-stream" };
+  let response: Response;
+  try {
+    response = await fetch(path, { method: "PUT", headers, body: file, credentials: "same-origin", cache: "no-store" });
+  } catch {
+    throw new ApiError(0, "offline", "", "", []);
+  }
+  if (!response.ok) throw await problemOf(response);
+}
+
 async function problemOf(response: Response): Promise<ApiError> {
   let told: Record<string, unknown> = {};
   try {
@@ -56,9 +68,9 @@ export async function call<T>(method: string, path: string, options: Options & {
   const text = await response.text();
   if (!text) return undefined as T;
   const value = JSON.parse(text) as Record<string, Json>;
-  if (options.exactly) {
-    const kept = parseExactly(text) as Record<string, Json>;
-    for (const name of options.exactly) if (name in kept) value[name] = kept[name]!;
+  for (const name of options.exactly ?? []) {
+    const part = fieldText(text, name);
+    if (part !== undefined) value[name] = parseExactly(part);
   }
   return value as T;
 }

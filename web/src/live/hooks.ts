@@ -2,7 +2,7 @@
 // and a run that is folded forward event by event.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { Misfit, isOver, stateOf, statusOf, take, withReady } from "../data/run";
+import { fold, isOver, merged, newStep, stateOf } from "../data/run";
 import type { RunState } from "../data/run";
 import type { Draft, Event, RunView, StepView } from "../data/types";
 import { ApiError, get, runPath } from "./api";
@@ -18,17 +18,17 @@ const CALM = 250;
 
 // Runs `act` soon, once for many calls.
 export function useSoon(act: () => void, wait = CALM): () => void {
-  const latest = useRef(act);
-  latest.current = act;
+  const latest = useRef({ act, wait });
+  latest.current = { act, wait };
   const timer = useRef(0);
   useEffect(() => () => clearTimeout(timer.current), []);
   return useCallback(() => {
     if (timer.current) return;
     timer.current = window.setTimeout(() => {
       timer.current = 0;
-      latest.current();
-    }, wait);
-  }, [wait]);
+      latest.current.act();
+    }, latest.current.wait);
+  }, []);
 }
 
 const asError = (error: unknown): ApiError =>
@@ -52,12 +52,13 @@ export function useResource<T>(path: string | null, wakes?: (event: Event) => bo
   }, [path]);
   const soon = useSoon(read);
   useEffect(() => {
-    read();
-    return live.listen({
+    const ready = live.whenReady(read);
+    const deaf = live.listen({
       event: (event) => { if (wakes?.(event)) soon(); },
       conversation: (id) => { if (said?.(id)) soon(); },
       resync: soon,
     });
+    return () => { ready(); deaf(); };
   }, [read]);
   const current = state.path === path ? state : { path };
   return { value: current.value, error: current.error, reload: read };
@@ -67,93 +68,123 @@ export interface LiveRun extends Loaded<RunView> {
   drafts: Draft[];
 }
 
-// Events that bring what only the server can tell: hashes, effects, resolved inputs, results.
-const READ_AGAIN = new Set([
-  "plan_proposed", "review_asked", "plan_approved", "step_started", "step_done", "step_reused",
-  "report_made", "run_finished", "question_asked",
-]);
+// Events that bring what only the server can tell of the whole run: hashes, effects, reasons.
+const READ_AGAIN = new Set(["plan_proposed", "review_asked", "plan_approved", "report_made", "run_finished", "question_asked"]);
+// Events that bring resolved inputs and results of single steps.
+const READ_STEPS = new Set(["step_started", "step_done", "step_reused", "step_failed", "step_skipped"]);
+
+interface ChangedValues { last: number; steps: Record<string, Partial<StepView>> }
 
 // A run as it stands now: read once, folded forward, read again where events do not say all.
 export function useRun(id: string): LiveRun {
   const [view, setView] = useState<RunView>();
   const [error, setError] = useState<ApiError>();
   const [drafts, setDrafts] = useState<Draft[]>(live.draftsOf(id));
-  const state = useRef<RunState | undefined>(undefined);
-  const base = useRef<RunView | undefined>(undefined);
-  const ahead = useRef<Event[]>([]);
-  const newest = useRef(0);
+  const known = useRef<Known>(new Known(id));
+  if (known.current.id !== id) known.current = new Known(id);
 
-  const show = (): void => {
-    if (base.current && state.current) setView(merged(base.current, state.current));
-  };
+  const show = (of: Known): void => { if (of === known.current && of.view) setView(of.view); };
   const read = useCallback(() => {
-    const turn = ++newest.current;
+    const of = known.current;
+    if (of.reading) {
+      of.again = true;
+      return;
+    }
+    of.reading = true;
     get<RunView>(runPath(id), ["plan"]).then((fresh) => {
-      if (turn !== newest.current) return;
-      base.current = fresh;
-      state.current = stateOf(fresh);
+      of.begin(fresh);
+      if (of !== known.current) return;
       setError(undefined);
-      ahead.current = ahead.current.filter((event) => event.number > fresh.last);
-      for (const event of ahead.current) advance(event);
-      show();
-    }, (failure: unknown) => { if (turn === newest.current) setError(asError(failure)); });
+      show(of);
+      if (of.isAhead) readSteps();
+    }, (failure: unknown) => { if (of === known.current) setError(asError(failure)); }).finally(() => {
+      of.reading = false;
+      if (of.again && of === known.current) read();
+      of.again = false;
+    });
   }, [id]);
   const soon = useSoon(read, 120);
-
-  const advance = (event: Event): void => {
-    const known = state.current;
-    if (!known || event.number <= known.last || isOver(known.phase)) return;
-    try {
-      state.current = take(known, event);
-    } catch (failure) {
-      if (!(failure instanceof Misfit)) throw failure;
-      soon();
-    }
-  };
+  // The more steps, the more of them change at a time: they are asked for together.
+  const readSteps = useSoon(() => {
+    const of = known.current;
+    if (!of.base) return;
+    get<ChangedValues>(runPath(id, `/values?after=${of.told}`)).then((changed) => { of.learn(changed); show(of); }, () => undefined);
+  }, 150 + Math.min(850, (view?.plan?.steps.length ?? 0)));
 
   useEffect(() => {
     setView(undefined);
     setError(undefined);
     setDrafts(live.draftsOf(id));
-    base.current = state.current = undefined;
-    ahead.current = [];
-    read();
-    return live.listen({
-      event: (event) => {
-        if (event.run !== id) return;
-        ahead.current.push(event);
-        advance(event);
-        show();
-        if (event.body.type === "plan_proposed") setDrafts([]);
-        if (READ_AGAIN.has(event.body.type)) soon();
+    const ready = live.whenReady(read);
+    const deaf = live.listen({
+      events: (all) => {
+        const of = known.current;
+        const mine = all.filter((event) => event.run === id);
+        if (mine.length === 0) return;
+        if (!of.follow(mine)) soon();
+        show(of);
+        if (mine.some((event) => event.body.type === "plan_proposed")) setDrafts(live.draftsOf(id));
+        if (mine.some((event) => READ_AGAIN.has(event.body.type))) soon();
+        else if (mine.some((event) => READ_STEPS.has(event.body.type))) readSteps();
       },
-      draft: (draft) => { if (draft.run === id) setDrafts(live.draftsOf(id)); },
+      draft: (run) => { if (run === id) setDrafts(live.draftsOf(id)); },
       resync: soon,
     });
+    return () => { ready(); deaf(); };
   }, [id]);
   return { value: view?.id === id ? view : undefined, error, reload: read, drafts };
 }
 
-// The server's view with the folded state on top; results stay with the steps they belong to.
-export function merged(view: RunView, state: RunState): RunView {
-  if (state.last === view.last) return view;
-  const steps: Record<string, StepView> = {};
-  for (const [name, step] of Object.entries(withReady(state))) {
-    const known = view.steps[name];
-    steps[name] = known && known.result_hash === step.result_hash ? { ...known, ...step } : step;
+// What is known of a run: how the server told it, and the events since then.
+export class Known {
+  base: RunView | undefined;
+  reading = false;
+  again = false;
+  // The number of the last event whose inputs and results are known.
+  told = 0;
+  private state: RunState | undefined;
+  private ahead: Event[] = [];
+
+  constructor(readonly id: string) {}
+
+  begin(fresh: RunView): void {
+    const old = this.base;
+    // The same plan stays the same object, so that nothing is laid out again for it.
+    const same = old?.plan && old.hash === fresh.hash && old.revisions === fresh.revisions;
+    this.base = same ? { ...fresh, plan: old.plan, origins: old.origins, rules: old.rules } : fresh;
+    this.state = stateOf(this.base);
+    this.told = fresh.last;
+    const ahead = this.ahead.filter((event) => event.number > fresh.last);
+    this.ahead = [];
+    this.follow(ahead);
   }
-  const { report_hash: _, questions, created_at, updated_at, ...rest } = state;
-  const planned = state.revisions === view.revisions;
-  return {
-    ...view, ...rest, steps,
-    plan: planned ? view.plan : state.plan,
-    hash: planned ? view.hash : null,
-    rules: planned ? view.rules : {},
-    status: statusOf(state),
-    questions: Object.values(questions),
-    created_at: created_at ?? view.created_at,
-    updated_at: updated_at ?? view.updated_at,
-  };
+
+  // Whether the events follow on what is known; if not, the run must be read again.
+  follow(events: Event[]): boolean {
+    this.ahead.push(...events);
+    const state = this.state;
+    if (!state) return true;
+    const fresh = events.filter((event) => event.number > state.last);
+    if (fresh.length === 0 || isOver(state.phase)) return true;
+    if (fresh.some((event, index) => event.number !== state.last + 1 + index)) return false;
+    this.state = fold(fresh, state);
+    return true;
+  }
+
+  learn({ last, steps }: ChangedValues): void {
+    if (!this.base || last < this.told) return;
+    this.told = last;
+    const known = { ...this.base.steps };
+    for (const [name, values] of Object.entries(steps)) known[name] = { ...newStep(), ...known[name], ...values };
+    this.base = { ...this.base, steps: known };
+  }
+
+  // Whether events came of which the server's view does not know yet.
+  get isAhead(): boolean { return this.ahead.length > 0; }
+
+  get view(): RunView | undefined {
+    return this.base && this.state ? merged(this.base, this.state) : undefined;
+  }
 }
 
 export function useOnline(): boolean {

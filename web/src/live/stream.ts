@@ -7,6 +7,7 @@ import { currentLocale } from "../words/words";
 
 export type Message =
   | { kind: "event"; before: number; position: number; event: Event }
+  | { kind: "many"; messages: Message[] }
   | { kind: "draft"; draft: Draft }
   | { kind: "conversation"; id: string }
   | { kind: "snapshot"; position: number }
@@ -14,9 +15,13 @@ export type Message =
   | { kind: "hello" }
   | { kind: "here"; position: number; online: boolean; drafts: Draft[] };
 
+// Events and drafts are told once a frame, however many came: a view is drawn once for all of them.
 export interface Listener {
   event?: (event: Event) => void;
-  draft?: (draft: Draft) => void;
+  // All events of a frame at once, after `event` was called for each.
+  events?: (events: Event[]) => void;
+  // A plan of this run is being written: `draftsOf` has what there is of it.
+  draft?: (run: string) => void;
   // Something was said in a conversation, or taken back, or the conversation was deleted.
   conversation?: (id: string) => void;
   // Something was missed, or the stream begins anew: what is shown must be read again.
@@ -27,11 +32,21 @@ export interface Listener {
 const LOCK = "plansmith-stream";
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 8000;
+// A tab in the background gets no frames, but its title and its notices go on.
+const LONGEST_FRAME = 250;
+// Views are read after this long even if the stream is not there.
+const LONGEST_START = 700;
 
 export class LiveStream {
   private readonly listeners = new Set<Listener>();
   private channel: BroadcastChannel | undefined;
   private readonly drafts = new Map<string, Draft[]>();
+  private pending: Event[] = [];
+  private outgoing: Message[] = [];
+  private drafted = new Set<string>();
+  private frame = 0;
+  private timer = 0;
+  private starters: (() => void)[] | undefined = [];
   private source: EventSource | undefined;
   private wait = FIRST_WAIT;
   private position = -1;
@@ -44,6 +59,7 @@ export class LiveStream {
     this.channel = new BroadcastChannel(LOCK);
     this.channel.onmessage = (message: MessageEvent<Message>) => this.hear(message.data);
     this.tell({ kind: "hello" });
+    setTimeout(() => this.begin(), LONGEST_START);
     if (!navigator.locks) {
       this.lead();
       return;
@@ -59,7 +75,23 @@ export class LiveStream {
     return () => this.listeners.delete(listener);
   }
 
-  draftsOf(run: string): Draft[] { return this.drafts.get(run) ?? []; }
+  // Reads something once the position is known: what comes later is told, so it is read only once.
+  whenReady(read: () => void): () => void {
+    if (!this.starters) {
+      read();
+      return () => undefined;
+    }
+    this.starters.push(read);
+    return () => { this.starters = this.starters?.filter((each) => each !== read); };
+  }
+
+  private begin(): void {
+    const waiting = this.starters ?? [];
+    this.starters = undefined;
+    for (const read of waiting) read();
+  }
+
+  draftsOf(run: string): Draft[] { return [...(this.drafts.get(run) ?? [])]; }
 
   get isLeader(): boolean { return this.leads; }
 
@@ -73,7 +105,7 @@ export class LiveStream {
   private connect(): void {
     this.source?.close();
     const after = this.position >= 0 ? `&after=${this.position}` : "";
-    const source = new EventSource(`${this.path}?lang=${currentLocale()}${after}`);
+    const source = new EventSource(`${this.path}?brief=true&lang=${currentLocale()}${after}`);
     this.source = source;
     source.onopen = () => {
       this.wait = FIRST_WAIT;
@@ -95,6 +127,7 @@ export class LiveStream {
   private lost(source: EventSource): void {
     if (source !== this.source) return;
     source.close();
+    this.begin();
     this.tellOnline(false);
     setTimeout(() => { if (source === this.source) this.connect(); }, this.wait);
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
@@ -113,17 +146,28 @@ export class LiveStream {
 
   private send(message: Message): void {
     this.take(message);
-    this.tell(message);
+    this.outgoing.push(message);
+    this.tellSoon();
   }
 
   private tell(message: Message): void {
     this.channel?.postMessage(message);
   }
 
+  // One message for all of a frame: each costs the other tabs a task of its own.
+  private handOn(): void {
+    const messages = this.outgoing;
+    this.outgoing = [];
+    if (messages.length) this.tell(messages.length === 1 ? messages[0]! : { kind: "many", messages });
+  }
+
   private hear(message: Message): void {
-    if (message.kind !== "hello") {
+    if (message.kind === "many") {
+      message.messages.forEach((each) => this.take(each));
+    } else if (message.kind !== "hello") {
       this.take(message);
     } else if (this.leads) {
+      this.handOn();
       const drafts = [...this.drafts.values()].flat();
       this.tell({ kind: "here", position: this.position, online: this.isOnline, drafts });
     }
@@ -136,7 +180,8 @@ export class LiveStream {
         if (this.position >= 0 && message.before > this.position) this.resync();
         this.position = message.position;
         this.forget(message.event);
-        for (const each of this.listeners) each.event?.(message.event);
+        this.pending.push(message.event);
+        this.tellSoon();
         break;
       case "draft":
         this.keep(message.draft);
@@ -145,8 +190,9 @@ export class LiveStream {
         for (const each of this.listeners) each.conversation?.(message.id);
         break;
       case "snapshot":
-        this.position = Math.max(this.position, message.position);
-        this.resync();
+        // A smaller position is that of a store that was put back to an earlier state.
+        this.position = message.position;
+        this.beginOrResync();
         break;
       case "online":
         this.setOnline(message.online);
@@ -155,16 +201,48 @@ export class LiveStream {
         if (this.position < 0) {
           this.position = message.position;
           message.drafts.forEach((draft) => this.keep(draft));
+          this.begin();
         }
         this.setOnline(message.online);
         break;
     }
   }
 
+  // Nothing was read yet before the first snapshot, unless the stream was late.
+  private beginOrResync(): void {
+    if (this.starters) this.begin();
+    else this.resync();
+  }
+
   private keep(draft: Draft): void {
-    const known = this.drafts.get(draft.run) ?? [];
-    this.drafts.set(draft.run, [...known, draft]);
-    for (const each of this.listeners) each.draft?.(draft);
+    const known = this.drafts.get(draft.run);
+    // How far a model is replaces how far it was.
+    if (draft.progress && known?.at(-1)?.progress) known.pop();
+    if (known) known.push(draft);
+    else this.drafts.set(draft.run, [draft]);
+    this.drafted.add(draft.run);
+    this.tellSoon();
+  }
+
+  private tellSoon(): void {
+    if (this.timer) return;
+    this.timer = window.setTimeout(() => this.tellAll(), LONGEST_FRAME);
+    this.frame = requestAnimationFrame(() => this.tellAll());
+  }
+
+  private tellAll(): void {
+    clearTimeout(this.timer);
+    cancelAnimationFrame(this.frame);
+    this.timer = 0;
+    this.handOn();
+    const [events, drafts] = [this.pending, this.drafted];
+    this.pending = [];
+    this.drafted = new Set();
+    for (const each of this.listeners) {
+      for (const event of events) each.event?.(event);
+      if (events.length) each.events?.(events);
+      for (const run of drafts) each.draft?.(run);
+    }
   }
 
   // What was drafted stands in the journal now.

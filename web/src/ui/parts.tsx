@@ -19,7 +19,7 @@ interface ButtonProps {
   icon?: IconName;
   disabled?: boolean;
   label?: string;
-  hint?: string;
+  hint?: string | undefined;
   describedBy?: string;
   pressed?: boolean;
   expanded?: boolean;
@@ -29,7 +29,7 @@ interface ButtonProps {
 export function Button({ onClick, children, kind = "plain", icon, disabled = false, label, hint, describedBy, pressed, expanded }: ButtonProps): JSX.Element {
   return (
     <button type="button" class={`button ${kind}`} onClick={onClick} disabled={disabled} aria-label={label}
-      title={label ?? hint} aria-describedby={describedBy} aria-pressed={pressed} aria-expanded={expanded}>
+      title={label ?? (hint || undefined)} aria-describedby={describedBy} aria-pressed={pressed} aria-expanded={expanded}>
       {icon && <Icon name={icon} />}{children}
     </button>
   );
@@ -151,7 +151,7 @@ export function Copy({ text }: { text: string }): JSX.Element {
 }
 
 export function Field({ label, children, hint }: {
-  label: string; hint?: string; children: (id: string) => ComponentChildren;
+  label: string; hint?: string | undefined; children: (id: string) => ComponentChildren;
 }): JSX.Element {
   const id = useId();
   return <div class="field"><label for={id}>{label}</label>{children(id)}{hint && <p class="dim">{hint}</p>}</div>;

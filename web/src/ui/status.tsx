@@ -38,5 +38,16 @@ export function Origin({ origin }: { origin: string | undefined }): JSX.Element 
   return known ? <span class={`chip origin-${known}`}>{t(`origin.${known}`)}</span> : null;
 }
 
+// Where a value comes from, as a text; empty where nobody knows.
+export function originText(origin: string | undefined): string {
+  if (!origin) return "";
+  const step = origin.startsWith("step:") ? origin.slice(5) : "";
+  const earlier = earlierOf(step);
+  if (earlier) return t("origin.earlier", { step: earlier.step });
+  if (step) return t("origin.step", { step });
+  const known = ORIGINS.find((each) => each === origin);
+  return known ? t(`origin.${known}`) : "";
+}
+
 export const originClass = (origin: string | undefined): string =>
   !origin ? "" : origin.startsWith("step:") ? "from-step" : `from-${origin}`;

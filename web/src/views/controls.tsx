@@ -19,7 +19,6 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
   });
   const over = isOver(run.status);
   const back = over && run.can_be_undone;
-  const noPlan = over && !run.plan && run.status === "failed";
   if (run.damage) {
     return (
       <div class="actions">
@@ -37,7 +36,6 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
           {run.cancel_asked ? t("go.stopping") : run.running_hash ? t("go.cancel") : t("planning.stop")}
         </Button>
       )}
-      {noPlan && <Button icon="replanning" kind="primary" disabled={action.busy} onClick={() => next("retry")}>{t("go.planAgain")}</Button>}
       {over && run.continues && <Button icon="ready" disabled={action.busy} hint={t("go.continueWhy", run.continues)} onClick={() => next("retry")}>{t("go.continue", run.continues)}</Button>}
       {over && run.plan && <Button icon="replanning" disabled={action.busy} hint={t("go.rerunWhy")} onClick={() => next("rerun")}>{t("go.rerun")}</Button>}
       {over && run.plan && <Button icon="planning" onClick={() => go(["runs", run.id, "plan"], { edit: "1" })}>{t("go.edit")}</Button>}

@@ -2,15 +2,14 @@
 
 import type { JSX } from "preact";
 import { diffPlans, isEmpty, isRule } from "../data/diff";
+import { unnumbered } from "../data/listdiff";
 import type { FieldChange } from "../data/diff";
 import { readable, shown } from "../data/json";
 import type { Json, Plan } from "../data/types";
 import { t } from "../words/words";
+import type { Key } from "../words/words";
 import { ruleText } from "./ruletext";
 import { stepName, summary } from "./steptext";
-
-// The revision's own number always differs and says nothing.
-const unnumbered = (plan: Plan): Plan => ({ ...plan, revision: 1 });
 
 export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.Element {
   const diff = diffPlans(unnumbered(before), unnumbered(after));
@@ -36,18 +35,32 @@ export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.
   );
 }
 
-function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
+export function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
   return (
     <dl class="fields">
       {fields.map((field) => (
         <div key={field.path.join(".")}>
-          <dt>{field.path.join(".")}</dt>
+          <dt>{fieldName(field.path.join("."))}</dt>
           {field.change !== "added" && <dd class="old"><span class="unseen">{t("diff.before")}</span><Value field={field} value={field.before} /></dd>}
           {field.change !== "removed" && <dd class="fresh"><span class="unseen">{t("diff.after")}</span><Value field={field} value={field.after} /></dd>}
         </div>
       ))}
     </dl>
   );
+}
+
+const NAMES: Record<string, Key> = {
+  goal: "hero.goal", title: "edit.title", why: "edit.why", tool: "edit.tool", agent: "edit.agent", task: "edit.task", question: "edit.question",
+  options: "edit.options", template: "edit.template", instruction: "edit.instruction", over: "edit.over", after: "edit.after",
+  timeout_s: "edit.timeout", disabled: "edit.disabled", assumptions: "review.assumptions",
+};
+
+// A field as the editor names it, an argument by its own name.
+function fieldName(path: string): string {
+  const plain = path.replace(/^(each\.)?inputs\./, "");
+  const [first = "", ...rest] = plain.split(".");
+  const known = plain === path ? NAMES[first] : undefined;
+  return known ? [t(known).split(/[,，]/)[0], ...rest.map((each) => (/^\d+$/.test(each) ? String(Number(each) + 1) : each))].join(" ") : plain;
 }
 
 function Value({ field, value }: { field: FieldChange; value: Json | undefined }): JSX.Element {

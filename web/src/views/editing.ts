@@ -1,22 +1,27 @@
 // A person's edits of a plan: kept over a reload, checked while they are made, undone one by one.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { sameJson } from "../data/diff";
+import { mergePlans } from "../data/merge";
 import { parseExactly } from "../data/json";
 import { isOver } from "../data/run";
 import type { Checked, Json, Plan, RunView } from "../data/types";
 import { ApiError, call, post, runPath } from "../live/api";
 import { useSoon } from "../live/hooks";
 
-interface Edits { base: string; plan: Plan; past: Plan[]; future: Plan[]; field: string }
+// `from` is the plan with the hash `base`, which the edits began with.
+interface Edits { base: string; from?: Plan; plan: Plan; past: Plan[]; future: Plan[]; field: string; joined?: boolean }
 
 export interface Editor {
   plan: Plan;
   dirty: boolean;
   // Edits that came back after a reload.
   restored: boolean;
-  // The plan on the server is no longer the one that was edited.
-  outdated: boolean;
+  // The plan on the server is no longer the one that was edited, and these steps were changed in both.
+  conflicts: string[];
+  keepMine: () => void;
+  // Edits made elsewhere meanwhile were joined with these.
+  joined: boolean;
   checked: Checked;
   checking: boolean;
   failed: ApiError | undefined;
@@ -43,6 +48,22 @@ export function mayEdit(run: RunView): boolean {
   return !run.running_hash || run.paused || run.status === "reviewing";
 }
 
+// The plan of a run; one to begin with by hand where there is none: what the model had drafted, or nothing.
+export function planOf(run: RunView): Plan {
+  return run.plan ?? drafted(run.failure?.output ?? "", run.request) ?? { schema_version: 1, goal: run.request, steps: [] };
+}
+
+function drafted(text: string, goal: string): Plan | undefined {
+  try {
+    const found = parseExactly(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1)) as unknown as Partial<Plan>;
+    const steps = Array.isArray(found.steps) ? found.steps : [];
+    const sound = steps.length > 0 && steps.every((step) => typeof step?.id === "string" && typeof step.kind === "string");
+    return sound ? { schema_version: 1, goal: found.goal ?? goal, steps } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export function useEditor(run: RunView, saved: Plan, reload: () => void): Editor {
   const [edits, setEdits] = useState<Edits | undefined>(() => stored(run));
   const [restored, setRestored] = useState(edits !== undefined);
@@ -51,7 +72,9 @@ export function useEditor(run: RunView, saved: Plan, reload: () => void): Editor
   const wanted = useRef<Plan | undefined>(undefined);
   const plan = edits?.plan ?? saved;
   const dirty = edits !== undefined && !same(plan, saved);
-  wanted.current = dirty ? plan : undefined;
+  // A plan made by hand, where there was none, is checked before anything in it is changed.
+  const asks = dirty || (run.plan === null && plan.steps.length > 0);
+  wanted.current = asks ? plan : undefined;
 
   const check = useSoon(() => {
     const asked = wanted.current;
@@ -64,21 +87,28 @@ export function useEditor(run: RunView, saved: Plan, reload: () => void): Editor
   useEffect(() => {
     if (edits) sessionStorage.setItem(key(run.id), JSON.stringify(edits));
     else sessionStorage.removeItem(key(run.id));
-    if (dirty) check();
+    if (asks) check();
   }, [edits]);
 
-  const now = edits ?? { base: run.hash ?? "", plan: saved, past: [], future: [], field: "" };
+  const now = edits ?? { base: run.hash ?? "", from: saved, plan: saved, past: [], future: [], field: "" };
+  const moved = dirty && run.plan !== null && run.hash !== null && now.base !== run.hash;
+  const meeting = useMemo(() => (moved && now.from ? mergePlans(now.from, plan, saved) : undefined), [moved, now.from, plan, saved]);
+  const conflicts = !moved ? [] : meeting ? meeting.conflicts : [""];
+  const join = (): void => {
+    if (meeting) setEdits({ base: run.hash ?? "", from: saved, plan: meeting.plan, past: [], future: [], field: "", joined: true });
+  };
+  useEffect(() => { if (moved && meeting?.conflicts.length === 0) join(); }, [moved, meeting]);
   const put = (next: Edits | undefined): void => { setRestored(false); setFailed(undefined); setEdits(next); };
   const own: Checked = {
-    plan: saved, hash: run.hash ?? "", problems: run.problems, estimate: run.estimate, effects: run.effects, origins: run.origins, rules: run.rules,
+    plan: saved, hash: run.hash ?? "", problems: run.plan ? run.problems : [], estimate: run.estimate, effects: run.effects, origins: run.origins, rules: run.rules,
   };
   return {
-    plan, dirty, restored: restored && dirty, failed: dirty ? failed : undefined,
-    outdated: dirty && run.hash !== null && now.base !== run.hash,
-    checked: dirty && checked ? checked.as : own,
-    checking: dirty && checked?.of !== plan && !failed,
+    plan, dirty, restored: restored && dirty, failed: asks ? failed : undefined,
+    conflicts, keepMine: join, joined: dirty && now.joined === true,
+    checked: asks && checked ? checked.as : own,
+    checking: asks && checked?.of !== plan && !failed,
     edit: (next, field) => put({
-      base: now.base, plan: next, future: [], field,
+      ...now, plan: next, future: [], field,
       past: field === now.field && now.past.length ? now.past : [...now.past, now.plan],
     }),
     undo: now.past.length ? () => put({
@@ -89,9 +119,15 @@ export function useEditor(run: RunView, saved: Plan, reload: () => void): Editor
     }) : undefined,
     drop: () => put(undefined),
     save: async () => {
-      await call("PUT", runPath(run.id, "/plan"), { body: { plan }, headers: { "If-Match": `"${now.base}"` } });
-      put(undefined);
-      reload();
+      try {
+        await call("PUT", runPath(run.id, "/plan"), { body: { plan }, headers: { "If-Match": `"${now.base}"` } });
+        put(undefined);
+      } catch (error) {
+        // Someone was quicker: the newer plan is read and joined with these edits.
+        if (!(error instanceof ApiError && error.status === 412)) throw error;
+      } finally {
+        reload();
+      }
     },
     retry: async () => {
       const next = await post<RunView>(runPath(run.id, "/retry"), { plan });

@@ -1,17 +1,21 @@
-// The plan as a drawing of our own: columns by level, curves for needs, arrow keys to walk.
+// The plan as a drawing of our own, which is moved, zoomed, searched, and walked by arrow keys.
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { NODE, dependents, layOut, needs } from "../data/graph";
-import type { Layout } from "../data/graph";
-import type { Effect, Kind, Plan, Step, StepStatus } from "../data/types";
-import { pathOf } from "../ui/icons";
-import type { IconName } from "../ui/icons";
+import { dependents, needs } from "../data/graph";
+import { NODE, layOut } from "../data/layout";
+import type { Layout, Place } from "../data/layout";
+import { boxes, centred, fitted, opening, openingScale, stepAt, visible, zoomedAt } from "../data/viewport";
+import type { Size, Viewport } from "../data/viewport";
+import type { Effect, Plan, StepStatus } from "../data/types";
 import { Button } from "../ui/parts";
 import { t } from "../words/words";
-import { callee, stepName } from "./steptext";
+import { Edges, MiniMap, Node, statusGroups } from "./graphparts";
+import { stepName } from "./steptext";
 
-interface Props {
+export { KIND_ICONS } from "./graphparts";
+
+export interface GraphProps {
   plan: Plan;
   selected: string | undefined;
   hrefOf: (step: string) => string;
@@ -20,116 +24,175 @@ interface Props {
   flagOf?: (step: string) => "error" | "warning" | undefined;
   // The rules of a step as sentences, and why it was skipped.
   notesOf?: (step: string) => string[];
+  // How long it took, or takes.
+  timeOf?: (step: string) => string;
   critical?: ReadonlySet<string>;
+  // The most of the window's height that it takes.
+  share?: number;
 }
 
-const EDGE = 24;
-const CLOSEST = 2;
-const FARTHEST = 0.05;
+// More steps than this at once are drawn as boxes without words.
+const DETAILED = 160;
+const FIRST_ROOM: Size = { width: 900, height: 400 };
 
-export function Graph(props: Props): JSX.Element {
-  const { plan } = props;
+export function Graph(props: GraphProps): JSX.Element {
+  const { plan, statusOf, share = 0.7 } = props;
   const layout = useMemo(() => layOut(needs(plan)), [plan]);
-  const [zoom, setZoom] = useState<number | "fit">("fit");
-  const box = useRef<HTMLDivElement>(null);
-  const [room, setRoom] = useState(0);
-  useEffect(() => {
-    if (!box.current) return undefined;
-    const watcher = new ResizeObserver(([entry]) => setRoom(entry?.contentRect.width ?? 0));
-    watcher.observe(box.current);
-    return () => watcher.disconnect();
-  }, []);
-  const width = layout.width + 2 * EDGE;
-  const height = layout.height + 2 * EDGE;
-  const fit = room ? Math.min(1, Math.max(0.62, room / width)) : 1;
-  const scale = zoom === "fit" ? fit : zoom;
-  const closer = (factor: number): void => setZoom(Math.min(CLOSEST, Math.max(FARTHEST, scale * factor)));
+  const [moved, setMoved] = useState<Viewport>();
+  const [query, setQuery] = useState("");
+  const canvas = useRef<HTMLDivElement>(null);
+  const room = useRoom(canvas);
+  const running = plan.steps.filter((step) => statusOf?.(step.id) === "running").map((step) => step.id);
+  // Until somebody moves it, it shows what happens.
+  const view = moved ?? opening(layout, room, running);
+  const seen = visible(layout, view, room);
+  const found = matches(plan, query);
+  const detailed = seen.size <= DETAILED;
+  const middle = { x: room.width / 2, y: room.height / 2 };
+  const show = (step: string): void => {
+    const place = layout.places.get(step);
+    if (place) setMoved(centred({ x: place.x + NODE.width / 2, y: place.y + NODE.height / 2 }, room, Math.max(view.scale, 0.8)));
+  };
+  useHands(canvas, view, setMoved);
+  const height = Math.min(innerHeight * share, Math.max(170, layout.height * openingScale({ ...layout, height: 1 }, room) + 64));
+  const fits = fitted(layout, room).scale >= view.scale * 0.98;
   return (
     <div class="graph">
-      <div class="tools">
-        <Button kind="quiet" onClick={() => closer(0.8)} label={t("graph.out")}>−</Button>
-        <Button kind="quiet" onClick={() => setZoom("fit")}>{t("graph.fit")}</Button>
-        <Button kind="quiet" onClick={() => closer(1.25)} label={t("graph.in")}>+</Button>
-      </div>
-      <div class="canvas" ref={box}>
-        <svg width={width * scale} height={height * scale} viewBox={`${-EDGE} ${-EDGE} ${width} ${height}`}
-          role="group" aria-label={t("graph.label")} onKeyDown={(event) => walk(event, plan, layout)}>
-          <Edges layout={layout} selected={props.selected} critical={props.critical} />
-          {plan.steps.map((step) => <Node key={step.id} step={step} layout={layout} {...props} />)}
+      <GraphTools query={query} onQuery={setQuery} found={found} onShow={show} large={plan.steps.length > 12}
+        onZoom={(factor) => setMoved(zoomedAt(view, factor, middle))} onFit={() => setMoved(fitted(layout, room))} />
+      <div class="canvas" ref={canvas} style={{ height: `${Math.round(height)}px` }}>
+        <svg width="100%" height="100%" role="group" aria-label={t("graph.label")}
+          onKeyDown={(event) => keyed(event, props, layout, show, (factor) => setMoved(factor ? zoomedAt(view, factor, middle) : fitted(layout, room)))}
+          onClick={detailed ? undefined : (event) => openAt(event, layout, view, props.hrefOf)}>
+          <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>
+            <Edges layout={layout} seen={seen} detailed={detailed} selected={props.selected} critical={props.critical} statusOf={statusOf} />
+            {detailed ? plan.steps.filter((step) => seen.has(step.id)).map((step) => (
+              <Node key={step.id} step={step} place={layout.places.get(step.id)!} found={query !== "" && found.includes(step.id)} graph={props} />))
+              : statusGroups(layout, statusOf, seen).map(([status, places]) => <path key={status} class={`many s-${status}`} d={boxes(places)} />)}
+          </g>
         </svg>
+        {!fits && layout.places.size > 1 && <MiniMap layout={layout} view={view} room={room} statusOf={statusOf}
+          onMove={(place) => setMoved(centred(place, room, view.scale))} />}
+        {!detailed && <p class="hint">{t("graph.many", { count: seen.size })}</p>}
       </div>
     </div>
   );
 }
 
-function Edges({ layout, selected, critical }: { layout: Layout; selected: string | undefined; critical: ReadonlySet<string> | undefined }): JSX.Element {
+function GraphTools({ query, onQuery, found, onShow, onZoom, onFit, large }: {
+  query: string; onQuery: (text: string) => void; found: string[]; onShow: (step: string) => void;
+  onZoom: (factor: number) => void; onFit: () => void; large: boolean;
+}): JSX.Element {
+  const at = useRef(0);
+  const next = (back: boolean): void => {
+    if (found.length === 0) return;
+    at.current = (at.current + (back ? found.length - 1 : 1)) % found.length;
+    onShow(found[at.current]!);
+  };
+  const input = (text: string): void => { at.current = -1; onQuery(text); };
   return (
-    <g class="edges" aria-hidden="true">
-      {layout.edges.map(({ from, to }) => {
-        const on = from === selected || to === selected ? "on" : "";
-        const hot = critical?.has(from) && critical.has(to) ? "critical" : "";
-        return <path key={`${from} ${to}`} class={`${on} ${hot}`} d={curve(layout, from, to)} />;
-      })}
-    </g>
+    <div class="tools">
+      {large && (
+        <span class="find">
+          <input type="search" aria-label={t("graph.find")} placeholder={t("graph.find")} value={query} onInput={(event) => input(event.currentTarget.value)}
+            onKeyDown={(event) => { if (event.key === "Enter") next(event.shiftKey); }} />
+          {query && <span class="dim small" role="status">{t("graph.found", { count: found.length })}</span>}
+        </span>
+      )}
+      <Button kind="quiet" onClick={() => onZoom(0.8)} label={t("graph.out")}>−</Button>
+      <Button kind="quiet" onClick={onFit}>{t("graph.fit")}</Button>
+      <Button kind="quiet" onClick={() => onZoom(1.25)} label={t("graph.in")}>+</Button>
+    </div>
   );
 }
 
-function curve(layout: Layout, from: string, to: string): string {
-  const start = layout.places.get(from)!;
-  const end = layout.places.get(to)!;
-  const [x1, y1] = [start.x + NODE.width, start.y + NODE.height / 2];
-  const [x2, y2] = [end.x, end.y + NODE.height / 2];
-  const bend = Math.max(24, Math.abs(x2 - x1) / 2);
-  return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+function matches(plan: Plan, query: string): string[] {
+  const wanted = query.trim().toLowerCase();
+  if (!wanted) return [];
+  return plan.steps.filter((step) => `${stepName(step)} ${step.id} ${step.tool ?? step.agent ?? step.template ?? ""}`.toLowerCase().includes(wanted)).map((step) => step.id);
 }
 
-function Node({ step, layout, selected, hrefOf, statusOf, effectOf, flagOf, notesOf, critical }: Props & { step: Step; layout: Layout }): JSX.Element {
-  const { x, y } = layout.places.get(step.id)!;
-  const status = statusOf?.(step.id);
-  const effect = effectOf?.(step.id);
-  const flag = flagOf?.(step.id);
-  const classes = ["node", status ? `s-${status}` : "", effect ? `effect-${effect}` : "", flag ? `flag-${flag}` : "",
-    selected === step.id ? "on" : "", step.disabled ? "off" : "", critical?.has(step.id) ? "critical" : ""];
-  const name = clipped(stepName(step), 21);
-  const called = clipped(callee(step) || t(`kind.${step.kind}`), 24);
-  // The name for screen readers begins with what is seen, so that speech input finds it.
-  const notes = notesOf?.(step.id) ?? [];
-  const words = [`${name} ${called}`, t(`kind.${step.kind}`), status && t(`step.${status}`), effect && t(`effect.${effect}`), ...notes];
-  return (
-    <g transform={`translate(${x} ${y})`}>
-      <a href={hrefOf(step.id)} class={classes.filter(Boolean).join(" ")} data-step={step.id}
-        aria-label={words.filter(Boolean).join(", ")} aria-current={selected === step.id ? "true" : undefined}>
-        {notes.length > 0 && <title>{notes.join("\n")}</title>}
-        <rect class={step.when ? "maybe" : undefined} width={NODE.width} height={NODE.height} rx="8" />
-        <path class="sign" transform="translate(12 15) scale(.92)" d={pathOf(status ?? KIND_ICONS[step.kind])} />
-        <text x="44" y="22" class="name">{name}</text>{" "}
-        <text x="44" y="39" class="callee">{called}</text>
-        {notes.length > 0 && <text x={NODE.width - 20} y="21" class="callee" aria-hidden="true">{step.repeat ? "↻" : "?"}</text>}
-      </a>
-    </g>
-  );
+function useRoom(canvas: { current: HTMLDivElement | null }): Size {
+  const [room, setRoom] = useState(FIRST_ROOM);
+  useEffect(() => {
+    if (!canvas.current) return undefined;
+    const watcher = new ResizeObserver(([entry]) => {
+      const { width = 0, height = 0 } = entry?.contentRect ?? {};
+      if (width && height) setRoom((old) => (old.width === width && old.height === height ? old : { width, height }));
+    });
+    watcher.observe(canvas.current);
+    return () => watcher.disconnect();
+  }, []);
+  return room;
 }
 
-export const KIND_ICONS: Record<Kind, IconName> = {
-  tool: "tools", agent: "running", ask: "asking", map: "replanning", plan: "templates", reply: "answered",
-};
+// A press that moves less than this is a click.
+const STILL = 4;
+// Somebody who scrolls the page past the drawing goes on scrolling the page.
+const SCROLLING = 400;
 
-// Wide characters take twice the room.
-function clipped(text: string, room: number): string {
-  let used = 0;
-  let kept = "";
-  for (const each of text) {
-    used += each.codePointAt(0)! > 0x2e7f ? 1.8 : 1;
-    if (used > room) return `${kept}…`;
-    kept += each;
-  }
-  return kept;
+// Dragging moves, the wheel zooms about the pointer.
+function useHands(canvas: { current: HTMLDivElement | null }, view: Viewport, setView: (view: Viewport) => void): void {
+  const latest = useRef(view);
+  latest.current = view;
+  useEffect(() => {
+    const box = canvas.current!;
+    let from: (Place & { view: Viewport; far: boolean }) | undefined;
+    let scrolled = 0;
+    const anyWheel = (event: WheelEvent): void => { if (!box.contains(event.target as globalThis.Node)) scrolled = event.timeStamp; };
+    const wheel = (event: WheelEvent): void => {
+      if (!event.ctrlKey && !event.metaKey && event.timeStamp - scrolled < SCROLLING) {
+        scrolled = event.timeStamp;
+        return;
+      }
+      event.preventDefault();
+      const { left, top } = box.getBoundingClientRect();
+      const pixels = event.deltaY * (event.deltaMode === 1 ? 30 : 1);
+      latest.current = zoomedAt(latest.current, Math.exp(-Math.max(-120, Math.min(120, pixels)) / 400), { x: event.clientX - left, y: event.clientY - top });
+      setView(latest.current);
+    };
+    const down = (event: PointerEvent): void => {
+      if (event.button === 0 && !(event.target as Element).closest(".minimap")) from = { x: event.clientX, y: event.clientY, view: latest.current, far: false };
+    };
+    const move = (event: PointerEvent): void => {
+      if (!from) return;
+      const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
+      if (!from.far && Math.hypot(dx, dy) < STILL) return;
+      if (!from.far) box.setPointerCapture(event.pointerId);
+      from.far = true;
+      setView({ ...from.view, x: from.view.x - dx / from.view.scale, y: from.view.y - dy / from.view.scale });
+    };
+    const up = (): void => {
+      const far = from?.far;
+      from = undefined;
+      if (far) addEventListener("click", (event) => { event.preventDefault(); event.stopPropagation(); }, { capture: true, once: true, signal: AbortSignal.timeout(50) });
+    };
+    const handlers = { wheel, pointerdown: down, pointermove: move, pointerup: up, pointercancel: up, dragstart: (event: globalThis.Event) => event.preventDefault() };
+    for (const [name, handler] of Object.entries(handlers)) box.addEventListener(name, handler as EventListener, { passive: false });
+    addEventListener("wheel", anyWheel, { passive: true });
+    return () => {
+      for (const [name, handler] of Object.entries(handlers)) box.removeEventListener(name, handler as EventListener);
+      removeEventListener("wheel", anyWheel);
+    };
+  }, []);
 }
 
-// Left and right follow needs, up and down stay in the column.
-function walk(event: KeyboardEvent, plan: Plan, layout: Layout): void {
+function openAt(event: MouseEvent, layout: Layout, view: Viewport, hrefOf: (step: string) => string): void {
+  const { left, top } = (event.currentTarget as Element).getBoundingClientRect();
+  const step = stepAt(layout, { x: view.x + (event.clientX - left) / view.scale, y: view.y + (event.clientY - top) / view.scale });
+  if (step !== undefined) location.hash = hrefOf(step);
+}
+
+// Left and right follow needs, up and down stay in the column; + and - zoom, 0 fits.
+function keyed(event: KeyboardEvent, { plan }: GraphProps, layout: Layout, show: (step: string) => void, zoom: (factor: number) => void): void {
+  const factor = { "+": 1.25, "=": 1.25, "-": 0.8, "0": 0 }[event.key];
   const here = (event.target as Element).closest<SVGAElement>("a[data-step]")?.dataset["step"];
-  if (!here) return;
+  if (!here || event.ctrlKey || event.metaKey) return;
+  if (factor !== undefined) {
+    zoom(factor);
+    event.preventDefault();
+    return;
+  }
   const graph = needs(plan);
   const column = [...layout.places].filter(([, place]) => place.x === layout.places.get(here)!.x)
     .sort(([, left], [, right]) => left.y - right.y).map(([id]) => id);
@@ -140,7 +203,14 @@ function walk(event: KeyboardEvent, plan: Plan, layout: Layout): void {
     ArrowDown: column[column.indexOf(here) + 1],
   }[event.key];
   if (next === undefined) return;
-  const nodes = [...(event.currentTarget as Element).querySelectorAll<SVGAElement>("a[data-step]")];
-  nodes.find((node) => node.dataset["step"] === next)?.focus();
   event.preventDefault();
+  const svg = event.currentTarget as Element;
+  const focus = (): boolean => {
+    const node = [...svg.querySelectorAll<SVGAElement>("a[data-step]")].find((each) => each.dataset["step"] === next);
+    node?.focus({ preventScroll: true });
+    return node !== undefined;
+  };
+  if (focus()) return;
+  show(next);
+  requestAnimationFrame(() => requestAnimationFrame(focus));
 }

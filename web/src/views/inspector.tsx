@@ -6,12 +6,15 @@ import { isOver } from "../data/run";
 import type { Exchange, Json, RunView, Step, StepDetail, StepView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useNow, useResource } from "../live/hooks";
+import { FileList, useFiles } from "../results/files";
+import { Result as Viewer } from "../results/later";
 import { go, link } from "../route";
-import { Button, Copy, ErrorNote, JsonBox, useAction } from "../ui/parts";
+import { Button, ErrorNote, JsonBox, useAction } from "../ui/parts";
 import { EffectChip, StepBadge } from "../ui/status";
-import { duration, moment, number, t } from "../words/words";
+import { moment, number, t } from "../words/words";
 import { RuleList } from "./steplist";
 import { callee, collectedOf, roundText, stepName } from "./steptext";
+import { precise } from "./times";
 
 export function StepInspector({ run, step, part }: { run: RunView; step: Step; part?: string }): JSX.Element {
   const name = part ?? step.id;
@@ -41,6 +44,7 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{each}</a>)}</p></section>}
       <Arguments step={step} resolved={detail.value?.resolved_inputs ?? state?.inputs} />
       <Result state={state} whole={detail.value?.state} />
+      {state?.status === "done" && <StepFiles run={run} name={name} />}
       {parts.length > 0 && <section><h4>{t("inspect.parts")}</h4><ul class="parts">{parts.map((each) => <li key={each}><a href={link(["runs", run.id, "run", each])}>{each}</a> <StepBadge status={run.steps[each]!.status} /></li>)}</ul></section>}
       {state?.started_at && <Timing state={state} detail={detail.value} />}
       <ErrorNote error={detail.error} />
@@ -73,7 +77,7 @@ function Arguments({ step, resolved }: { step: Step; resolved: Json | undefined 
   return (
     <section>
       <h4>{t("inspect.arguments")}</h4>
-      {called && <><p class="dim small">{t("inspect.resolved")}</p><JsonBox value={resolved} label={t("inspect.resolved")} /></>}
+      {called && <><p class="dim small">{t("inspect.resolved")}</p><Viewer value={resolved} label={t("inspect.resolved")} /></>}
       <details open={!called}><summary>{t("inspect.template")}</summary><JsonBox value={template} label={t("inspect.template")} /></details>
     </section>
   );
@@ -82,14 +86,19 @@ function Arguments({ step, resolved }: { step: Step; resolved: Json | undefined 
 function Result({ state, whole }: { state: StepView | undefined; whole: StepView | undefined }): JSX.Element | null {
   const best = whole?.result_hash && whole.result_hash === state?.result_hash ? whole : state;
   if (!best?.result_hash) return state?.started_at && !state.error ? <p class="dim">{t("inspect.noResult")}</p> : null;
-  const text = typeof best.result === "string" ? best.result : JSON.stringify(best.result, null, 2);
   return (
     <section>
-      <div class="line"><h4>{t("inspect.result")}</h4>{text && <Copy text={text} />}</div>
-      <JsonBox value={best.result} label={t("inspect.result")} />
+      <h4>{t("inspect.result")}</h4>
+      <Viewer value={best.result} label={t("inspect.result")} />
       {best.clipped && <p class="dim small">{t("inspect.clipped", { size: number(best.result_size ?? 0) })}</p>}
     </section>
   );
+}
+
+// What this step wrote.
+function StepFiles({ run, name }: { run: RunView; name: string }): JSX.Element | null {
+  const { files } = useFiles(run, run.effects.by_step[name.split("/")[0]!] !== "read");
+  return <FileList run={run} files={files.filter((file) => file.step === name || file.step.startsWith(`${name}/`))} titled={false} />;
 }
 
 function Timing({ state, detail }: { state: StepView; detail: StepDetail | undefined }): JSX.Element {
@@ -101,7 +110,7 @@ function Timing({ state, detail }: { state: StepView; detail: StepDetail | undef
       <dl class="pairs">
         <div><dt>{t("inspect.started")}</dt><dd>{moment(state.started_at)}</dd></div>
         {state.finished_at && <div><dt>{t("inspect.finished")}</dt><dd>{moment(state.finished_at)}</dd></div>}
-        <div><dt>{t("inspect.took")}</dt><dd>{duration((end - Date.parse(state.started_at!)) / 1000)}</dd></div>
+        <div><dt>{t("inspect.took")}</dt><dd>{precise(Math.max(0, end - Date.parse(state.started_at!)))}</dd></div>
         {state.tokens > 0 && <div><dt>{t("inspect.tokens")}</dt><dd>{number(state.tokens)}</dd></div>}
         <div><dt>{t("inspect.attempts")}</dt><dd>{state.attempts}</dd></div>
       </dl>

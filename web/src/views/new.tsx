@@ -10,6 +10,10 @@ import { go, link } from "../route";
 import type { Route } from "../route";
 import { Button, ErrorNote, Field, Grow, Head, isEnter, useAction } from "../ui/parts";
 import { currentLocale, t } from "../words/words";
+import { examplesFor } from "../data/examples";
+import { FolderPanel } from "./folder";
+import type { Folder } from "./folder";
+import { ModelLine } from "./modelline";
 import { RunRows } from "./runs";
 
 type Mode = "review" | "read_only" | "schedule";
@@ -19,11 +23,9 @@ const NAMES = {
   read_only: ["new.readOnly", "new.readOnlyWhy"],
   schedule: ["new.schedule", "new.scheduleWhy"],
 } as const;
-const EXAMPLES = ["new.example1", "new.example2", "new.example3"] as const;
 // What was typed outlives a reload and a look at another view.
 const KEPT = "plansmith-request";
 
-interface ModelInfo { chosen?: string; model?: string }
 
 export function NewView({ route }: { route: Route }): JSX.Element {
   const [request, setRequest] = useState(route.query.get("request") ?? sessionStorage.getItem(KEPT) ?? "");
@@ -33,7 +35,7 @@ export function NewView({ route }: { route: Route }): JSX.Element {
   const action = useAction();
   const box = useRef<HTMLDivElement>(null);
   const recent = useResource<{ items: RunRow[] }>("/v1/runs?limit=5", changesRows);
-  const model = useResource<ModelInfo>("/v1/model");
+  const folder = useResource<Folder>("/v1/folder");
   useEffect(() => box.current?.querySelector("textarea")?.focus(), []);
   const write = (text: string): void => {
     setRequest(text);
@@ -53,7 +55,8 @@ export function NewView({ route }: { route: Route }): JSX.Element {
       go(["runs", run.id]);
     });
   };
-  const named = model.value?.chosen ?? model.value?.model;
+  const examples = folder.value || folder.error ? examplesFor(folder.value?.files ?? []) : [];
+  const take = (text: string): void => { write(text); box.current?.querySelector("textarea")?.focus(); };
   return (
     <div class="narrow new" ref={box}>
       <Head title={t("new.title")} lead={t("new.lead")} />
@@ -65,9 +68,10 @@ export function NewView({ route }: { route: Route }): JSX.Element {
           {MODES.map((each) => (
             <label key={each} class={mode === each ? "on" : ""}>
               <input type="radio" name="mode" checked={mode === each} onChange={() => setMode(each)} />
-              <span><b>{t(NAMES[each][0])}</b><small>{t(NAMES[each][1])}</small></span>
+              <b>{t(NAMES[each][0])}</b>
             </label>
           ))}
+          <small>{t(NAMES[mode][1])}</small>
         </fieldset>
         <div class="actions">
           <details class="limits">
@@ -78,17 +82,19 @@ export function NewView({ route }: { route: Route }): JSX.Element {
             </div>
           </details>
           <span class="grow" />
-          <Button kind="primary" onClick={start} disabled={!request.trim() || action.busy}>
+          <Button kind="primary" onClick={start} disabled={!request.trim() || action.busy} hint={request.trim() ? undefined : t("new.sayFirst")}>
             {mode === "schedule" ? t("new.schedule") : t("new.go")}
           </Button>
         </div>
-        <p class="dim small">{t("new.hint")} {named && t("new.model", { model: named })}</p>
+        <p class="dim small">{t("new.hint")}</p>
+        <ModelLine />
+        <FolderPanel folder={folder} />
       </div>
       <ErrorNote error={action.error} />
       <section>
         <h2>{t("new.examples")}</h2>
         <ul class="examples">
-          {EXAMPLES.map((each) => <li key={each}><button type="button" onClick={() => { write(t(each)); box.current?.querySelector("textarea")?.focus(); }}>{t(each)}</button></li>)}
+          {examples.map((each) => <li key={each.key}><button type="button" onClick={() => take(t(each.key, each.values))}>{t(each.key, each.values)}</button></li>)}
         </ul>
       </section>
       {(recent.value?.items.length ?? 0) > 0 && (

@@ -1,19 +1,20 @@
 // Questions: at most three at once, each with its options, a free answer and "you decide".
 
 import type { JSX } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { typed } from "../data/json";
-import { earlierOf } from "../data/refs";
-import type { Json, Question, QuestionKind, RunView } from "../data/types";
+import type { Json, Plan, Question, QuestionKind, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
-import { useResource } from "../live/hooks";
+import { ConsentCard } from "../results/later";
 import { Icon } from "../ui/icons";
-import { Button, ErrorNote, Grow, isEnter, Shown, useAction } from "../ui/parts";
+import { Button, ErrorNote, Grow, isEnter, useAction } from "../ui/parts";
 import { moment, t } from "../words/words";
 
 const AT_ONCE = 3;
 
-export function Questions({ run, onAnswered }: { run: Pick<RunView, "id" | "questions">; onAnswered: () => void }): JSX.Element | null {
+type Asking = Pick<RunView, "id" | "questions"> & { plan?: Plan | null };
+
+export function Questions({ run, onAnswered }: { run: Asking; onAnswered: () => void }): JSX.Element | null {
   const title = useId();
   const open = run.questions.slice(0, AT_ONCE);
   if (open.length === 0) return null;
@@ -21,7 +22,9 @@ export function Questions({ run, onAnswered }: { run: Pick<RunView, "id" | "ques
   return (
     <section class="panel questions" aria-labelledby={title}>
       <h2 id={title}><Icon name="asking" />{t("ask.title")}</h2>
-      {open.map((question) => <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
+      {open.map((question) => question.kind === "consent"
+        ? <ConsentCard key={question.question} run={run.id} plan={run.plan} question={question} onAnswered={onAnswered} />
+        : <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
       {more > 0 && <p class="dim">{t("ask.more", { count: more })}</p>}
     </section>
   );
@@ -29,7 +32,6 @@ export function Questions({ run, onAnswered }: { run: Pick<RunView, "id" | "ques
 
 function Ask({ run, question, onAnswered }: { run: string; question: Question; onAnswered: () => void }): JSX.Element {
   const [text, setText] = useState("");
-  const [seen, setSeen] = useState(false);
   const action = useAction();
   const send = (body: Record<string, Json>): void => action.act(async () => {
     await post(runPath(run, "/answers"), { question: question.question, ...body });
@@ -45,14 +47,14 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
   return (
     <div class={`question ${OWN.has(kind) ? "own" : "told"}`} data-kind={kind} role="group" aria-label={`${asker(question)}: ${question.text}`}>
       <p class="asker">{OWN.has(kind) && <Icon name="asking" />}{asker(question)}</p>
-      {kind === "consent" ? <Consent run={run} question={question} onSeen={setSeen} /> : <p class="text">{question.text}</p>}
+      <p class="text">{question.text}</p>
       <p class="dim small">
         {question.step && t("ask.step", { step: question.step })}
         {question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}
       </p>
       {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}
       {choices.length > 0 && (
-        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kind === "consent" && !seen)} onClick={() => send({ answer: chosen(each) })}>{label(kind, String(each))}</Button>)}</div>
+        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy} onClick={() => send({ answer: chosen(each) })}>{label(kind, String(each))}</Button>)}</div>
       )}
       {kind === "unknown" && <Grow mono label={t("ask.result")} placeholder={t("ask.result")} value={text} onInput={setText} />}
       {choices.length === 0 && <div class="answer">
@@ -67,51 +69,16 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
 }
 
 // Questions of Plansmith itself; their look follows from the kind alone, which no plan can choose.
-const OWN: ReadonlySet<QuestionKind> = new Set(["consent", "unknown", "limit"]);
+// Consent has a card of its own.
+const OWN: ReadonlySet<QuestionKind> = new Set(["unknown", "limit"]);
 
 export const asker = (question: Question): string => t(`ask.by.${question.kind}`, { step: question.step ?? "", callee: question.callee || (question.step ?? "") });
 
 // The choices of Plansmith's own questions in the person's language; what a plan offers stays as it is.
-type Choice = "allow" | "refuse" | "done" | "not_done" | "retry" | "go_on" | "stop";
-const CHOICES: ReadonlySet<string> = new Set<Choice>(["allow", "refuse", "done", "not_done", "retry", "go_on", "stop"]);
+type Choice = "done" | "not_done" | "retry" | "go_on" | "stop";
+const CHOICES: ReadonlySet<string> = new Set<Choice>(["done", "not_done", "retry", "go_on", "stop"]);
 const label = (kind: QuestionKind, option: string): string =>
   OWN.has(kind) && CHOICES.has(option) ? t(`ask.option.${option as Choice}`) : option;
-
-interface Whole extends Question { values: Record<string, Json> | null }
-
-// The values of a call to their last letter, folded where they are long; nothing is allowed before they are here.
-function Consent({ run, question, onSeen }: { run: string; question: Question; onSeen: (seen: boolean) => void }): JSX.Element {
-  const whole = useResource<Whole>(runPath(run, `/questions/${encodeURIComponent(question.question)}`));
-  const values = whole.value?.values;
-  useEffect(() => onSeen(Boolean(values)), [values]);
-  // An earlier release told the sources only in the text, behind the values.
-  const told = question.text.split(" This comes from ").pop()?.replace(/\.$/, "") ?? "";
-  const sources = question.sources?.length ? question.sources.map(sourceName).join(", ") : told;
-  return (
-    <>
-      <p class="text">{question.times ? t("ask.consentItems", { sources, times: question.times }) : t("ask.consent", { sources })}</p>
-      <Shown of={whole}>{() => <dl class="values">{Object.entries(values ?? {}).map(([name, value]) => <Value key={name} name={name} value={value} />)}</dl>}</Shown>
-    </>
-  );
-}
-
-function sourceName(source: string): string {
-  const earlier = earlierOf(source);
-  return earlier ? t("ask.earlier", { ...earlier }) : source;
-}
-
-const SHORT = 400;
-
-function Value({ name, value }: { name: string; value: Json }): JSX.Element {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
-  return (
-    <>
-      <dt><code>{name}</code></dt>
-      <dd>{text.length <= SHORT ? <pre>{text}</pre>
-        : <details><summary>{text.slice(0, 80)}… <b>{t("ask.size", { size: text.length })}</b></summary><pre>{text}</pre></details>}</dd>
-    </>
-  );
-}
 
 // A choice among options, a limit, or a step whose fate is unknown takes a person's own word.
 function mayLeave(question: Question): boolean {

@@ -1,13 +1,14 @@
 // Report: the answer first, then evidence step by step, and what to do with it next.
 
-import DOMPurify from "dompurify";
-import { Marked } from "marked";
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
-import type { Json, RunView } from "../data/types";
+import { useState } from "preact/hooks";
+import type { Json, RunView, StepDetail } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { endsRun } from "../live/wakes";
+import { FileList, FilesError, Pictures, useFiles } from "../results/files";
+import { Markdown } from "../results/markdown";
+import { Result } from "../results/result";
 import { link } from "../route";
 import { Button, Dialog, ErrorNote, Field, Shown, useAction } from "../ui/parts";
 import { duration, moment, money, number, t } from "../words/words";
@@ -30,37 +31,6 @@ interface ReportJson {
   took: { calls: number; tokens: number | null; money_usd: string | null; some_prices_unknown: boolean; seconds: number | null; planning_seconds: number; running_seconds: number; waiting_seconds: number };
 }
 
-const TAGS = ["p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "a", "table", "thead", "tbody", "tr", "th", "td", "hr"];
-
-const escaped = (text: string): string =>
-  text.replace(/[&<>"']/g, (each) => `&#${each.charCodeAt(0)};`);
-
-// Raw HTML and pictures are shown as the text they are; they are never read as HTML at all.
-const markdown = new Marked({ async: false, gfm: true }, {
-  renderer: { html: ({ text }) => escaped(text), image: ({ text, href }) => escaped(`${text} (${href})`) },
-});
-
-// What a model or a tool wrote: shapes of text and web links, nothing that loads or runs.
-export function harmless(written: string): string {
-  const html = markdown.parse(written, { async: false });
-  const clean = DOMPurify.sanitize(html, {
-    ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ["href", "align", "start"], ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
-    RETURN_DOM_FRAGMENT: true,
-  });
-  for (const anchor of clean.querySelectorAll("a")) {
-    anchor.target = "_blank";
-    anchor.rel = "noopener noreferrer nofollow";
-  }
-  const box = document.createElement("div");
-  box.append(clean);
-  return box.innerHTML;
-}
-
-function Prose({ text }: { text: string }): JSX.Element {
-  const html = useMemo(() => harmless(text), [text]);
-  return <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />;
-}
-
 export function Report({ run }: { run: RunView }): JSX.Element {
   const over = isOver(run.status);
   const report = useResource<ReportJson>(over ? runPath(run.id, "/report?format=json") : null, (event) => event.run === run.id && endsRun(event));
@@ -70,6 +40,7 @@ export function Report({ run }: { run: RunView }): JSX.Element {
 
 function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Element {
   const [saving, setSaving] = useState(false);
+  const { files, error } = useFiles(run);
   const stepLink = (step: string): string => link(["runs", run.id, "run", step]);
   return (
     <article class="report">
@@ -82,30 +53,46 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
       </div>
       {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
       <section class="answer-box" aria-label={t("report.answer")}>
-        {report.answer.text ? <Prose text={report.answer.text} /> : <p class="dim">{run.reason || t("report.noEvidence")}</p>}
+        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{run.reason || t("report.noEvidence")}</p>}
+        <Pictures run={run} files={files} />
         {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
       </section>
+      <FileList run={run} files={files} />
+      <FilesError error={error} />
       {report.failures.length > 0 && (
         <section><h2>{t("report.failures")}</h2>
           <ul>{report.failures.map((each) => <li key={each.step}><a href={stepLink(each.step)}>{each.step}</a> · {each.status} {each.reason && <span class="bad">{each.reason}</span>}</li>)}</ul></section>
       )}
       <section><h2>{t("report.evidence")}</h2>
         {report.evidence.length === 0 && <p class="dim">{t("report.noEvidence")}</p>}
-        {report.evidence.map((each) => (
-          <details key={each.step} class="evidence">
-            <summary>{each.title || each.step} <code>{each.callee}</code></summary>
-            <pre class="json" tabIndex={0} role="group" aria-label={each.title || each.step}>{each.result}</pre>
-            {each.taken_from && <p class="dim small">{t("inspect.reused", { at: moment(each.at) })} <a href={link(["runs", each.taken_from])}>{t("go.original")}</a></p>}
-            <p class="small"><a href={stepLink(each.step)}>{t("inspect.title")} {each.step}</a></p>
-            {each.clipped && <p class="dim small">{t("report.characters", { count: number(each.characters) })}</p>}
-          </details>
-        ))}</section>
+        {report.evidence.map((each) => <EvidenceOf key={each.step} run={run} evidence={each} />)}</section>
       <Entries title={t("report.deviations")} entries={report.deviations} hrefOf={stepLink} />
       {report.assumptions.length > 0 && <section><h2>{t("report.assumptions")}</h2><ul>{report.assumptions.map((each) => <li key={each}>{each}</li>)}</ul></section>}
       <Entries title={t("report.decisions")} entries={report.decisions} hrefOf={stepLink} />
       <section><h2>{t("report.took")}</h2><Took took={report.took} /></section>
       {saving && <SaveTemplate run={run} onClose={() => setSaving(false)} />}
     </article>
+  );
+}
+
+// The result of a step, whole; it is read when it is looked at.
+function EvidenceOf({ run, evidence }: { run: RunView; evidence: ReportJson["evidence"][number] }): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const { step, title, callee } = evidence;
+  const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null);
+  const whole = detail.value && !detail.value.state.clipped ? detail.value.state.result : undefined;
+  return (
+    <details class="evidence" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{title || step} <code>{callee}</code></summary>
+      {open && (
+        <div class="file-body">
+          <Result value={whole === undefined ? evidence.result : whole} label={title || step} />
+          {evidence.taken_from && <p class="dim small">{t("inspect.reused", { at: moment(evidence.at) })} <a href={link(["runs", evidence.taken_from])}>{t("go.original")}</a></p>}
+          <p class="small"><a href={link(["runs", run.id, "run", step])}>{t("inspect.title")} {step}</a></p>
+          {whole === undefined && evidence.clipped && <p class="dim small">{t("report.characters", { count: number(evidence.characters) })}</p>}
+        </div>
+      )}
+    </details>
   );
 }
 

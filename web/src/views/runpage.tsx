@@ -15,10 +15,12 @@ import { setTitle } from "../ui/title";
 import { duration, money, number, t } from "../words/words";
 import { Controls } from "./controls";
 import { FollowUp } from "./followup";
+import { NoPlan, hasNoPlan } from "./noplan";
 import { Planning } from "./planning";
 import { Questions } from "./questions";
-import { Review } from "./review";
+import type { ReviewProps } from "./review";
 import { Running } from "./running";
+import { precise, worked } from "./times";
 import { Versions } from "./versions";
 
 const TABS = ["plan", "run", "report", "versions"] as const;
@@ -51,7 +53,8 @@ export function RunPage({ id, route }: { id: string; route: Route }): JSX.Elemen
       {view.damage && <div class="note ask" role="alert"><Icon name="warning" /><div><p>{t("run.damaged")}</p><p class="dim">{view.damage}</p></div></div>}
       <Questions run={view} onAnswered={run.reload} />
       <Planning run={view} drafts={run.drafts} />
-      {(view.plan || isOver(view.status)) && (
+      {hasNoPlan(view) && route.query.get("edit") !== "1" && <NoPlan run={view} />}
+      {(view.plan || (isOver(view.status) && !hasNoPlan(view)) || route.query.get("edit") === "1") && (
         <>
           <RunTabs run={view} tab={tab} />
           <Part run={run} view={view} tab={tab} route={route} onStale={() => setStale(true)} />
@@ -64,7 +67,7 @@ export function RunPage({ id, route }: { id: string; route: Route }): JSX.Elemen
 
 function RunTabs({ run, tab }: { run: RunView; tab: TabName }): JSX.Element {
   const there = TABS.filter((each) =>
-    each === "plan" ? run.plan : each === "run" ? run.running_hash || Object.values(run.steps).some((step) => step.started_at)
+    each === "plan" ? run.plan || hasNoPlan(run) : each === "run" ? run.running_hash || Object.values(run.steps).some((step) => step.started_at)
       : each === "report" ? isOver(run.status) : run.revisions > 1);
   return <Tabs label={t("tab.label")} current={tab} tabs={there.map((each) => ({ id: each, name: t(`tab.${each}`), href: link(["runs", run.id, each]) }))} />;
 }
@@ -74,7 +77,14 @@ function Part({ run, view, tab, route, onStale }: { run: LiveRun; view: RunView;
   if (tab === "report") return <ReportLater run={view} />;
   if (tab === "run") return <Running run={view} step={step} mode={route.query.get("view")} />;
   if (tab === "versions") return <Versions run={view} route={route} />;
-  return view.plan ? <Review run={view} reload={run.reload} onStale={onStale} step={step} mode={route.query.get("view")} /> : null;
+  return view.plan || hasNoPlan(view) ? <ReviewLater run={view} reload={run.reload} onStale={onStale} step={step} mode={route.query.get("view")} /> : null;
+}
+
+// Who only reads a report or looks at a run needs no editor.
+function ReviewLater(props: ReviewProps): JSX.Element {
+  const [view, setView] = useState<{ Review: ComponentType<ReviewProps> }>();
+  useEffect(() => { void import("./review").then(({ Review }) => setView({ Review })); }, []);
+  return view ? <view.Review {...props} /> : <Loading />;
 }
 
 // The report brings a Markdown reader with it, which nothing else needs.
@@ -109,14 +119,14 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         {run.running_hash && <li>{t("go.done", { done: count("done"), total: steps.length })}</li>}
         {count("running") > 0 && <li>{t("go.running", { count: count("running") })}</li>}
         {count("failed") > 0 && <li class="bad">{t("go.failed", { count: count("failed") })}</li>}
-        <li title={t("go.elapsed")}>{duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000))}</li>
+        <li title={t("go.elapsedWhy", { time: duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000)) })}>{precise(worked(run, now, over) ?? Math.max(0, end - Date.parse(run.created_at)))}</li>
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}
         {run.conversation && <li><a href={link(["conversations", run.conversation])}>{t("talk.of")}</a></li>}
         {run.origin.kind === "undo" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.takesBack")}</a></li>}
         {run.origin.kind === "run" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></li>}
       </ul>
-      {run.reason && (over || run.paused || run.cancel_asked) && <p class="reason">{run.reason}</p>}
+      {run.reason && !hasNoPlan(run) && (over || run.paused || run.cancel_asked) && <p class="reason">{run.reason}</p>}
     </header>
   );
 }

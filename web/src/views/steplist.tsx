@@ -1,47 +1,134 @@
-// The steps as a list, which is as strong as the graph: kind, effect, needs, arguments, problems.
+// The steps as a list: one compact row each, with its problems and what changed in it underneath.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { grouped } from "../data/fixes";
+import type { Group } from "../data/fixes";
 import { needs } from "../data/graph";
 import { isRawNumber, readable } from "../data/json";
+import { changesSince } from "../data/listdiff";
+import { fieldsOf } from "../data/resulttree";
+import type { Change, ListChanges } from "../data/listdiff";
 import { KINDS } from "../data/types";
 import type { Checked, Json, Kind, Plan, Step } from "../data/types";
 import { Icon } from "../ui/icons";
-import { Button, moveByArrows } from "../ui/parts";
-import { EffectChip, Origin, originClass } from "../ui/status";
+import { Button } from "../ui/parts";
+import { EffectChip, originClass, originText } from "../ui/status";
+import { VirtualList } from "../ui/virtual";
+import type { RowProps as ListRow } from "../ui/virtual";
 import { t } from "../words/words";
+import { Fields } from "./diffview";
 import type { Editor } from "./editing";
 import { KIND_ICONS } from "./graph";
-import { callee, flagOf, stepName } from "./steptext";
+import { ProblemList, useTools } from "./problems";
+import { callee, stepName } from "./steptext";
+import { plain } from "./steptitle";
 
-interface ListProps { plan: Plan; selected: string | undefined; hrefOf: (id: string) => string; checked: Checked }
+interface ListProps {
+  plan: Plan; selected: string | undefined; hrefOf: (id: string) => string; checked: Checked;
+  // The plan that this one is compared with, step by step in the list.
+  before?: Plan | undefined;
+  // Only where the plan may be edited: problems then offer what mends them.
+  editor?: Editor | undefined;
+}
 
-export function StepList({ plan, selected, hrefOf, checked }: ListProps): JSX.Element {
+export function StepList({ plan, selected, hrefOf, checked, before, editor }: ListProps): JSX.Element {
   const graph = needs(plan);
+  const names = useMemo(() => new Map(plan.steps.map((step) => [step.id, stepName(step)])), [plan]);
+  const problems = useMemo(() => grouped(checked.problems, plan), [checked.problems, plan]);
+  const changes = useMemo(() => changesSince(before, plan), [before, plan]);
+  const entries = useMemo(() => entriesOf(plan, changes), [plan, changes]);
+  const tools = useTools(editor !== undefined && checked.problems.some((each) => each.severity !== "note"));
   return (
-    <ol class="steps" onKeyDown={moveByArrows}>
-      {plan.steps.map((step, index) => {
-        const flag = flagOf(checked.problems, step.id);
-        const before = graph[step.id] ?? [];
-        return (
-          <li key={step.id} class={`${selected === step.id ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""}`}>
-            <a data-row href={hrefOf(step.id)} aria-current={selected === step.id ? "true" : undefined}>
-              <span class="place">{index + 1}</span>
-              <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
-              <span class="what"><b>{stepName(step)}</b><small><code>{step.id}</code>{callee(step) && <> · <code>{callee(step)}</code></>}{before.length > 0 && ` ← ${before.join(", ")}`}</small></span>
-              <span class="chips">
-                {step.disabled && <span class="chip">{t("edit.disabled")}</span>}
-                <EffectChip effect={checked.effects.by_step[step.id]} />
-                {flag && <Icon name={flag} title={flag} />}
-              </span>
-            </a>
-            <Arguments step={step} origins={checked.origins[step.id] ?? {}} />
-            <RuleList rules={checked.rules[step.id]} />
-          </li>
-        );
-      })}
-    </ol>
+    <>
+      <ProblemList groups={problems.get("")} plan={plan} editor={editor} tools={tools} />
+      {changes && changes.plan.length > 0 && <Fields fields={changes.plan} />}
+      <VirtualList items={entries} keyOf={(entry) => (entry.gone ? `- ${entry.step.id}` : entry.step.id)} guess={45} class="steps compact" shown={selected}>
+        {({ step, index, gone }, _, { key, ...row }) => (gone ? <Gone key={key} step={step} row={row} /> : (
+          <Row key={key} row={row} step={step} index={index} on={selected === step.id} href={hrefOf(step.id)} checked={checked} change={changes?.of.get(step.id)}
+            flag={flagOfGroups(problems.get(step.id))} waitsFor={(graph[step.id] ?? []).map((id) => names.get(id) ?? id)}>
+            <ProblemList groups={problems.get(step.id)} plan={plan} editor={editor} tools={tools} />
+          </Row>
+        ))}
+      </VirtualList>
+    </>
   );
+}
+
+interface Entry { step: Step; index: number; gone: boolean }
+
+// The steps with those that are gone, where they stood.
+function entriesOf(plan: Plan, changes: ListChanges | undefined): Entry[] {
+  const gone = (place: number): Entry[] => (changes?.removedAt.get(place) ?? []).map((step) => ({ step, index: place, gone: true }));
+  return [...plan.steps.flatMap((step, index) => [...gone(index), { step, index, gone: false }]), ...gone(plan.steps.length)];
+}
+
+function flagOfGroups(groups: Group[] | undefined): "error" | "warning" | undefined {
+  const worst = groups?.[0]?.problem.severity;
+  return worst === "error" || worst === "warning" ? worst : undefined;
+}
+
+type Place = Omit<ListRow, "key">;
+interface RowProps {
+  row: Place; step: Step; index: number; on: boolean; href: string; checked: Checked; change: Change | undefined;
+  flag: "error" | "warning" | undefined; waitsFor: string[]; children: JSX.Element;
+}
+
+function Row({ row, step, index, on, href, checked, change, flag, waitsFor, children }: RowProps): JSX.Element {
+  return (
+    <li {...row} class={`${on ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""} ${change?.added ? "added" : ""}`}>
+      <a data-row href={href} aria-current={on ? "true" : undefined}>
+        <span class="place">{index + 1}</span>
+        <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
+        <span class="what">
+          <b>{stepName(step)}</b>
+          <small><Said step={step} origins={checked.origins[step.id] ?? {}} />{waitsFor.length > 0 && <span class="after-what"> {t("hero.after", { steps: waitsFor.join(", ") })}</span>}</small>
+        </span>
+        <span class="chips">
+          {change?.added && <span class="chip plus">+ {t("diff.added")}</span>}
+          {change && change.fields.length > 0 && <span class="chip origin-edited">± {t("diff.changed")}</span>}
+          {change?.moved && <span class="chip">{t("diff.moved", change.moved)}</span>}
+          {step.disabled && <span class="chip">{t("edit.disabled")}</span>}
+          <EffectChip effect={checked.effects.by_step[step.id]} />
+        </span>
+      </a>
+      {change && change.fields.length > 0 && <Fields fields={change.fields} />}
+      <RuleList rules={checked.rules[step.id]} />
+      {children}
+    </li>
+  );
+}
+
+// A step of the plan before that is not in this one.
+function Gone({ step, row }: { step: Step; row: Place }): JSX.Element {
+  return (
+    <li {...row} class="removed"><p class="gone"><span class="place" /><span class="mark kind"><Icon name={KIND_ICONS[step.kind]} /></span>
+      <span class="what"><b>{stepName(step)}</b>{callee(step) && <small><code>{callee(step)}</code></small>}</span><span class="chips"><span class="chip minus">− {t("diff.removed")}</span></span></p></li>
+  );
+}
+
+// What is called, and its values in one line; their colour says where each comes from.
+function Said({ step, origins }: { step: Step; origins: Record<string, string> }): JSX.Element {
+  const found = spokenArguments(step, origins);
+  return (
+    <>
+      {callee(step) && <code>{callee(step)}</code>}
+      {found.map(({ path, value, origin }) => (
+        <span key={path} class={`said ${originClass(origin)}`} title={originText(origin)}>
+          {" "}<i>{path.replace(/^(each\.)?inputs\./, "")}</i> {origin?.startsWith("step:run:") ? originText(origin) : <>{clip(plain(readable(value)))}<span class="unseen"> ({originText(origin)})</span></>}
+        </span>
+      ))}
+    </>
+  );
+}
+
+function spokenArguments(step: Step, origins: Record<string, string>): Argument[] {
+  const texts = (["task", "question", "instruction", "over"] as const).filter((name) => step[name] !== undefined);
+  return [
+    ...texts.map((name) => ({ path: t(`edit.${name}`), value: step[name]!, origin: origins[name] })),
+    ...argumentsOf(step.inputs, origins, "inputs"),
+    ...argumentsOf(step.each?.inputs, origins, "each.inputs"),
+  ];
 }
 
 // The rules of a step, as the server says them.
@@ -65,24 +152,7 @@ export function argumentsOf(value: Json | undefined, origins: Record<string, str
   return [{ path, value, origin: own ?? nested }];
 }
 
-function Arguments({ step, origins }: { step: Step; origins: Record<string, string> }): JSX.Element | null {
-  const texts = (["task", "question", "instruction", "over"] as const).filter((name) => step[name] !== undefined);
-  const found = [
-    ...texts.map((name) => ({ path: name, value: step[name]!, origin: origins[name] })),
-    ...argumentsOf(step.inputs, origins, "inputs"),
-    ...argumentsOf(step.each?.inputs, origins, "each.inputs"),
-  ];
-  if (found.length === 0) return null;
-  return (
-    <ul class="args">
-      {found.map(({ path, value, origin }) => (
-        <li key={path} class={originClass(origin)}><span class="name">{path.replace(/^(each\.)?inputs\./, "")}</span> <span class="value">{clip(readable(value))}</span> <Origin origin={origin} /></li>
-      ))}
-    </ul>
-  );
-}
-
-const clip = (text: string): string => (text.length > 240 ? `${text.slice(0, 240)}…` : text);
+const clip = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);
 
 const BLANK: Record<Kind, Partial<Step>> = {
   tool: { tool: "tool", inputs: {} },
@@ -99,17 +169,24 @@ export function newId(plan: Plan, base: string): string {
 }
 
 export function AddStep({ editor, onAdded }: { editor: Editor; onAdded: (id: string) => void }): JSX.Element {
-  const [kind, setKind] = useState<Kind>("tool");
+  const [asked, setAsked] = useState(false);
+  const [wanted, setWanted] = useState("kind:tool");
+  const tools = useTools(asked);
   const add = (): void => {
-    const id = newId(editor.plan, kind);
-    const step: Step = { ...structuredClone(BLANK[kind]), id, kind };
+    const tool = tools.find((each) => `tool:${each.name}` === wanted);
+    const kind = tool ? "tool" : (wanted.slice(5) as Kind);
+    const id = newId(editor.plan, tool ? tool.name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 50) : kind);
+    // The arguments that the tool needs are there at once, to be filled in.
+    const inputs = Object.fromEntries(fieldsOf(tool?.schema).filter((each) => each.required).map((each) => [each.name, ""]));
+    const step: Step = { ...structuredClone(BLANK[kind]), ...(tool ? { tool: tool.name, inputs } : {}), id, kind };
     editor.edit({ ...editor.plan, steps: [...editor.plan.steps, step] }, `add ${id}`);
     onAdded(id);
   };
   return (
     <div class="add">
-      <select aria-label={t("edit.add")} value={kind} onChange={(event) => setKind(event.currentTarget.value as Kind)}>
-        {KINDS.map((each) => <option key={each} value={each}>{t(`kind.${each}`)}</option>)}
+      <select aria-label={t("edit.add")} value={wanted} onFocus={() => setAsked(true)} onPointerEnter={() => setAsked(true)} onChange={(event) => setWanted(event.currentTarget.value)}>
+        {KINDS.map((each) => <option key={each} value={`kind:${each}`}>{t(`kind.${each}`)}</option>)}
+        {tools.length > 0 && <optgroup label={t("hero.tools")}>{tools.map((each) => <option key={each.name} value={`tool:${each.name}`}>{each.name}</option>)}</optgroup>}
       </select>
       <Button icon="new" onClick={add}>{t("edit.add")}</Button>
     </div>

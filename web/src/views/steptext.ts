@@ -2,8 +2,9 @@
 
 import type { Problem, RunView, Step } from "../data/types";
 import { moment, t } from "../words/words";
+import { madeTitle } from "./steptitle";
 
-export const stepName = (step: Step): string => step.title || step.id;
+export const stepName = (step: Step): string => step.title || madeTitle(step);
 
 export function callee(step: Step): string {
   if (step.kind === "map" && step.each) return callee(step.each);
@@ -17,8 +18,9 @@ export function summary(step: Step): string {
 // Where a repeated step is: its round, and when the next one begins.
 export function roundText(run: RunView, step: Step): string {
   const repeat = step.repeat;
+  if (!repeat) return "";
   const rounds = Object.keys(run.steps).filter((name) => name.startsWith(`${step.id}/`) && !name.slice(step.id.length + 1).includes("/"));
-  if (!repeat || rounds.length === 0) return "";
+  if (rounds.length === 0) return "";
   const last = Math.max(...rounds.map((name) => Number(name.slice(step.id.length + 1)) || 0));
   const next = run.steps[`${step.id}/${last}`]?.wakes_at;
   const begun = next ? last - 1 : last;

@@ -12,8 +12,8 @@ import { DiffView } from "./diffview";
 
 const ORIGINS = ["model", "rules", "person", "submitted", "program", "template", "rerun"] as const;
 
-export function usePlans(run: RunView): ReturnType<typeof useResource<PlanVersion[] | { items: PlanVersion[] }>> {
-  return useResource(runPath(run.id, "/plans"), (event) => event.run === run.id && event.body.type === "plan_proposed");
+export function usePlans(run: RunView, wanted = true): ReturnType<typeof useResource<PlanVersion[] | { items: PlanVersion[] }>> {
+  return useResource(wanted ? runPath(run.id, "/plans") : null, (event) => event.run === run.id && event.body.type === "plan_proposed");
 }
 
 export const listed = (value: PlanVersion[] | { items: PlanVersion[] }): PlanVersion[] => (Array.isArray(value) ? value : value.items);

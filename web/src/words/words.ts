@@ -59,6 +59,12 @@ export const percent = (share: number): string => new Intl.NumberFormat(locale, 
 
 export const number = (value: number): string => new Intl.NumberFormat(locale).format(value);
 
+export function bytes(count: number): string {
+  const [unit, size] = count >= 1e9 ? ["gigabyte", 1e9] as const : count >= 1e6 ? ["megabyte", 1e6] as const : count >= 1e3 ? ["kilobyte", 1e3] as const : ["byte", 1] as const;
+  const digits = count / size < 10 && size > 1 ? 1 : 0;
+  return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: size === 1 ? "long" : "short", maximumFractionDigits: digits }).format(count / size);
+}
+
 export function moment(at: string | null | undefined): string {
   if (!at) return "";
   const when = new Date(at);

@@ -58,8 +58,8 @@ _PLACE: Final = """
         (SELECT id + 1 FROM runs WHERE name < :run ORDER BY name DESC LIMIT 1), 0
     )
 """
-_COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
-_TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
+COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
+TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
 _PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
 _BESIDE: Final = """
     SELECT (SELECT max(name) FROM runs WHERE name < :run),
@@ -266,11 +266,11 @@ class SummaryReads:
 
     async def status_counts(self) -> Mapping[str, int]:
         """Returns how many runs have each status."""
-        return {str(status): int(n) for status, n in await self._query_rows(_COUNTS, {})}
+        return {str(status): int(n) for status, n in await self._query_rows(COUNTS, {})}
 
     async def day_totals(self) -> Sequence[DayTotal]:
         """Returns the sums of all summaries, by the day when the run was created."""
-        rows = await self._query_rows(_TOTALS, {})
+        rows = await self._query_rows(TOTALS, {})
         return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
 
     async def planned(self) -> Sequence[PlanningFacts]:

@@ -11,6 +11,7 @@ from plansmith.adapters.tools.calculator import CalculatorTools
 from plansmith.adapters.tools.calendar import CalendarTools
 from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.documents import DocumentTools
+from plansmith.adapters.tools.file_changes import SeenFiles
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.moving import MovingTools
 from plansmith.adapters.tools.tables import TableTools
@@ -83,14 +84,14 @@ def builtin_sources(
     sources: list[ToolSource] = [
         FileTools(folder),
         DocumentTools(folder),
-        WorkspaceTools(folder, write=write),
-        TableTools(folder, write=write),
+        SeenFiles(WorkspaceTools(folder, write=write), folder),
+        SeenFiles(TableTools(folder, write=write), folder),
         CalculatorTools(),
         CalendarTools(zone=zone, clock=clock),
         NoteTools(),
     ]
     if write:
-        sources += [MovingTools(folder), ChartTools(folder)]
+        sources += [SeenFiles(each, folder) for each in (MovingTools(folder), ChartTools(folder))]
     if databases:
         sources.append(_load("sql").SqlTools(databases, writable=writable))
     if hosts or private:

@@ -46,6 +46,11 @@ class Folder:
         if not self.root.is_dir():
             raise Misconfigured(f"there is no folder {root}", hint="make it, or name another")
 
+    @staticmethod
+    def of(root: Path | Folder) -> Folder:
+        """Returns the folder at a path, or the given one."""
+        return root if isinstance(root, Folder) else Folder(root)
+
     def parts(self, name: str) -> tuple[str, ...]:
         """Returns the parts of a path inside the folder; none for the folder itself."""
         if name.startswith("/"):
@@ -93,16 +98,14 @@ class Folder:
 
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
         """Writes a file atomically; the same content again changes nothing."""
-        _fits(name, data, most)
+        check_size(name, data, most)
         with self.parent(name, make=True) as (place, last):
             known = regular(place, last, name)
             if known is not None:
                 same = known.st_size == len(data) and _content(place, last, name, most) == data
                 if same:
                     return Written(created=False, changed=False)
-                if not overwrite:
-                    hint = "choose another name, or set overwrite to true"
-                    raise ToolFailed(f"{name} is there already", hint=hint)
+                check_free(name, overwrite=overwrite)
             _put(place, last, data, name=name, old=known if overwrite else None)
             return Written(created=known is None, changed=True)
 
@@ -113,7 +116,7 @@ class Folder:
         with self.parent(name, make=make) as (place, last):
             known = regular(place, last, name)
             data = change(None if known is None else _content(place, last, name, most))
-            _fits(name, data, most)
+            check_size(name, data, most)
             if stamp(known) != stamp(regular(place, last, name)):
                 raise ToolFailed(f"{name} changed meanwhile", hint="try it again")
             _put(place, last, data, name=name, old=known)
@@ -285,7 +288,15 @@ def flush(place: int, name: str) -> None:
         raise OutcomeUnknown(message) from None
 
 
-def _fits(name: str, data: bytes, most: int) -> None:
+def check_free(name: str, *, overwrite: bool) -> None:
+    """Refuses to replace a file unless that is asked for."""
+    if not overwrite:
+        hint = "choose another name, or set overwrite to true"
+        raise ToolFailed(f"{name} is there already", hint=hint)
+
+
+def check_size(name: str, data: bytes, most: int) -> None:
+    """Refuses content that is larger than `most` bytes."""
     if len(data) > most:
         raise ToolFailed(f"{name} would be larger than {most:,} bytes", hint="write less")
 

@@ -119,9 +119,9 @@ class WorkspaceTools(ToolSet):
     """The tools that write in a folder; `write=False` leaves only the one that finds."""
 
     def __init__(
-        self, root: Path, *, write: bool = True, limits: WorkspaceLimits | None = None
+        self, root: Path | Folder, *, write: bool = True, limits: WorkspaceLimits | None = None
     ) -> None:
-        self._folder = Folder(root)
+        self._folder = Folder.of(root)
         self._limits = limits or WorkspaceLimits()
         # Two steps that add to one file at once must not lose what the other added.
         self._turn = threading.Lock()

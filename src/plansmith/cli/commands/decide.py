@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from plansmith.adapters.tools.file_changes import consent_values
 from plansmith.cli.command import FileCommand
+from plansmith.cli.consent import change_values, preview_lines, preview_of, read_change
 from plansmith.cli.describe import (
     done_so_far,
     review_lines,
@@ -21,7 +23,6 @@ from plansmith.cli.options import add_json, add_parts
 from plansmith.cli.questions import (
     ALL,
     ask_line,
-    consent_values,
     head_line,
     question_lines,
     quoted,
@@ -31,6 +32,7 @@ from plansmith.cli.questions import (
 )
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.engine.process_kind import read_kind
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
@@ -70,10 +72,17 @@ def _do(args: argparse.Namespace, act: Action) -> int:
         if args.json:
             print_json(run_json(run, session))
         session.say(f"{run.id}: {status_text(run, session)}")
-        session.say(*waiting_lines(run, session))
+        session.say(*waiting_lines(run, session, served=await _is_served(session)))
         return Exit.OK
 
     return in_session(args, work)
+
+
+async def _is_served(session: Session) -> bool:
+    """Tells whether a server or worker of this store lives."""
+    processes = await session.smith.runs.journals.owners.processes()
+    kinds = {read_kind(each.beat.kind).kind for each in processes if each.lives}
+    return not kinds.isdisjoint({"server", "worker"})
 
 
 def _configure_approve(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +136,13 @@ def _configure_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", action="store_true", help="print the question and its values, whole"
     )
+    parser.add_argument(
+        "--set",
+        dest="changes",
+        metavar="NAME=VALUE",
+        action="append",
+        help="allow the call with this value instead",
+    )
 
 
 def _answer(args: argparse.Namespace) -> int:
@@ -136,12 +152,16 @@ def _answer(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
         if len(args.words) > 2:
             raise Refused("too many arguments", hint="put the answer in quotes")
-        name = args.words[0] if len(args.words) == 2 else None
+        is_named = len(args.words) == 2 or (args.words and args.changes)
+        name = args.words[0] if is_named else None
         asked = _asked(run, name)
         typed = args.words[-1] if args.words else None
-        values = await consent_values(session, asked)
+        if args.changes:
+            return await change_values(session, run, asked, dict(map(read_change, args.changes)))
+        values = await consent_values(session.smith.store, asked)
         if typed is None:
-            session.say(*question_lines(asked, session, run, values))
+            effects = preview_lines(await preview_of(session, run, asked), session)
+            session.say(*question_lines(asked, session, run, values, effects))
             typed = _typed(session, values) if session.has_person else None
         if not (typed or "").strip():
             session.say(*waiting_lines(run, session))
@@ -165,13 +185,14 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
     """Prints a question with all its values in full, without answering it."""
     run = await session.run(args.run)
     asked = _asked(run, args.words[0] if args.words else None)
-    values = await consent_values(session, asked)
+    values = await consent_values(session.smith.store, asked)
     if args.json:
         print_json(asked.shown_json() | {"kind": asked.asks, "values": values})
         return Exit.OK
     print_lines(
         [head_line(asked, session, run), *quoted(in_language(asked.text, session.words["locale"]))]
     )
+    print_lines(preview_lines(await preview_of(session, run, asked), session))
     print_lines(whole_lines(values or {}))
     return Exit.OK
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, add_store
@@ -33,8 +35,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        report = await load_report(session.smith.store, await session.find(args.run))
+        run = await session.find(args.run)
+        report = await load_report(session.smith.store, run)
         form = "json" if args.json else str(args.format)
+        if form == "html":
+            report = replace(report, pictures=await pictures_of_run(session.smith.runs, run))
         if args.output:
             write_file(args.output, _written(report, form))
         elif form == "json":

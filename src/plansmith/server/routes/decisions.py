@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
+from plansmith.adapters.tools.file_changes import consent_preview, consent_values
+from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
+from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.changed_values import may_change_values
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.routes import files
 from plansmith.server.routes.tools import waiting_tools
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import awaits_review, moment, question_view, run_view
@@ -57,7 +62,13 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
+    if given.seen and given.answer != "refuse":
+        await files.need_as_seen(server_state.smith.runs, run, asked, given.seen)
+    if given.change is not None:
+        return await _changed(ask, asked, given.change)
     value = _planner_decides(run, asked) if given.you_decide else given.answer
+    if given.seen and asked.asks == "consent" and value == ALLOW:
+        value = {ALLOW: given.seen}  # the call itself looks at the files once more
     # Not `smith.answer`, which would wait for the plan.
     await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by)
     server_state.background.go_on(ask.run)
@@ -70,9 +81,25 @@ async def question(ask: Ask, _: Nothing) -> Answer:
     asked = run.questions.get(name)
     if asked is None:
         raise not_found("question", name)
-    is_consent = asked.asks == "consent" and bool(asked.state)
-    values = await ask.server_state.smith.store.get(asked.state) if is_consent else None
-    return {**question_view(asked), "values": values}
+    runs = ask.server_state.smith.runs
+    values = await consent_values(runs.store, asked)
+    found = await consent_preview(runs, run, asked)
+    can_change = values is not None and may_change_values(run, asked)
+    told = {"values": values, **files.preview_json(found), "can_change": can_change}
+    return {**question_view(asked), **told}
+
+
+async def _changed(ask: Ask, asked: e.QuestionAsked, changes: dict[str, Json]) -> Answer:
+    """Has a call made with a person's values: changes the plan and approves exactly that plan."""
+    smith, background = ask.server_state.smith, ask.server_state.background
+    need_scope(ask.request.scope, "approve")
+    run = await smith.runs.editing.change_values(ask.run, asked.question, changes, by=ask.by)
+    if run.plan is not None and not why_not(run, ask.by, smith.runs.intake.policy.second_person):
+        await smith.decide(ask.run, approve=run.plan.hash, by=ask.by)
+        if run.paused:
+            await smith.runs.stopping.resume(ask.run, by=ask.by)
+        background.go_on(ask.run)
+    return await run_view(smith, ask.run)
 
 
 def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
@@ -83,15 +110,16 @@ def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
     return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
 
 
-async def inbox(ask: Ask, _: Nothing) -> Answer:
-    """Lists what waits for a person: plans, questions, tools, schedules paused by failures."""
+async def inbox(ask: Ask, given: b.InboxQuery) -> Answer:
+    """Lists or counts what waits for a person: plans, questions, tools, failing schedules."""
     server_state, items = ask.server_state, list[Json]()
     for listed in reversed(await server_state.open_runs.all()):
         items += _waiting(listed.run, listed.row["goal"])
     now = moment(server_state.smith.runs.journals.clock.now())
     for each in await waiting_tools(server_state):
         items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
-    return {"items": [*items, *[each async for each in _failed_schedules(server_state)]]}
+    items += [each async for each in _failed_schedules(server_state)]
+    return {"count": len(items)} if given.count else {"count": len(items), "items": items}
 
 
 def _waiting(run: Run, goal: Json) -> Iterator[Json]:

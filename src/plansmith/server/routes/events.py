@@ -41,8 +41,9 @@ async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
         after = int(resumed[:18])
     auth: Auth = ask.request.app.state.auth
     allowed = partial(auth.is_good, ask.grant)
-    body = _Stream(server_state, given.run, allowed, given.lang or ask.language).lines(after)
-    return _CountedStream(server_state, body)
+    language = given.lang or ask.language
+    source = _Stream(server_state, given.run, allowed, language, brief=given.brief)
+    return _CountedStream(server_state, source.lines(after))
 
 
 class _CountedStream(StreamingResponse):
@@ -70,9 +71,16 @@ class _Stream:
     """Makes the events that one client receives."""
 
     def __init__(
-        self, server_state: ServerState, run: str, allowed: Callable[[], bool], language: str
+        self,
+        server_state: ServerState,
+        run: str,
+        allowed: Callable[[], bool],
+        language: str,
+        *,
+        brief: bool,
     ) -> None:
         self._state = server_state
+        self._brief = brief
         self._language = language
         self._allowed = allowed
         self._store = server_state.smith.store
@@ -90,6 +98,8 @@ class _Stream:
             yield text
 
     async def _snapshot(self, position: int) -> dict[str, Json]:
+        if self._brief:
+            return {"position": position}
         rows = await self._state.open_runs.all()
         mine = [each.row for each in rows if self._run in ("", each.row["id"])]
         return {"position": position, "runs": [*mine]}

@@ -15,6 +15,7 @@ from plansmith.server.middleware import ALIVE, page_response
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.openapi import openapi as describe
 from plansmith.server.ops.metrics import MEDIA_TYPE
+from plansmith.server.plain_pages import plain_page
 
 _STORE_S: Final = 2.0
 
@@ -70,9 +71,11 @@ async def openapi(ask: Ask, _: Nothing) -> Answer:
 
 
 async def page(ask: Ask, _: Nothing) -> Answer:
-    """The page, its files, and every address of a view."""
+    """The page and its files; people who went to another address are shown the way home."""
     path = str(ask.request.path_params.get("path", ""))
     found = page_response(path)
-    if found is None:
-        raise not_found("page", f"/{path}")
-    return found
+    if found is not None:
+        return found
+    if path.partition("/")[0] != "v1" and "text/html" in ask.header("accept"):
+        return plain_page("lost", 404, accepts=ask.header("accept-language"))
+    raise not_found("page", f"/{path}")

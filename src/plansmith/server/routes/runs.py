@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.errors import Refused, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -21,6 +23,7 @@ from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.planning import SEEN_FIRST
 from plansmith.runs.service import RunService
+from plansmith.server.changed_values import changed_values
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of, received
@@ -153,6 +156,16 @@ async def events(ask: Ask, given: b.AfterQuery) -> Answer:
     return {"items": [each.shown_json(ask.language) for each in journal.events[given.after :]]}
 
 
+async def values(ask: Ask, given: b.AfterQuery) -> Answer:
+    """Returns the inputs and results that events after a number tell of."""
+    store = ask.server_state.smith.store
+    events = await store.events(ask.run, after=given.after)
+    if not events:
+        await ask.server_state.journal(ask.run)  # 404 if there is no such run
+    last = events[-1].number if events else given.after
+    return {"last": last, "steps": await changed_values(store, events)}
+
+
 async def step(ask: Ask, _: Nothing) -> Answer:
     """Returns a step with its inputs, result, attempts and model calls."""
     await ask.server_state.journal(ask.run)
@@ -169,6 +182,8 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     if form == "json":
         return JSONResponse(found.to_json())
     if form == "html":
+        runs = ask.server_state.smith.runs
+        found = replace(found, pictures=await pictures_of_run(runs, ask.run))
         return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
     return PlainTextResponse(to_markdown(found), media_type="text/markdown")
 

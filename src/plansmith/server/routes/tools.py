@@ -12,10 +12,14 @@ from plansmith.plan.data import Json
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import requests as b
+from plansmith.server.schemas import setup as c
+from plansmith.server.serialize import CLIP, clip
 from plansmith.server.settings import address
 from plansmith.server.state import ServerState
 
 _MOST = 50
+_FINISHED = ("done", "partly_done")
+_LOOKED_AT = 20
 
 
 async def listing(ask: Ask, given: b.ToolQuery) -> Answer:
@@ -42,9 +46,24 @@ def _tool(spec: ToolSpec, servers: set[str]) -> dict[str, Json]:
         "effect": spec.effect.value,
         "server": server if server in servers else None,
         "schema": spec.input_schema,
+        "output": spec.output_schema,
         "approved": True,
         "changed": False,
     }
+
+
+async def last_result(ask: Ask, given: c.LastResult) -> Answer:
+    """Returns the newest result of a tool among the newest runs; null if there is none."""
+    runs = ask.server_state.smith.runs
+    found = await runs.lists.newest(statuses=set(_FINISHED), before="", text="", limit=_LOOKED_AT)
+    for row in found:
+        run = (await runs.journals.load(row.run)).run
+        for step in run.plan.steps if run.plan else ():
+            state = run.steps.get(step.id)
+            if getattr(step, "tool", "") == given.tool and state and state.result_hash:
+                value = await ask.server_state.smith.store.get(state.result_hash)
+                return {"result": clip(value, CLIP), "run": run.id}
+    return {"result": None, "run": None}
 
 
 async def waiting_tools(server_state: ServerState) -> list[dict[str, Any]]:

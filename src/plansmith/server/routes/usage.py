@@ -101,7 +101,10 @@ async def log_out(ask: Ask, _: Nothing) -> Answer:
 async def model(ask: Ask, _: Nothing) -> Answer:
     """Says which model plans; for `auto`, also why that one was chosen."""
     server_state = ask.server_state
-    wanted = server_state.settings.models.plan
+    wanted, switch = server_state.settings.models.plan, server_state.models
+    if switch is not None and switch.chosen:
+        why = "it was chosen on the page"
+        return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
     if wanted.model != "auto" or wanted.base_url:
         chosen = server_state.smith.runs.planner.need_model().name
         return {

@@ -143,11 +143,30 @@ class Decision(Input):
 
 
 class AnswerBody(Input):
-    """The answer to a question; `you_decide` leaves it to the planner."""
+    """The answer to a question; `you_decide` leaves it to the planner.
+
+    `seen` is what a preview told of the files: if they have changed, the answer is refused. With
+    `change`, the call that asks for consent is made with these values instead.
+    """
 
     question: Short
     answer: Json = None
     you_decide: Flag = False
+    seen: Annotated[str, StringConstraints(max_length=200)] = ""
+    change: dict[str, Json] | None = None
+
+
+class FileQuery(Input):
+    """With `download`, the file is sent to be saved, not shown."""
+
+    download: Literal["true", "false"] = "false"
+
+
+class PreviewQuery(Input):
+    """The question that asks for consent, and the file that the call would write."""
+
+    question: Short
+    path: Short
 
 
 class ReasonBody(Input):
@@ -245,9 +264,19 @@ class AfterQuery(Input):
     after: int = Field(default=0, ge=0, le=2**53)
 
 
-class StreamQuery(Input):
-    """One run or all; events after a position; a language instead of Accept-Language."""
+class InboxQuery(Input):
+    """With `count`, only how much waits."""
 
+    count: bool = False
+
+
+class StreamQuery(Input):
+    """One run or all; events after a position; a language instead of Accept-Language.
+
+    `brief` leaves the open runs out of the snapshot.
+    """
+
+    brief: bool = False
     run: Cursor = ""
     lang: Annotated[str, StringConstraints(max_length=35)] = ""
     after: int | None = Field(default=None, ge=0, le=2**53)

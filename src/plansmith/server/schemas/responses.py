@@ -10,8 +10,14 @@ from pydantic import BaseModel, Field, RootModel
 from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
-from plansmith.plan.origin import OriginKind
 from plansmith.plan.thread import Judge, MessageKind
+from plansmith.server.schemas.run_parts import (
+    ContinuesView,
+    FailureView,
+    OriginView,
+    PrefetchView,
+    StepView,
+)
 
 
 class ProblemView(BaseModel):
@@ -26,47 +32,6 @@ class ProblemView(BaseModel):
     hint: str
 
 
-class StepView(BaseModel):
-    """The state of a step; a large result is cut, the step's own address has it in full."""
-
-    status: str
-    attempts: int
-    inputs: Json
-    result: Json
-    result_hash: str
-    result_size: int
-    clipped: bool
-    error: str
-    error_kind: str
-    progress: str
-    tokens: int
-    started_at: datetime | None
-    finished_at: datetime | None
-    prefetched: bool = Field(description="read before the plan was complete")
-    reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
-    rule: str = Field(description="why the plan itself skipped it: when, need or error")
-    wakes_at: datetime | None = Field(description="when it starts, if it waits for a time")
-
-
-class PrefetchView(BaseModel):
-    """A read that was made before the plan was complete; `step` uses its result."""
-
-    key: str
-    tool: str
-    inputs: Json
-    started_at: datetime
-    ended_at: datetime | None
-    error: str
-    step: str | None
-
-
-class ContinuesView(BaseModel):
-    """How many steps are done, and would not run again in a continued run."""
-
-    done: int
-    total: int
-
-
 class QuestionView(BaseModel):
     """A question that waits for a person."""
 
@@ -78,12 +43,6 @@ class QuestionView(BaseModel):
     step: str | None
     expires_at: datetime | None
     link: str
-
-
-class QuestionWhole(QuestionView):
-    """A question with the full values of the call that it is about."""
-
-    values: dict[str, Any] | None
 
 
 class ReviewView(BaseModel):
@@ -116,15 +75,13 @@ class PlanView(BaseModel):
     rules: dict[str, list[str]] = Field(description="the rules of steps, as sentences")
 
 
-class OriginView(BaseModel):
-    """What a run was made from."""
+class TimesView(BaseModel):
+    """Seconds of planning, of running and of waiting for a person, until the moment `at`."""
 
-    kind: OriginKind
-    id: str = ""
-    event: int = 0
-    thread: str = ""
-    user: str = ""
-    handed_over: bool = False
+    planning: float
+    running: float
+    waiting: float
+    at: datetime | None
 
 
 class RunView(PlanView):
@@ -141,6 +98,8 @@ class RunView(PlanView):
     interrupted: bool
     approved: str
     cannot_approve: str = ""
+    stand_in: bool = Field(description="whether the plan stands in for one that failed")
+    failure: FailureView | None
     running_hash: str
     revisions: int
     review: ReviewView | None
@@ -163,6 +122,7 @@ class RunView(PlanView):
     created_at: datetime | None
     updated_at: datetime | None
     last: int
+    times: TimesView
 
 
 class TakenView(BaseModel):
@@ -322,6 +282,20 @@ class Listed(BaseModel):
     """A list."""
 
     items: list[dict[str, Any]]
+
+
+class Inbox(BaseModel):
+    """What waits for a person; only its number, if that was asked for."""
+
+    count: int
+    items: list[dict[str, Any]] | None = None
+
+
+class ChangedValues(BaseModel):
+    """Inputs and results by step, and the number of the last event that they are of."""
+
+    last: int
+    steps: dict[str, dict[str, Json]]
 
 
 class TemplateList(Listed):

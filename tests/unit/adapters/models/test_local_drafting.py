@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -199,6 +200,18 @@ def test_a_call_that_only_asks_beside_one_with_values_goes() -> None:
     assert grounded(made, TOOLS, "read a.txt, it is urgent") == made[:1]
     alone = [call("files.read", path="?")]
     assert grounded(alone, TOOLS, "read it") == alone
+
+
+def test_a_change_that_is_given_only_its_own_result_goes() -> None:
+    block = offered("sims.block", ("number",), number=TEXT)
+    find = replace(block, name="sims.find", only_reads=True)
+    tools = {tool.name: tool for tool in (block, find)}
+    made = [call("sims.block", number="555"), call("sims.block", number="$1")]
+    assert grounded(made, tools, "block 555, it was stolen") == made[:1]
+    chained = [call("sims.find", number="555"), call("sims.block", number="$1")]
+    assert grounded(chained, tools, "find 555 and block it") == chained
+    read = [call("sims.find", number="555"), call("sims.find", number="$1")]
+    assert grounded(read, tools, "find what 555 finds") == read
 
 
 def test_references_follow_when_a_repeated_call_goes() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.known_names import is_beside
 from plansmith.adapters.models.local.signatures import Offered
+from plansmith.adapters.models.local.units import SPELLED, amounts, in_wanted_unit
 from plansmith.plan.data import Json, leaves
 from plansmith.text import HAN
 
@@ -32,7 +33,6 @@ _RELATIVE: Final = re.compile(
 _MOMENTS: Final = ("date", "time", "date-time")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-(\d\d)(?:[T ](\d\d):\d\d)?|(\d\d):\d\d")
 _HALF_DAY: Final = 12  # "at 6 pm" is 18:00
-_HOURS: Final = re.compile(r"(\d+|[a-z]+|[一二两三四五六七八九十])\s*个?(?:hours?\b|小时)")
 # Arguments that are times of some kind: the clock is no value of any other.
 _WHEN: Final = re.compile(
     r"date|time|day|when|start|end\b|begin|since|until|deadline|due|month|year|moment"
@@ -41,16 +41,6 @@ _WHEN: Final = re.compile(
 )
 _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _FREE_FROM: Final = 4  # with this many words a text may be rephrased
-_SPELLED: Final = {
-    word: number
-    for words, start in (
-        ("zero one two three four five six seven eight nine ten eleven twelve", 0),
-        ("零 一 二 三 四 五 六 七 八 九 十", 0),
-        ("a an once", 1),
-        ("两 twice both", 2),
-    )
-    for number, word in enumerate(words.split(), start)
-}
 # The number that such a word may mean in the unit of a tool.
 _MEANT: Final = {
     "half": 30,
@@ -90,7 +80,7 @@ def grounded(
         tool, args = tools[call["tool"]], call["args"]
         found = {name: told.value(v, name, _schema(tool, name)) for name, v in args.items()}
         judged = {**call, "args": args if tool.is_safe else _known(found, tool)}
-        twin = len(kept) if drafted == before else _fuller(judged, kept)
+        twin = len(kept) if drafted == before else _fuller(judged, kept, places, tool)
         if not twin:
             kept.append(judged)
         places[len(places) + 1] = twin or len(kept)
@@ -98,16 +88,23 @@ def grounded(
     return [{**call, "args": _moved(call["args"], places)} for call in kept]
 
 
-def _fuller(call: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the place of a call that has values where this one only asks; 0 if none has."""
-    if not call["args"] or not _only_asks(call):
+def _fuller(
+    call: Mapping[str, Any],
+    earlier: Sequence[Mapping[str, Any]],
+    places: Mapping[int, int],
+    tool: Offered,
+) -> int:
+    """Returns the place of a call that has values where this one has none; 0 if none has.
+
+    A change that is given nothing but the result of the same change is one call too many.
+    """
+    own = {place for place, each in enumerate(earlier, 1) if each["tool"] == call["tool"]}
+    empty = [ASK]
+    if not tool.only_reads:
+        empty += [f"${number}" for number, place in places.items() if place in own]
+    if not call["args"] or any(value not in empty for value in call["args"].values()):
         return 0
-    found = (
-        place
-        for place, each in enumerate(earlier, start=1)
-        if each["tool"] == call["tool"] and not _only_asks(each)
-    )
-    return next(found, 0)
+    return next((place for place in sorted(own) if not _only_asks(earlier[place - 1])), 0)
 
 
 def _only_asks(call: Mapping[str, Any]) -> bool:
@@ -169,6 +166,7 @@ class _Source:
         self._plain = _plain(known)
         self._words = set(_words(known))
         self._numbers = set(_numbers(known))
+        self._amounts = amounts(request)
         self._is_han = bool(HAN.search(known))
 
     def value(self, value: Json, name: str, schema: Mapping[str, Any]) -> Json:
@@ -188,6 +186,7 @@ class _Source:
             return ASK if any(told == ASK != each for each, told in parts) else value
         if value is None or isinstance(value, bool):
             return ASK if value is None else value
+        value = in_wanted_unit(value, name, self._amounts)
         return value if float(value) in self._numbers else ASK
 
     def _has(self, value: str, name: str, schema: Mapping[str, Any]) -> bool:
@@ -266,10 +265,8 @@ def _numbers(text: str) -> Iterator[float]:
             except ValueError:
                 continue
         yield from map(float, re.findall(r"\d+", found))
-    for count in _HOURS.findall(plain):
-        number = float(count) if count.isdigit() else _SPELLED.get(count)
-        if number is not None:
-            yield number * _MEANT["hour"]  # what a tool may want in minutes
+    for amount in amounts(text):
+        yield from amount.numbers()
     for word in _words(text):
         for known in (word, word.removesuffix("s")):
-            yield from (float(each[known]) for each in (_SPELLED, _MEANT) if known in each)
+            yield from (float(each[known]) for each in (SPELLED, _MEANT) if known in each)

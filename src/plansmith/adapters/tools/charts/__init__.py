@@ -85,8 +85,8 @@ SPEC: Final = ToolSpec(
 class ChartTools(ToolSet):
     """The tool that writes charts into one folder."""
 
-    def __init__(self, root: Path) -> None:
-        self._folder = Folder(root)
+    def __init__(self, root: Path | Folder) -> None:
+        self._folder = Folder.of(root)
         super().__init__([BuiltIn(SPEC, self._draw)])
 
     def _draw(self, given: Arguments, job: Job) -> Json:

@@ -44,13 +44,13 @@ class TableTools(ToolSet):
 
     def __init__(
         self,
-        root: Path,
+        root: Path | Folder,
         *,
         write: bool = True,
         limits: TableLimits | None = None,
         rows: RowLimits | None = None,
     ) -> None:
-        self._folder = Folder(root)
+        self._folder = Folder.of(root)
         self._limits = limits or TableLimits()
         # A file that is written of rows must have them all: the usual table fits.
         self._rows = rows or RowLimits(rows=1_000, most_rows=10_000, letters_all=2_000_000)

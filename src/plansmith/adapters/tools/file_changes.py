@@ -1,0 +1,201 @@
+"""Shows what a call of a built-in tool would do to files, by making it without writing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from plansmith.adapters.tools import charts, moving, workspace
+from plansmith.adapters.tools.folder import Folder, Written, check_free, check_size
+from plansmith.adapters.tools.tables import TableTools
+from plansmith.adapters.tools.tables import specs as tables
+from plansmith.adapters.tools.toolset import ToolSet
+from plansmith.errors import PlansmithError, ToolFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, PlanStore, ToolSource
+
+if TYPE_CHECKING:
+    from plansmith.plan.events import QuestionAsked
+    from plansmith.plan.run import Run
+    from plansmith.runs.service import RunService
+
+_MOST_BYTES: Final = 10_000_000
+ChangeKind = Literal["new", "changed", "same", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The content of a file before and after a call; None where there is no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Whether the file is new, changed, deleted or stays as it is."""
+        if self.before == self.after:
+            return "same"
+        if self.after is None:
+            return "deleted"
+        return "new" if self.before is None else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would do to files; or why it would fail."""
+
+    changes: tuple[FileChange, ...] = ()
+    error: str = ""
+
+    @property
+    def seen(self) -> str:
+        """A hash of what is on the disk now: it differs once a file has changed."""
+        found = hashlib.sha256(self.error.encode())
+        for each in self.changes:
+            content = b"-" if each.before is None else hashlib.sha256(each.before).digest()
+            found.update(each.path.encode() + b"\0" + content)
+        return found.hexdigest()
+
+
+class _UnwrittenFolder(Folder):
+    """A folder that notes what would be written to it, and writes nothing."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.changes: list[FileChange] = []
+
+    def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
+        check_size(name, data, most)
+        before = self.content(name, most=most)
+        if before is not None and before != data:
+            check_free(name, overwrite=overwrite)
+        self.changes.append(FileChange(self.plain(name), before, data))
+        return Written(created=before is None, changed=before != data)
+
+    def update(
+        self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
+    ) -> bytes:
+        del make  # a file that is not there is told to `change`
+        before = self.content(name, most=most)
+        data = change(before)
+        check_size(name, data, most)
+        self.changes.append(FileChange(self.plain(name), before, data))
+        return data
+
+    def content(self, name: str, *, most: int) -> bytes | None:
+        """Returns the content of a file; None if nothing has its name."""
+        if not os.path.lexists(self.root.joinpath(*self.parts(name))):
+            return None
+        return self.read(name, most=most)
+
+    def plain(self, name: str) -> str:
+        """Returns the path without parts that say nothing."""
+        return "/".join(self.parts(name))
+
+
+_WORKSPACE: Final = (workspace.WRITE, workspace.APPEND, workspace.REPLACE)
+_TABLES: Final = (tables.WRITE, tables.EXPORT)
+_MOVING: Final = (moving.MOVE, moving.COPY, moving.DELETE)
+# The built-in tools that write files, with the folder's own paths in what they return.
+FILE_WRITERS: Final = {each.name: each for each in (*_WORKSPACE, *_TABLES, charts.SPEC, *_MOVING)}
+
+
+def writes_files(spec: ToolSpec | None) -> bool:
+    """Tells whether a tool is a built-in one that writes files, not just one of its name."""
+    return spec is not None and FILE_WRITERS.get(spec.name) == spec
+
+
+async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Preview | None:
+    """Returns what a call would do to files; None for a tool of which that is not known."""
+    if not writes_files(spec):
+        return None
+    try:
+        folder = _UnwrittenFolder(root)
+        if spec in _MOVING:
+            return Preview(await asyncio.to_thread(_moved, folder, spec, values))
+        await _tools(folder, spec).call(spec.name, values, Call(key="preview"))
+    except ToolFailed as failure:
+        return Preview(error=str(failure))
+    return Preview(tuple(folder.changes))
+
+
+async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
+    """Returns the values of the call that a question asks consent for; None for other ones."""
+    if asked.asks != "consent" or not asked.state:
+        return None
+    values = await store.get(asked.state)
+    return values if isinstance(values, dict) else None
+
+
+async def consent_preview(runs: RunService, run: Run, asked: QuestionAsked) -> Preview | None:
+    """Returns what a call that asks for consent would do to files, where that is known."""
+    values, journals = await consent_values(runs.store, asked), runs.journals
+    if values is None or not journals.folder or not journals.is_here(run.folder):
+        return None
+    try:
+        spec = (await runs.intake.callees()).specs.get(asked.callee)
+    except PlansmithError:
+        return None  # the tools cannot be listed now; the question can still be read
+    return await preview(Path(journals.folder), spec, values) if spec is not None else None
+
+
+def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
+    if spec in _WORKSPACE:
+        return workspace.WorkspaceTools(folder)
+    return TableTools(folder) if spec in _TABLES else charts.ChartTools(folder)
+
+
+def _moved(
+    folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]
+) -> tuple[FileChange, ...]:
+    name = str(values.get("path", ""))
+    if folder.is_folder(name):
+        return ()  # its files are not shown one by one
+    content = folder.read(name, most=_MOST_BYTES)
+    gone = FileChange(folder.plain(name), content, None)
+    if spec == moving.DELETE:
+        return (gone,)
+    to = str(values.get("to", ""))
+    target = f"{to}/{gone.path.rpartition('/')[2]}" if folder.is_folder(to) else to
+    before = folder.content(target, most=_MOST_BYTES)
+    if before is not None:
+        check_free(target, overwrite=values.get("overwrite") is True)
+    made = FileChange(folder.plain(target), before, content)
+    return (gone, made) if spec == moving.MOVE else (made,)
+
+
+class SeenFiles:
+    """Tools that refuse a call if its files are not as the person saw them who consented to it.
+
+    A call that is made again is not refused: its own first try may have changed the files.
+    """
+
+    def __init__(self, source: ToolSource, root: Path) -> None:
+        self._source = source
+        self._root = root
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Returns the tools of the source."""
+        return await self._source.tools()
+
+    async def rehearse(self, tool: str, inputs: Mapping[str, Json]) -> str | None:
+        """Returns what the source finds wrong with a call; None if it cannot tell."""
+        rehearse = getattr(self._source, "rehearse", None)
+        return str(await rehearse(tool, inputs)) if rehearse is not None else None
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Looks at the files once more, then makes the call."""
+        if call.seen and call.attempt == 1 and (spec := FILE_WRITERS.get(tool)) is not None:
+            now = await preview(self._root, spec, arguments)
+            if now is not None and now.seen != call.seen:
+                names = ", ".join(each.path for each in now.changes) or tool
+                hint = "continue the run from here to look at it again"
+                raise ToolFailed(f"{names} changed after you allowed this", hint=hint)
+        return await self._source.call(tool, arguments, call)

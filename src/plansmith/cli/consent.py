@@ -1,0 +1,194 @@
+"""Consent at a terminal: what a call would do to files, and values of the person's own."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plansmith.adapters.tools.file_changes import FileChange, Preview, consent_preview
+from plansmith.adapters.tools.file_kinds import as_text
+from plansmith.cli.editor import editor_of, open_in_editor
+from plansmith.cli.questions import (
+    ALL,
+    ask_line,
+    question_lines,
+    quoted,
+    read_answer,
+    read_choice,
+    whole_lines,
+)
+from plansmith.engine.provenance import ALLOW
+from plansmith.errors import Refused
+from plansmith.plan.sentence import Sentence
+from plansmith.runs.changed_values import may_change_values
+from plansmith.text import safe
+
+if TYPE_CHECKING:
+    from plansmith.cli.session import Session
+    from plansmith.plan.data import Json
+    from plansmith.plan.events import QuestionAsked
+    from plansmith.plan.run import Run
+
+CHANGE: Final = frozenset({"change", "修改"})
+_MOST_LINES: Final = 60
+
+
+async def preview_of(session: Session, run: Run, asked: QuestionAsked) -> Preview | None:
+    """Returns what the call would do to files, where that is known."""
+    return await consent_preview(session.smith.runs, run, asked)
+
+
+def preview_lines(preview: Preview | None, session: Session) -> Iterator[str]:
+    """Yields what the call would do to each file, with the lines that change."""
+    if preview is None:
+        return
+    if preview.error:
+        yield f"  {session.words['would_fail'].format(error=safe(preview.error))}"
+    for each in preview.changes:
+        yield f"  {_headline(each, session)}"
+        yield from _difference(each, session)
+
+
+def _headline(change: FileChange, session: Session) -> str:
+    sizes = {"before": f"{len(change.before or b''):,}", "after": f"{len(change.after or b''):,}"}
+    return session.words[f"file_{change.kind}"].format(path=safe(change.path), **sizes)
+
+
+def _difference(change: FileChange, session: Session) -> Iterator[str]:
+    before, after = (
+        None if each is None else as_text(each) for each in (change.before, change.after)
+    )
+    if change.kind != "changed" or before is None or after is None:
+        return
+    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
+    lines = list(found)[2:]  # without the names of the two files
+    for each in lines[:_MOST_LINES]:
+        yield from quoted(each)
+    if len(lines) > _MOST_LINES:
+        left = f"{len(lines) - _MOST_LINES:,}"
+        yield f"  {session.words['more_changes'].format(count=left)}"
+
+
+async def consented(
+    session: Session, run: Run, asked: QuestionAsked, values: Mapping[str, Json]
+) -> bool:
+    """Asks for consent until there is a decision; returns False if it stays open."""
+    seen = await preview_of(session, run, asked)
+    session.say(*question_lines(asked, session, run, values, preview_lines(seen, session)))
+    while typed := (ask_line(session.words["answer_consent"]) or "").strip():
+        if typed in ALL:
+            session.say(*whole_lines(values))
+            continue
+        try:
+            if await _decided(session, run, asked, values, seen=seen, typed=typed):
+                return True
+        except Refused as error:
+            seen = await preview_of(session, run, asked)
+            session.say(safe(str(error)), *preview_lines(seen, session))
+    return False
+
+
+async def _decided(
+    session: Session,
+    run: Run,
+    asked: QuestionAsked,
+    values: Mapping[str, Json],
+    *,
+    seen: Preview | None,
+    typed: str,
+) -> bool:
+    if typed in CHANGE:
+        return await _change_by_hand(session, run, asked, values)
+    value = read_answer(asked, typed)
+    if value == ALLOW:
+        await _need_as_seen(session, run, asked, seen)
+        value = ALLOW if seen is None else {ALLOW: seen.seen}
+    await session.smith.answer(run.id, asked.question, value, by=session.by)
+    return True
+
+
+async def _need_as_seen(
+    session: Session, run: Run, asked: QuestionAsked, seen: Preview | None
+) -> None:
+    """Refuses to go on if the files are not as they were when the person saw them."""
+    now = await preview_of(session, run, asked)
+    if seen is None or now is None or now.seen == seen.seen:
+        return
+    names = ", ".join(each.path for each in now.changes) or asked.callee
+    raise Refused(Sentence("answer.seen_changed", files=names), hint=Sentence("answer.look_again"))
+
+
+async def _change_by_hand(
+    session: Session, run: Run, asked: QuestionAsked, values: Mapping[str, Json]
+) -> bool:
+    """Lets a person edit the values; returns whether they are used instead and allowed."""
+    if not may_change_values(run, asked):
+        raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
+    changes = await _edited(session, values)
+    if not changes:
+        session.say(session.words["values_unchanged"])
+        return False
+    session.say(*whole_lines(changes))
+    if read_choice(ask_line(session.words["use_values"]) or "").kind != "yes":
+        return False
+    await change_values(session, run, asked, changes)
+    return True
+
+
+async def change_values(
+    session: Session, run: Run, asked: QuestionAsked, changes: Mapping[str, Json]
+) -> Run:
+    """Has the call made with a person's values: changes the plan and approves exactly that plan."""
+    runs = session.smith.runs
+    changed = await runs.editing.change_values(run.id, asked.question, changes, by=session.by)
+    digest = changed.plan.hash if changed.plan else ""
+    decided = await session.smith.decide(run.id, approve=digest, by=session.by)
+    return await session.smith.resume(run.id, by=session.by) if decided.paused else decided
+
+
+def read_change(given: str) -> tuple[str, Json]:
+    """Reads NAME=VALUE; the value is JSON where it is some, else text."""
+    name, mark, value = given.partition("=")
+    if not mark or not name.strip():
+        raise Refused(f"{given!r} is not NAME=VALUE", hint="such as --set path=notes.md")
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value
+
+
+async def _edited(session: Session, values: Mapping[str, Json]) -> dict[str, Json]:
+    """Opens the values in the person's editor; returns those that were changed."""
+    path = _values_file(values)
+    try:
+        await open_in_editor(editor_of(session), path)
+        edited = _read_values(path)
+    finally:
+        os.unlink(path)  # noqa: PTH108 - in an async function
+    if values.keys() - edited.keys():
+        raise Refused("a value is missing", hint="keep all names, and change only their values")
+    return {
+        name: value for name, value in edited.items() if name not in values or values[name] != value
+    }
+
+
+def _values_file(values: Mapping[str, Json]) -> Path:
+    handle, name = tempfile.mkstemp(prefix="plansmith-values-", suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(dict(values), file, ensure_ascii=False, indent=2)
+    return Path(name)
+
+
+def _read_values(path: Path) -> dict[str, Json]:
+    try:
+        edited = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Refused(f"that is not JSON: {error}", hint="type change to try it again") from None
+    if not isinstance(edited, dict):
+        raise Refused("that is not an object of values", hint="keep all names")
+    return edited

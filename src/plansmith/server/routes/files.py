@@ -1,0 +1,158 @@
+"""Routes of files: those that a run wrote, and those that a call would write."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from plansmith.adapters.tools.file_changes import ChangeKind, Preview, consent_preview
+from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, as_text, file_kind
+from plansmith.adapters.tools.run_files import FileState, RunFile, files_of_run
+from plansmith.errors import StaleDecision
+from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith.runs.service import RunService
+from plansmith.server.errors import not_found
+from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.schemas import requests as b
+from plansmith.server.schemas.responses import QuestionView
+from plansmith.server.serialize import moment
+
+_MOST_TEXT: Final = 1_000_000
+# Nothing in a file runs or loads anything, not even where it is opened on its own.
+_SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+
+
+class FilePreview(BaseModel):
+    """What a call would do to a file; the texts are null where it is none, or very large."""
+
+    path: str
+    change: ChangeKind
+    size_before: int | None
+    size_after: int | None
+    kind: FileKind
+    before: str | None
+    after: str | None
+
+
+class QuestionWhole(QuestionView):
+    """A question with the full values of the call that it is about.
+
+    `files` is null where nobody knows which files the call would write; `seen` is to be sent with
+    the answer.
+    """
+
+    values: dict[str, Any] | None
+    files: list[FilePreview] | None
+    seen: str
+    would_fail: str
+    can_change: bool
+
+
+class RunFileView(BaseModel):
+    """A file that a step of the run wrote, and whether it is still as it was written."""
+
+    path: str
+    step: str
+    at: datetime
+    state: FileState
+    size: int
+    kind: FileKind
+
+
+class RunFiles(BaseModel):
+    """The files of a run."""
+
+    items: list[RunFileView]
+
+
+async def listing(ask: Ask, _: Nothing) -> Answer:
+    """Lists the files that the steps of a run wrote, and what became of them since."""
+    files = await files_of_run(ask.server_state.smith.runs, ask.run)
+    return {"items": [_row(each) for each in files]}
+
+
+def _row(file: RunFile) -> Json:
+    return {
+        "path": file.path,
+        "step": file.step,
+        "at": moment(file.at),
+        "state": file.state,
+        "size": file.size,
+        "kind": file.kind,
+    }
+
+
+async def content(ask: Ask, given: b.FileQuery) -> Answer:
+    """Returns the content of a file that a step of the run wrote."""
+    path = ask.path("path")
+    files = await files_of_run(ask.server_state.smith.runs, ask.run, keep=path)
+    found = next((each for each in files if each.path == path and each.state != "gone"), None)
+    if found is None:
+        raise not_found("file of this run", path)
+    return _sent(path, found.data, download=given.download == "true")
+
+
+async def previewed(ask: Ask, given: b.PreviewQuery) -> Answer:
+    """Returns a file as a call that asks for consent would write it."""
+    runs, run = ask.server_state.smith.runs, await ask.server_state.run(ask.run)
+    asked = run.questions.get(given.question)
+    if asked is None:
+        raise not_found("question", given.question)
+    found = await consent_preview(runs, run, asked)
+    for each in found.changes if found else ():
+        if each.path == given.path and each.after is not None:
+            return _sent(given.path, each.after, download=False)
+    raise not_found("file", given.path)
+
+
+def _sent(path: str, data: bytes, *, download: bool) -> Response:
+    """Returns a file as what it is known to be; anything else is only saved, never shown."""
+    media = file_kind(path, data).media
+    place = "attachment" if download or media == UNKNOWN else "inline"
+    name = quote(path.rpartition("/")[2], safe="")
+    headers = {
+        "Content-Security-Policy": _SANDBOX,
+        "X-Content-Type-Options": "nosniff",
+        "Content-Disposition": f"{place}; filename*=UTF-8''{name}",
+    }
+    return Response(data, media_type=media, headers=headers)
+
+
+async def need_as_seen(runs: RunService, run: Run, asked: QuestionAsked, seen: str) -> None:
+    """Refuses a consent that was given to a look at files which have changed since."""
+    now = await consent_preview(runs, run, asked)
+    if now is None or now.seen == seen:
+        return
+    names = ", ".join(each.path for each in now.changes) or asked.callee
+    hint = Sentence("answer.look_again")
+    raise StaleDecision(Sentence("answer.seen_changed", files=names), hint=hint)
+
+
+def preview_json(found: Preview | None) -> dict[str, Json]:
+    """Returns a preview as JSON, with texts to their last letter."""
+    if found is None:
+        return {"files": None, "seen": "", "would_fail": ""}
+    files: list[Json] = [
+        {
+            "path": each.path,
+            "change": each.kind,
+            "size_before": None if each.before is None else len(each.before),
+            "size_after": None if each.after is None else len(each.after),
+            "kind": file_kind(each.path, each.after or each.before or b"").kind,
+            "before": _text(each.before),
+            "after": _text(each.after),
+        }
+        for each in found.changes
+    ]
+    return {"files": files, "seen": found.seen, "would_fail": found.error}
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None or len(data) > _MOST_TEXT else as_text(data)

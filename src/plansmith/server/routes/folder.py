@@ -1,0 +1,199 @@
+"""Routes of the folder that plans work in: its files, and putting files into it."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+
+from plansmith.plan.data import Json
+from plansmith.server.errors import HttpProblem
+from plansmith.server.middleware import GateRules
+from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.schemas import setup as b
+from plansmith.text import visible
+from plansmith.trust import PROJECT_FILE
+
+_MOST_FILES: Final = 200
+_MOST_SEEN: Final = 5_000
+_HEAD: Final = 65_536
+_ROWS: Final = 20
+_MOST_COLUMNS: Final = 40
+_LONGEST: Final = 200  # bytes of a name, below the limit of every file system
+_TABLES: Final = {".csv": ",", ".tsv": "\t"}
+_KINDS: Final = {
+    ".csv": "table",
+    ".tsv": "table",
+    ".xlsx": "table",
+    ".json": "json",
+    ".jsonl": "json",
+    ".md": "text",
+    ".txt": "text",
+    ".rst": "text",
+    ".pdf": "text",
+    ".docx": "text",
+    ".db": "database",
+    ".sqlite": "database",
+    ".svg": "picture",
+    ".png": "picture",
+    ".jpg": "picture",
+}
+
+
+async def show(ask: Ask, _: Nothing) -> Answer:
+    """Names the folder and its files, newest first; of tables also the columns."""
+    folder = ask.server_state.settings.folder()
+    files, total = await asyncio.to_thread(_listed, folder)
+    return {
+        "path": str(folder),
+        "name": folder.name or str(folder),
+        "files": files,
+        "total": total,
+        "can_add": "approve" in ask.grant.scopes and os.access(folder, os.W_OK),
+        "max_bytes": GateRules.__dataclass_fields__["max_file"].default,
+    }
+
+
+def _listed(folder: Path) -> tuple[list[Json], int]:
+    """Returns the newest files at the top of the folder, and how many there are."""
+    found: list[tuple[float, Path, int]] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for number, each in enumerate(entries):
+            if number >= _MOST_SEEN:
+                break
+            if each.name.startswith(".") or each.name == PROJECT_FILE:
+                continue
+            with suppress(OSError):
+                if each.is_file(follow_symlinks=False):
+                    state = each.stat(follow_symlinks=False)
+                    found.append((state.st_mtime, Path(each.path), state.st_size))
+    newest = sorted(found, key=lambda each: (-each[0], each[1].name))[:_MOST_FILES]
+    return [_file(path, size) for _, path, size in newest], len(found)
+
+
+def _file(path: Path, size: int) -> Json:
+    suffix = path.suffix.lower()
+    columns: list[Json] = [*_columns(path)] if suffix in _TABLES else []
+    kind = _KINDS.get(suffix, "other")
+    return {"name": path.name, "size": size, "kind": kind, "columns": columns}
+
+
+def _columns(path: Path) -> Iterator[Json]:
+    """Yields the columns of a table by its first lines, and whether they hold numbers."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_HEAD).decode("utf-8-sig", "replace")
+    except OSError:
+        return
+    rows = csv.reader(io.StringIO(text), delimiter=_TABLES[path.suffix.lower()])
+    try:
+        head, *some = [row for row, _ in zip(rows, range(_ROWS), strict=False)]
+    except (ValueError, csv.Error):
+        return
+    for place, name in enumerate(head[:_MOST_COLUMNS]):
+        values = [row[place] for row in some if place < len(row) and row[place].strip()]
+        different = len(set(values)) if values else 0
+        yield {
+            "name": visible(name.strip())[:80],
+            "numeric": bool(values) and all(map(_is_number, values)),
+            "repeats": 0 < different < len(values),
+        }
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "").strip("%$€£ "))
+    except ValueError:
+        return False
+    return True
+
+
+async def put(ask: Ask, given: b.FileQuery) -> Answer:
+    """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
+    folder = ask.server_state.settings.folder()
+    name = _checked_name(ask.path("name"))
+    await asyncio.to_thread(_check_place, folder / name, replace=given.replace)
+    with tempfile.TemporaryDirectory(dir=_writable(folder), prefix=".plansmith-upload-") as made:
+        path = Path(made) / "file"
+        size = await _received(ask, path)
+        await asyncio.to_thread(_placed, path, folder / name, replace=given.replace)
+    ask.server_state.log.info("file_added", name=name, size=size, by=ask.by.name)
+    return {"name": name, "size": size}
+
+
+def _writable(folder: Path) -> Path:
+    if os.access(folder, os.W_OK | os.X_OK):
+        return folder
+    hint = "check its permissions"
+    raise HttpProblem(409, "not_writable", f"{folder} cannot be written", hint=hint)
+
+
+def _checked_name(name: str) -> str:
+    """Returns the name of a file at the top of the folder, which may not be a settings file."""
+    bad = (
+        not name.strip(" .")
+        or name.startswith(".")
+        or any(each in name for each in "/\\\0")
+        or visible(name) != name
+        or len(name.encode(errors="replace")) > _LONGEST
+    )
+    if bad:
+        hint = "use a plain name of at most 200 bytes that does not begin with a dot"
+        raise HttpProblem(422, "bad_name", "this cannot be the name of a file here", hint=hint)
+    if name.casefold() == PROJECT_FILE:
+        hint = "settings of a folder are written where it is, and trusted by plansmith trust"
+        raise HttpProblem(422, "bad_name", f"{PROJECT_FILE} holds settings", hint=hint)
+    return name
+
+
+def _check_place(path: Path, *, replace: bool) -> None:
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(state.st_mode):
+        hint = "choose another name"
+        raise HttpProblem(409, "not_a_file", f"{path.name} is a folder or a link", hint=hint)
+    if not replace:
+        raise _exists(path.name)
+
+
+def _exists(name: str) -> HttpProblem:
+    hint = "send replace=true to replace it, or choose another name"
+    return HttpProblem(409, "exists", f"there is already a file {name}", hint=hint)
+
+
+async def _received(ask: Ask, path: Path) -> int:
+    """Writes the body to a file piece by piece; returns its size."""
+    size = 0
+    try:
+        with path.open("wb") as file:
+            async for piece in ask.request.stream():
+                size += len(piece)
+                await asyncio.to_thread(file.write, piece)
+    except ClientDisconnect:
+        raise HttpProblem(400, "cut_off", "the client closed the connection") from None
+    except OSError as error:
+        hint = "free some space"
+        raise HttpProblem(507, "no_space", f"it cannot be written: {error}", hint=hint) from None
+    return size
+
+
+def _placed(temporary: Path, path: Path, *, replace: bool) -> None:
+    """Gives the whole file its name in one step; never over another one unasked."""
+    if replace:
+        temporary.replace(path)
+        return
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise _exists(path.name) from None

@@ -1,0 +1,174 @@
+"""Plans in a real browser: at a glance, mended by a press, edited in two tabs, or not made."""
+
+# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Page, expect
+from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.screens import approve, until
+from tests.web.stage import trip
+
+SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
+
+DROP = """(text) => {
+  const dropped = new DataTransfer();
+  dropped.items.add(new File([text], "sales.csv"));
+  document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: dropped, bubbles: true }));
+}"""
+
+
+def look(name: str, city: str = "Oslo", **more: Any) -> dict[str, Any]:
+    inputs = {"city": city, "days": 3}
+    return {
+        "id": name,
+        "title": f"Look {name}",
+        "tool": "weather.forecast",
+        "inputs": inputs,
+        **more,
+    }
+
+
+def save(page: Page) -> None:
+    page.get_by_role("button", name="Save edits").click()
+    expect(page.locator(".editbar.dirty")).to_have_count(0)
+
+
+def test_eight_steps_are_seen_at_once_with_what_the_plan_does(
+    watched: Watched, stage: Stage
+) -> None:
+    steps = [look(f"s{number}", f"City {number}") for number in range(7)]
+    says = " ".join(f"{{{{{step['id']}.sky}}}}" for step in steps)
+    plan = trip()
+    about = {"goal": plan["goal"], "assumptions": plan["assumptions"], "thought": plan["thought"]}
+    run = stage.submit(*steps, {"id": "tell", "instruction": f"Say {says}"}, **about)
+    page = watched.tab(f"runs/{run}", viewport={"width": 1280, "height": 800})
+    expect(page.locator(".hero")).to_contain_text("reads 7 · changes nothing")
+    expect(page.locator(".hero")).to_contain_text("about")
+    expect(page.locator(".hero")).to_contain_text(plan["thought"])
+    last = page.locator(".steps > li").nth(7).bounding_box()
+    decision = page.locator(".decision").bounding_box()
+    assert last
+    assert decision
+    assert last["y"] + last["height"] <= decision["y"] + 1
+    page.set_viewport_size({"width": 1600, "height": 900})
+    expect(page.locator(".beside .node")).to_have_count(8)
+    expect(page.locator(".steps > li")).to_have_count(8)
+    expect(page.get_by_role("button", name="Approve and run")).to_be_in_viewport()
+
+
+def test_a_problem_stands_in_its_step_and_one_press_mends_it(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(look("a"), look("b", "Rome"), {"id": "tell", "instruction": "Say {{a.sky}}"})
+    page = watched.tab(f"runs/{run}")
+    row = page.locator(".steps > li", has_text="Look b")
+    expect(row.locator(".problems .warning")).to_be_visible()
+    row.get_by_role("button", name="Use it in the answer").click()
+    expect(page.locator(".hero .good")).to_be_visible()
+    expect(page.locator(".steps .fresh", has_text="{{b}}")).to_be_visible()
+    page.get_by_role("button", name="Undo", exact=True).click()
+    row.get_by_role("button", name="Remove step").click()
+    expect(page.locator(".steps .removed")).to_contain_text("Look b")
+    save(page)
+    steps = stage.api(f"/v1/runs/{run}")["plan"]["steps"]
+    assert [step["id"] for step in steps] == ["a", "tell"]
+
+
+def test_a_value_is_picked_from_the_result_of_an_earlier_step(
+    watched: Watched, stage: Stage
+) -> None:
+    done = stage.submit(look("a"))
+    approve(stage, done)
+    until(stage, done, "done")
+    note = {"id": "note", "tool": "notes.write", "inputs": {"path": "x.md"}}
+    run = stage.submit(look("a"), {**note, "inputs": {**note["inputs"], "text": ""}})
+    page = watched.tab(f"runs/{run}/plan/note")
+    page.get_by_role("button", name="Use the result of a step for text").click()
+    page.locator(".tree summary", has_text="Look a").click()
+    page.locator(".tree .part", has_text="high").click()
+    expect(page.get_by_role("textbox", name="text")).to_have_value("{{a.high}}")
+    # Names of arguments come from the schema of the tool; the needed ones were there at once.
+    page.goto(f"{stage.url}#/runs/{run}/plan/a")
+    page.get_by_role("button", name="Remove days").click()
+    page.get_by_role("button", name="+ days").click()
+    expect(page.get_by_role("textbox", name="days")).to_be_visible()
+    expect(page.get_by_label("Name of the argument")).to_have_count(0)
+
+
+def test_edits_of_different_steps_in_two_tabs_meet_in_one_plan(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(look("a"), look("b", "Rome"))
+    context = watched.context()
+    one, other = context.new_page(), context.new_page()
+    one.goto(f"{stage.url}#/runs/{run}/plan/a")
+    other.goto(f"{stage.url}#/runs/{run}/plan/b")
+    other.get_by_role("textbox", name="city").fill("Bergen")
+    expect(other.get_by_role("button", name="Save edits")).to_be_enabled()
+    one.get_by_role("textbox", name="city").fill("Tromsø")
+    save(one)
+    expect(other.get_by_text("both edits are in this plan")).to_be_visible()
+    expect(other.locator(".steps")).to_contain_text("Tromsø")
+    save(other)
+    steps = stage.api(f"/v1/runs/{run}")["plan"]["steps"]
+    assert [step["inputs"]["city"] for step in steps] == ["Tromsø", "Bergen"]
+
+
+def test_where_no_plan_came_of_it_a_person_can_write_one(watched: Watched, stage: Stage) -> None:
+    page = watched.tab()
+    page.get_by_label("Your request").fill("nobody can plan this")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="No plan could be made")).to_be_visible()
+    expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
+    expect(page.get_by_role("button", name="Use another model")).to_be_visible()
+    page.get_by_role("button", name="Write the plan by hand").click()
+    use = page.get_by_role("button", name="Use this plan")
+    expect(use).to_be_disabled()
+    expect(page.get_by_text("Add a step first.")).to_be_visible()
+    kinds = page.get_by_label("Add a step").first
+    kinds.focus()
+    kinds.select_option("tool:weather.forecast")
+    page.get_by_role("button", name="Add a step").click()
+    page.get_by_role("textbox", name="city").fill("Oslo")
+    expect(use).to_be_enabled()
+    use.click()
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+
+
+def test_the_first_minute_names_files_makes_examples_of_them_and_finds_a_model(
+    watched: Watched, stage: Stage
+) -> None:
+    page = watched.tab()
+    expect(page.get_by_text("This folder has no files yet.")).to_be_visible()
+    page.evaluate(DROP, SALES)
+    expect(page.locator(".files")).to_contain_text("sales.csv")
+    page.get_by_role("button", name="Draw a bar chart of amount by region from sales.csv").click()
+    expect(page.get_by_label("Your request")).to_have_value(
+        "Draw a bar chart of amount by region from sales.csv and save it as chart.svg"
+    )
+    other = {"name": "sales.csv", "mimeType": "text/csv", "buffer": b"other"}
+    page.locator("input[type=file]").set_input_files([other])
+    expect(page.locator(".outcomes")).to_contain_text("sales.csv is already there")
+    assert (stage.work / "sales.csv").read_text() == SALES
+    page.get_by_role("button", name="Replace it").click()
+    expect(page.locator(".outcomes")).to_contain_text("sales.csv is in the folder")
+    assert (stage.work / "sales.csv").read_bytes() == b"other"
+
+    stage.hold("model-first")
+    page.get_by_label("Your request").fill("weather forecast of the city Oslo")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Take this plan").click()
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+    expect(page.locator(".steps")).to_contain_text("weather.forecast")
+    stage.release()
+
+    page.goto(f"{stage.url}#/no/such/view")
+    page.get_by_role("link", name="Start something new").click()
+    # Last: from here on the rules plan in this server.
+    page.get_by_role("button", name="Change").click()
+    none = page.locator(".model", has=page.get_by_role("heading", name="No model", exact=True))
+    none.get_by_role("button", name="Use it").click()
+    expect(page.locator(".model-line")).to_contain_text("No language model is set up yet")

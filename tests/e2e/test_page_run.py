@@ -1,0 +1,242 @@
+"""A run in the browser: the graph that lights up, the timeline, replay, and plans of many steps."""
+
+# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+
+NORTH: dict[str, Any] = {
+    "id": "north",
+    "title": "Weather in the far north",
+    "tool": "weather.forecast",
+    "inputs": {"city": "Oslo"},
+}
+HOTEL: dict[str, Any] = {
+    "id": "hotel",
+    "title": "Find a hotel",
+    "tool": "hotels.search",
+    "inputs": {"city": "Oslo"},
+    "after": ["north"],
+}
+ASK: dict[str, Any] = {
+    "id": "ask",
+    "title": "Ask which one",
+    "question": "Is {{north.high}}° warm enough?",
+    "options": ["Yes", "No"],
+    "after": ["hotel"],
+}
+LONGEST_TASK_MS = 100.0
+# One look a frame is cheap; a locator that waits makes the browser describe the whole page.
+WAIT = """(wanted) => new Promise((done) => {
+  const look = () => document.querySelector(wanted) ? done() : setTimeout(look, 50);
+  look();
+})"""
+
+
+def test_a_live_run_opens_with_its_graph_and_lights_up_line_by_line(
+    watched: Watched, stage: Stage
+) -> None:
+    stage.hold("weather.forecast", "hotels.search")
+    page = watched.tab(f"runs/{stage.submit(NORTH, HOTEL)}")
+    page.get_by_role("button", name="Approve and run").click()
+    expect(page.locator(".node.s-running")).to_have_attribute("data-step", "north")
+    expect(page.locator(".steps.live .says")).to_contain_text("asking weather.forecast")
+    expect(page.locator(".edges path.flows")).to_have_count(0)
+    stage.release("weather.forecast")
+    expect(page.locator(".edges path.flows")).to_have_count(1)
+    expect(page.locator(".node.s-done .took")).to_contain_text("s")
+    expect(page.locator(".steps.live .result")).to_have_text(
+        "city: Oslo, high: 14, low: 6, sky: clear"
+    )
+    stage.release("hotels.search")
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    page.goto(f"{page.url.split('?')[0]}/run")
+    expect(page.locator(".edges path.lit")).to_have_count(1)
+    expect(page.locator(".steps.live .result").nth(1)).to_have_text("1 row: name, price")
+
+
+def finished(stage: Stage, watched: Watched) -> tuple[str, Page]:
+    """A run that asked a question, as the page showed it to its end."""
+    run = stage.submit(NORTH, HOTEL, ASK, goal="A film")
+    page = watched.tab(f"runs/{run}")
+    page.get_by_role("button", name="Approve and run").click()
+    page.get_by_role("button", name="Yes", exact=True).click()
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    return run, page
+
+
+def test_a_finished_run_is_replayed_and_a_link_leads_to_an_instant_of_it(
+    watched: Watched, stage: Stage
+) -> None:
+    run, page = finished(stage, watched)
+    events = stage.api(f"/v1/runs/{run}/events")["items"]
+    asked = next(each for each in events if each["body"]["type"] == "question_asked")
+    page.goto(f"{stage.url}#/runs/{run}/run?view=replay")
+    # It plays by itself, and ends where the run did.
+    expect(page.locator(".replay .badge.s-done")).to_be_visible()
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    slider = page.get_by_role("slider", name="Position")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".replay .facts")).to_contain_text("0 of 0 steps")
+    for _ in range(asked["number"] - 1):
+        page.get_by_role("button", name="Next event").click()
+    expect(page.locator(".replay .badge.s-asking")).to_be_visible()
+    expect(page.locator(".replay .node.s-asking")).to_have_attribute("data-step", "ask")
+    # No button of what is past does anything now.
+    expect(page.get_by_role("button", name="Skip this step")).to_have_count(0)
+    address = page.url
+    assert "view=replay&at=" in address
+    other = watched.tab(address.split("#/")[1])
+    expect(other.locator(".replay .badge.s-asking")).to_be_visible()
+    expect(other.locator(".replay .facts")).to_contain_text("2 of 3 steps")
+    expect(other.locator(".replay .clock")).to_have_text(
+        page.locator(".replay .clock").inner_text()
+    )
+
+
+def test_the_timeline_hides_waiting_and_shows_a_part_larger(watched: Watched, stage: Stage) -> None:
+    run, page = finished(stage, watched)
+    page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
+    person = page.locator(".gantt rect.person")
+    wide = float(person.get_attribute("width") or 0)
+    page.get_by_label("Hide my waiting").check()
+    expect(page.locator(".gantt .cut").first).to_be_attached()
+    assert float(person.get_attribute("width") or 0) < wide
+    person.hover()
+    expect(page.locator(".gantt .tip")).to_contain_text("Ask which one")
+    page.get_by_role("button", name="Closer").click()
+    expect(page.get_by_role("button", name="Fit")).to_be_enabled()
+    times = stage.api(f"/v1/runs/{run}")["times"]
+    assert times["waiting"] > 0
+    assert times["running"] + times["planning"] + times["waiting"] > 0
+
+
+def steps_of(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"s{number}",
+            "title": f"Look at city {number}",
+            "tool": "weather.forecast",
+            "inputs": {"city": "Oslo"},
+            "after": [f"s{number // 4}"] if number else [],
+        }
+        for number in range(count)
+    ]
+
+
+def test_a_large_graph_is_moved_zoomed_searched_and_walked_by_keys(
+    watched: Watched, stage: Stage
+) -> None:
+    page = watched.tab(f"runs/{stage.submit(*steps_of(400))}/plan?view=graph")
+    nodes = page.locator(".graph .node")
+    expect(nodes.first).to_be_visible()
+    assert nodes.count() < 170
+    page.get_by_label("Find a step").fill("city 377")
+    page.keyboard.press("Enter")
+    expect(page.locator(".node.found")).to_have_attribute("data-step", "s377")
+    box = page.locator(".graph .canvas").bounding_box()
+    assert box
+    frame = page.locator(".frame-of-view")
+    before = frame.get_attribute("x"), frame.get_attribute("width")
+    page.locator(".graph .canvas").scroll_into_view_if_needed()
+    page.mouse.move(box["x"] + 200, page.locator(".graph .canvas").bounding_box()["y"] + 150)  # type: ignore[index]
+    page.mouse.down()
+    page.mouse.move(box["x"] + 320, page.locator(".graph .canvas").bounding_box()["y"] + 150)  # type: ignore[index]
+    page.mouse.up()
+    assert frame.get_attribute("x") != before[0]
+    assert frame.get_attribute("width") == before[1]
+    page.mouse.wheel(0, 400)
+    expect(frame).not_to_have_attribute("width", before[1] or "")
+    page.get_by_role("button", name="Fit").click()
+    expect(page.get_by_text("400 steps are in view")).to_be_visible()
+    assert nodes.count() == 0
+    page.get_by_label("Find a step").fill("city 20")
+    page.keyboard.press("Enter")
+    page.locator('.node[data-step="s20"]').focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator('.node[data-step="s80"]')).to_be_focused()
+
+
+def tasks_of(chrome: Browser, page: Page, act: Callable[[], None]) -> list[float]:
+    """The processor time of each task of the page's main thread, longest first.
+
+    Not the time that the clock says: other programs of the machine would count too.
+    """
+    chrome.start_tracing(page=page, categories=["toplevel", "__metadata"])
+    act()
+    events = json.loads(chrome.stop_tracing())["traceEvents"]
+    named = [each for each in events if each.get("name") == "thread_name"]
+    main = {
+        (each["pid"], each["tid"]) for each in named if each["args"]["name"] == "CrRendererMain"
+    }
+    found = [
+        each["tdur"] / 1000
+        for each in events
+        if (each["pid"], each["tid"]) in main and "tdur" in each and "RunTask" in each["name"]
+    ]
+    assert found
+    return sorted(found, reverse=True)
+
+
+def reviewed_and_run(chrome: Browser, watched: Watched, stage: Stage, count: int) -> None:
+    """Opens, scrolls, approves and watches a plan, and counts how long the page is busy."""
+    run = stage.submit(*steps_of(count), goal="many steps")
+    page = watched.tab("runs")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+    def review() -> None:
+        page.evaluate("(to) => { location.hash = to }", f"#/runs/{run}")
+        page.evaluate(WAIT, ".decision .button.primary:not(:disabled)")
+        page.mouse.move(600, 500)
+        for _ in range(6):
+            page.mouse.wheel(0, 2500)
+            page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+
+    def execute() -> None:
+        page.evaluate("document.querySelector('.decision .button.primary').click()")
+        page.evaluate(WAIT, ".run-head .badge.s-done")
+
+    assert tasks_of(chrome, page, review)[0] < LONGEST_TASK_MS
+    assert tasks_of(chrome, page, execute)[0] < LONGEST_TASK_MS
+    page.evaluate("(to) => { location.hash = to }", f"#/runs/{run}/run")
+    rows = page.locator(".steps > li")
+    expect(rows.first).to_have_attribute("aria-setsize", str(count))
+    assert rows.count() < 80
+    rows.first.locator("a").focus()
+    page.keyboard.press("End")
+    expect(page.locator(f'.steps [data-key="s{count - 1}"] a')).to_be_focused()
+
+
+def test_300_steps_are_reviewed_and_run_without_a_long_task(
+    chrome: Browser, watched: Watched, stage: Stage
+) -> None:
+    reviewed_and_run(chrome, watched, stage, 300)
+
+
+@pytest.mark.long
+def test_a_thousand_steps_are_reviewed_and_run_without_a_long_task(
+    chrome: Browser, watched: Watched, stage: Stage
+) -> None:
+    reviewed_and_run(chrome, watched, stage, 1000)
+
+
+def test_nothing_is_loaded_twice(watched: Watched, stage: Stage) -> None:
+    run = stage.submit(NORTH, HOTEL)
+    asked: list[str] = []
+    context = watched.context()
+    context.on("request", lambda each: asked.append(each.url.removeprefix(stage.url)))
+    page = context.new_page()
+    page.goto(f"{stage.url}#/runs/{run}")
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+    page.wait_for_load_state("load")
+    calls = [each.partition("?")[0] for each in asked if each.startswith("v1/")]
+    assert sorted(calls) == sorted(set(calls)), calls
+    assert "v1/inbox?count=true" in asked

@@ -1,0 +1,176 @@
+// The consent card: what would happen, to what, with which values, and where each came from.
+// Only Plansmith draws it, by the kind of the question; no plan, tool or model can ask for it.
+
+import type { JSX } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import { editable, shown, typed } from "../data/json";
+import { earlierOf, refsOf } from "../data/refs";
+import type { Json, Plan, Question, Step } from "../data/types";
+import { ApiError, post, runPath } from "../live/api";
+import { useResource } from "../live/hooks";
+import { link } from "../route";
+import { Icon } from "../ui/icons";
+import { Button, ErrorNote, Grow, Shown, useAction } from "../ui/parts";
+import { bytes, moment, t } from "../words/words";
+import { FileView } from "./fileview";
+import { Result } from "./result";
+import { isShort } from "./shape";
+import { TextDiff } from "./textdiff";
+import type { FilePreview, WholeQuestion } from "./types";
+
+interface CardProps { run: string; plan?: Plan | null; question: Question; onAnswered: () => void }
+
+export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX.Element {
+  const title = useId();
+  const whole = useResource<WholeQuestion>(runPath(run, `/questions/${encodeURIComponent(question.question)}`));
+  const action = useAction();
+  const [changing, setChanging] = useState(false);
+  const [outdated, setOutdated] = useState("");
+  const send = (body: Record<string, Json>): void => action.act(async () => {
+    try {
+      await post(runPath(run, "/answers"), { question: question.question, seen: whole.value?.seen ?? "", ...body });
+    } catch (error) {
+      // The files are not what was looked at: show them as they are now, and let the person look again.
+      if (!(error instanceof ApiError) || error.status !== 409) throw error;
+      setOutdated(error.message);
+      whole.reload();
+      onAnswered();
+      return;
+    }
+    onAnswered();
+  });
+  const values = whole.value?.values;
+  return (
+    <article class="question own consent" data-kind="consent" aria-labelledby={title}>
+      <p class="asker"><Icon name="consent" />{t("consent.asks")}</p>
+      <h3 id={title}>{headline(question, whole.value?.files ?? null)}</h3>
+      <Sources run={run} plan={plan} question={question} />
+      {outdated && <p class="note change" role="alert">{outdated}</p>}
+      <Shown of={whole}>{(found) => <Details run={run} plan={plan} question={question} whole={found} />}</Shown>
+      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} onBack={() => setChanging(false)} onSend={(change) => send({ change })} /> : (
+        <div class="options">
+          <Button kind="primary" icon="done" disabled={action.busy || !values} onClick={() => send({ answer: "allow" })}>{t("consent.allow")}</Button>
+          <Button kind="danger" icon="failed" disabled={action.busy} onClick={() => send({ answer: "refuse" })}>{t("consent.refuse")}</Button>
+          {whole.value?.can_change && <Button icon="planning" disabled={action.busy} onClick={() => setChanging(true)}>{t("consent.change")}</Button>}
+        </div>
+      )}
+      <p class="dim small">{t("consent.once")}{question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}</p>
+      <ErrorNote error={action.error} />
+    </article>
+  );
+}
+
+// What would happen, in one line.
+export function headline(question: Question, files: FilePreview[] | null): string {
+  const callee = question.callee || (question.step ?? "");
+  if (question.times) return t("consent.callMany", { callee, times: question.times });
+  const [first, second] = files ?? [];
+  if (!first) return t("consent.call", { callee });
+  if (second && first.change === "deleted") return t("consent.move", { path: first.path, to: second.path });
+  const size = bytes(first.size_after ?? first.size_before ?? 0);
+  if (first.change === "changed") return t("consent.changed", { path: first.path, before: bytes(first.size_before ?? 0), after: size });
+  return t(`consent.${first.change}`, { path: first.path, size });
+}
+
+function Sources({ run, plan, question }: Omit<CardProps, "onAnswered">): JSX.Element {
+  // An earlier release told the sources only in the text, behind the values.
+  const told = question.text.split(" This comes from ").pop()?.replace(/\.$/, "") ?? "";
+  const sources = question.sources?.length ? question.sources : [told];
+  return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
+}
+
+// Where a value came from; leads to that step.
+function SourceChip({ run, plan, source }: { run: string; plan?: Plan | null | undefined; source: string }): JSX.Element {
+  const earlier = earlierOf(source);
+  if (earlier) return <a class="chip origin-step" href={link(["runs", earlier.run, "run", earlier.step])}>{t("ask.earlier", { ...earlier })}</a>;
+  const step = plan?.steps.find((each) => each.id === source.split("/")[0]);
+  if (!/^[\w-]+(\/[\w-]+)*$/.test(source)) return <span class="chip origin-step">{source}</span>;
+  return <a class="chip origin-step" href={link(["runs", run, "run", source])} title={step?.title}>{source}</a>;
+}
+
+function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> & { whole: WholeQuestion }): JSX.Element {
+  const files = whole.files ?? [];
+  // What a preview shows to its last letter is not told a second time at full length.
+  const inPreview = new Set(files.flatMap((file) => (file.after === null ? [] : [file.after])));
+  const step = stepOf(plan, question);
+  const values = whole.values ?? {};
+  return (
+    <>
+      {whole.would_fail && <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {whole.would_fail}</span></p>}
+      {files.map((file) => <FileChange key={file.path} run={run} question={question.question} file={file} />)}
+      <dl class="values">
+        {inOrder(step, values).map((name) => [name, values[name]!] as const).map(([name, value]) => (
+          <div key={name}>
+            <dt><code>{name}</code> {originsOf(step, name).map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</dt>
+            <dd>{typeof value === "string" && inPreview.has(value) && !isShort(value)
+              ? <details><summary>{t("consent.asShown", { count: value.length })}</summary><Result value={value} label={name} /></details>
+              : <Result value={value} label={name} />}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+const stepOf = (plan: Plan | null | undefined, question: Question): Step | undefined =>
+  plan?.steps.find((each) => each.id === question.step?.split("/")[0]);
+
+// What came out of other steps is what the question is about: it comes first.
+function inOrder(step: Step | undefined, values: Record<string, Json>): string[] {
+  const names = Object.keys(values);
+  const data = names.filter((name) => originsOf(step, name).length > 0);
+  return [...data, ...names.filter((name) => !data.includes(name))];
+}
+
+// The steps from which an argument takes its value, as the plan writes it.
+export function originsOf(step: Step | undefined, name: string): string[] {
+  const inner = step?.each ?? step;
+  const found = [...refsOf(name === "over" ? step?.over : name === "task" ? inner?.task : inner?.inputs?.[name])];
+  return [...new Set(found.flatMap((each) => (each === "item" ? [...refsOf(step?.over)] : each === "params" ? [] : [each])))];
+}
+
+function FileChange({ run, question, file }: { run: string; question: string; file: FilePreview }): JSX.Element {
+  const [view, setView] = useState<"changes" | "after">(file.change === "changed" && file.before !== null && file.after !== null ? "changes" : "after");
+  const address = runPath(run, `/preview?question=${encodeURIComponent(question)}&path=${encodeURIComponent(file.path)}`);
+  const both = file.before !== null && file.after !== null && file.change === "changed";
+  return (
+    <figure class="file-change">
+      <figcaption><code>{file.path}</code> <span class={`chip ${file.change === "deleted" ? "minus" : file.change === "new" ? "plus" : ""}`}>{t(`consent.is.${file.change}`)}</span>
+        {both && <span class="switch" role="group" aria-label={t("view.label")}>
+          {(["changes", "after"] as const).map((each) => <button key={each} type="button" aria-pressed={view === each} onClick={() => setView(each)}>{t(`consent.view.${each}`)}</button>)}
+        </span>}
+      </figcaption>
+      {file.change === "deleted" ? <FileView path={file.path} kind={file.kind === "picture" ? "other" : file.kind} address={address} text={file.before} />
+        : both && view === "changes" ? <TextDiff before={file.before!} after={file.after!} label={t("consent.view.changes")} />
+          : <FileView path={file.path} kind={file.kind} address={address} text={file.after} />}
+    </figure>
+  );
+}
+
+// Values of one's own: they stand in the plan as they are, and exactly that plan is approved.
+function Change({ values, names, busy, onBack, onSend }: {
+  values: Record<string, Json>; names: string[]; busy: boolean; onBack: () => void; onSend: (change: Record<string, Json>) => void;
+}): JSX.Element {
+  const [texts, setTexts] = useState<Record<string, string>>(() => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, written(value)])));
+  const changed = Object.entries(texts).filter(([name, text]) => text !== written(values[name]!));
+  const read = (name: string, text: string): Json => (typeof values[name] === "string" ? text : typed(text));
+  const why = useId();
+  const place = useId();
+  useEffect(() => { document.getElementById(place)?.querySelector("textarea")?.focus(); }, []);
+  return (
+    <div class="change-values" id={place}>
+      <p class="dim">{t("consent.changeWhy")}</p>
+      {names.map((name) => (
+        <div class="field" key={name}><label for={`${place}-${name}`}><code>{name}</code></label>
+          <Grow id={`${place}-${name}`} mono value={texts[name]!} onInput={(text) => setTexts({ ...texts, [name]: text })} /></div>
+      ))}
+      <div class="options">
+        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend(Object.fromEntries(changed.map(([name, text]) => [name, read(name, text)])))}>{t("consent.useMine")}</Button>
+        <Button disabled={busy} onClick={onBack}>{t("app.back")}</Button>
+      </div>
+      <p class="dim small" id={why}>{changed.length === 0 ? t("consent.nothingChanged") : t("consent.isChanged", { names: changed.map(([name]) => name).join(", ") })}</p>
+    </div>
+  );
+}
+
+const written = (value: Json): string => (typeof value === "string" ? value : editable(value) || shown(value));

@@ -1,0 +1,23 @@
+// Views that are loaded when they are first shown.
+
+import type { ComponentType, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Loading } from "../ui/parts";
+
+// Keeps what was loaded, so that the next one of its kind is there at once.
+export function later<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
+  let known: ComponentType<P> | undefined;
+  return function Later(props: P): JSX.Element {
+    const [, setReady] = useState(Boolean(known));
+    useEffect(() => {
+      if (!known) void load().then((found) => { known = found; setReady(true); });
+    }, []);
+    const View = known;
+    return View ? <View {...props} /> : <Loading />;
+  };
+}
+
+export const Markdown = later(async () => (await import("./markdown")).Markdown);
+export const Result = later(async () => (await import("./result")).Result);
+export const FileView = later(async () => (await import("./fileview")).FileView);
+export const ConsentCard = later(async () => (await import("./consent")).ConsentCard);

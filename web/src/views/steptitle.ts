@@ -1,0 +1,33 @@
+// A title for a step that has none: what is called and with what, in a few words.
+
+import { readable } from "../data/json";
+import type { Json, Step } from "../data/types";
+import { t } from "../words/words";
+
+const ROOM = 64;
+
+export function madeTitle(step: Step): string {
+  if (step.kind === "ask") return clip(plain(step.question ?? "")) || t("kind.ask");
+  if (step.kind === "reply") return t("hero.answers");
+  if (step.kind === "map" && step.each) return t("hero.each", { list: source(readable(step.over)), what: madeTitle(step.each) });
+  const called = spoken(step.tool ?? step.agent ?? step.template ?? step.id);
+  const said = step.kind === "agent" ? plain(step.task ?? "") : values(step.inputs ?? {});
+  return clip(said ? `${called}: ${said}` : called);
+}
+
+// `weather.forecast` → "Weather forecast"; the last parts of a long name say most.
+export function spoken(name: string): string {
+  const words = name.split(/[.:/]/).slice(-2).join(" ").replace(/[_-]+/g, " ").replace(/([a-z])([A-Z])/g, "$1 $2").trim();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function values(inputs: Record<string, Json>): string {
+  const short = Object.values(inputs).map((each) => plain(readable(each))).filter((each) => each && each.length <= 40 && !/^[[{]/.test(each));
+  return short.slice(0, 3).join(", ");
+}
+
+// A reference reads as the step it names.
+export const plain = (text: string): string => text.replace(/\{\{\s*([\w-]+)[^}]*\}\}/g, "‹$1›").replace(/\s+/g, " ").trim();
+
+const source = (text: string): string => clip(plain(text), 30);
+const clip = (text: string, room = ROOM): string => (text.length > room ? `${text.slice(0, room)}…` : text);
