@@ -54,7 +54,7 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=b.PlanBody, answer=v.PlanView),
     route("POST /v1/plans/check", "look", plans.check_new, "Check a plan without a run",
           given=b.NewPlanBody, answer=v.PlanView),
-    route("GET /v1/runs/{id}/preview", "look", plans.preview,
+    route("GET /v1/runs/{id}/rules-plan", "look", plans.preview,
           "A plan that rules make of the request, while a model thinks", answer=v.Plain),
     route("POST /v1/runs/{id}/undo", "propose", plans.undo, "Go back to the previous plan",
           answer=v.RunView),
@@ -168,7 +168,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/folder", "look", folder.show,
           "Name the folder that plans work in, and its files", answer=v.Plain),
     route("PUT /v1/folder/files/{name:path}", "approve", folder.put, "Put a file into the folder",
-          given=c.FileQuery, answer=v.Plain, status=201, takes_file=True),
+          given=c.FileReplace, answer=v.Plain, status=201, takes_file=True),
     route("GET /v1/model", "look", usage.model, "Show which model plans, and why", answer=v.Plain),
     route("GET /metrics", "look", health.prometheus, "Metrics for Prometheus",
           media=MEDIA_TYPE.partition(";")[0]),
@@ -181,8 +181,13 @@ ROUTES: Final[tuple[Route, ...]] = (
 # The web page is served, but is not part of the API.
 PAGES: Final[tuple[Route, ...]] = (
     route("GET /help", "look", documentation.to_start, "The documentation", media="text/html"),
-    route("GET /help/{path:path}", "look", documentation.shown, "The documentation's files",
-          media="text/html"),
+    route(
+        "GET /help/{path:path}",
+        "look",
+        documentation.shown,
+        "The documentation's files",
+        media="text/html",
+    ),
     route("GET /", "look", health.page, "The page", media="text/html"),
     route("GET /{path:path}", "look", health.page, "The page's files and views", media="text/html"),
 )
