@@ -89,6 +89,8 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
     assert person.notes == ""
     with person.types("run", "last", *PY) as terminal:
         terminal.until("Enter = not now:")
+        terminal.type("sure\n")
+        terminal.until("“sure” is neither y nor n, and only y runs the plan.")
         terminal.type("yes\n")
         assert terminal.ended() == 0
         assert "✓ n  done" in terminal.screen.text

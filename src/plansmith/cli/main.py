@@ -8,17 +8,19 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pkgutil import resolve_name
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
+from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 from plansmith.cli.exit_codes import Exit, exit_for
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.text import visible
 
 if TYPE_CHECKING:
+    import difflib
     from importlib import metadata
 
     from plansmith import config, tenants
@@ -26,6 +28,7 @@ else:
     lazy_modules(
         globals(),
         config="plansmith.config",
+        difflib="difflib",
         metadata="importlib.metadata",
         tenants="plansmith.tenants",
     )
@@ -131,74 +134,15 @@ class Command(Protocol):
         ...
 
 
-class Entry(NamedTuple):
-    """A row of the command table."""
-
-    dotted: str
-    summary: str
-
-
-COMMANDS: Final = {
-    "ask": Entry("ask:ASK", "plan a request, run the plan, print the report"),
-    "chat": Entry("chat:COMMAND", "talk: requests that know what came before"),
-    "plan": Entry("ask:PLAN", "make a plan for a request, without running it"),
-    "research": Entry("team:RESEARCH", "have a team of agents research a question"),
-    "data": Entry("team:DATA", "have a team of agents query a database"),
-    "run": Entry("run:RUN", "run a plan file, or continue a run"),
-    "watch": Entry("run:WATCH", "follow a run"),
-    "approve": Entry("decide:APPROVE", "approve the plan of a run"),
-    "reject": Entry("decide:REJECT", "reject the plan of a run"),
-    "answer": Entry("decide:ANSWER", "answer a question of a run"),
-    "edit": Entry("decide:EDIT", "edit the plan of a run in $EDITOR"),
-    "changes": Entry("decide:CHANGES", "describe changes to a plan, and plan again"),
-    "undo": Entry("decide:UNDO", "go back to the previous plan"),
-    "pause": Entry("decide:PAUSE", "pause a run"),
-    "resume": Entry("run:RESUME", "continue a run, also after a crash"),
-    "retry": Entry("run:RETRY", "continue a run from what is done"),
-    "rerun": Entry("run:RERUN", "run the plan of a run again from the start"),
-    "skip": Entry("decide:SKIP", "skip a step, and the steps that need it"),
-    "cancel": Entry("decide:CANCEL", "cancel a run"),
-    "runs": Entry("runs:COMMAND", "list runs"),
-    "threads": Entry("threads:COMMAND", "list, show, undo or delete conversations"),
-    "report": Entry("report:COMMAND", "print the report of a run as text, HTML or JSON"),
-    "templates": Entry("templates:COMMAND", "save plans and use them again"),
-    "schedule": Entry("schedule:COMMAND", "run plans at set times, unattended"),
-    "replay": Entry("report:REPLAY", "replay a run offline and compare it"),
-    "show": Entry("plans:SHOW", "show a plan file or a run, or convert it"),
-    "check": Entry("plans:CHECK", "check a plan file"),
-    "diff": Entry("plans:DIFF", "compare two plan files step by step"),
-    "graph": Entry("plans:GRAPH", "draw a plan's graph"),
-    "import": Entry("plans:IMPORT", "read a plan of another system's format"),
-    "export": Entry("plans:EXPORT", "write a plan or a run in such a format, or as a program"),
-    "schema": Entry("plans:SCHEMA", "print the JSON Schema of a plan"),
-    "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
-    "worker": Entry("worker:WORKER", "execute the runs of a shared store, without HTTP"),
-    "workers": Entry("worker:WORKERS", "list servers and workers, and what they execute"),
-    "mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
-    "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
-    "tenants": Entry("tenants:COMMAND", "create and remove the tenants of a server"),
-    "tools": Entry("tools:COMMAND", "list, search, show, approve or call tools"),
-    "agents": Entry("agents:COMMAND", "list, add, show or approve A2A agents"),
-    "model": Entry("model:COMMAND", "download, choose and check an embedded model"),
-    "trust": Entry("trust:COMMAND", "trust the settings of a folder, or not"),
-    "prompts": Entry("prompts:COMMAND", "list, show or export the prompts"),
-    "repair": Entry("decide:REPAIR", "repair a damaged run"),
-    "verify": Entry("health:VERIFY", "check that a run's journal is unaltered"),
-    "audit": Entry("audit:COMMAND", "export who did what and when, as JSON lines or CSV"),
-    "doctor": Entry("health:DOCTOR", "check the store, the model and the sandbox"),
-    "prune": Entry("housekeeping:PRUNE", "remove runs that ended long ago"),
-    "backup": Entry("housekeeping:BACKUP", "copy the store to a file, beside live runs"),
-    "restore": Entry("housekeeping:RESTORE", "put a backup in the place of the store"),
-    "vacuum": Entry("housekeeping:VACUUM", "give unused space of the store back"),
-    "explain": Entry("plans:EXPLAIN", "explain a problem code"),
-}
-
 _HELP: Final = """usage: plansmith [-C FOLDER | --tenant NAME] COMMAND [OPTIONS]
 
 Turns a request into a checked, approved plan and runs it.
 
-commands:
-{commands}
+every day:
+{daily}
+
+more (plansmith help all tells what each does):
+{more}
 
 plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER,
 --tenant with the runs and the settings of a tenant.
@@ -214,9 +158,10 @@ def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = N
         return _in_folder(arguments[1:])
     if arguments and arguments[0] == "--tenant":
         return _in_tenant(arguments[1:])
+    if arguments[:1] == ["help"] and len(arguments) > 1 and arguments[1] in COMMANDS:
+        arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        rows = (f"  {name:<10}{entry.summary}" for name, entry in COMMANDS.items())
-        sys.stdout.write(_HELP.format(commands="\n".join(rows)))
+        sys.stdout.write(_rows(COMMANDS) + "\n" if arguments[1:] == ["all"] else _help())
         return Exit.OK if arguments else Exit.USAGE
     if arguments[0] in ("-V", "--version"):
         sys.stdout.write(f"plansmith {metadata.version('plansmith')}\n")
@@ -224,9 +169,24 @@ def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = N
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     output = Output(wants_json="--json" in flags)
     if arguments[0] not in COMMANDS:
-        message = f"there is no command {arguments[0]!r}; try plansmith --help"
-        return output.failed(PlansmithError(message), Exit.USAGE)
+        return output.failed(_unknown(arguments[0]), Exit.USAGE)
     return _guarded(arguments[0], arguments[1:], output, within)
+
+
+def _rows(names: Iterable[str]) -> str:
+    return "\n".join(f"  {name:<11}{COMMANDS[name].summary}" for name in names)
+
+
+def _help() -> str:
+    """Returns the commands of every day with what they do, and the names of the others."""
+    more = (f"  {subject:<11}{' '.join(names)}" for subject, names in MORE.items())
+    return _HELP.format(daily=_rows(DAILY), more="\n".join(more))
+
+
+def _unknown(name: str) -> PlansmithError:
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean plansmith {near[0]}?" if near else "plansmith --help lists all"
+    return PlansmithError(f"there is no command {name!r}", hint=hint)
 
 
 def _in_folder(arguments: Sequence[str]) -> int:
@@ -277,11 +237,21 @@ def _guarded(
 _ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
 
 
-def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> int:
-    entry = COMMANDS[name]
-    with uncollected(freeze=True):
-        command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
-    parser = Parser(prog=f"plansmith {name}", description=entry.summary)
+def parser_of(name: str, command: Command) -> Parser:
+    """Returns the parser of a command's arguments."""
+    parser = Parser(prog=f"plansmith {name}", description=COMMANDS[name].summary)
     command.configure(parser)
+    return parser
+
+
+def load_command(name: str) -> Command:
+    """Loads the module of a command."""
+    return cast("Command", resolve_name(f"plansmith.cli.commands.{COMMANDS[name].dotted}"))
+
+
+def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> int:
+    with uncollected(freeze=True):
+        command = load_command(name)
+    parser = parser_of(name, command)
     parser.set_defaults(within=within)
     return command.main(parser.parse_args(arguments))

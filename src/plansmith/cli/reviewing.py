@@ -20,7 +20,7 @@ from plansmith.engine.requested import missing_in
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
 from plansmith.review.policy import active_steps, effects
-from plansmith.text import safe
+from plansmith.text import clip, safe
 
 if TYPE_CHECKING:
     from plansmith.cli.session import Session
@@ -33,6 +33,7 @@ class Prompts:
     """Asks for decisions and answers, each at a prompt of its own."""
 
     approve = "approve"  # the words of the prompt under a plan
+    asks_again = True  # what is neither a yes nor a no is not taken for either
 
     async def review(self, session: Session, run: Run) -> bool:
         """Shows the plan and asks for a decision; returns False if there is none."""
@@ -75,6 +76,9 @@ class Prompts:
 
     async def _decide(self, session: Session, run: Run) -> bool:
         choice = read_choice(ask_line(session.words[self.approve]) or "")
+        while self.asks_again and choice.kind == "later" and choice.text:
+            session.say(session.words["not_understood"].format(typed=safe(clip(choice.text, 40))))
+            choice = read_choice(ask_line(session.words[self.approve]) or "")
         digest = run.plan.hash if run.plan else ""
         match choice.kind:
             case "yes":

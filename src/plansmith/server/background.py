@@ -231,7 +231,7 @@ class BackgroundRuns:
     async def until_journaled(self, run_id: str, work: Coroutine[Any, Any, _T]) -> None:
         """Starts long work and returns at its first journal event; raises if it fails before."""
         after = (await self._smith.runs.journals.load(run_id)).run.last
-        task = asyncio.create_task(self._do_and_continue(run_id, work))
+        task = asyncio.create_task(self.do_and_continue(run_id, work))
         self._other_tasks.add(task)
         task.add_done_callback(self._other_tasks.discard)
         news = asyncio.create_task(
@@ -244,7 +244,8 @@ class BackgroundRuns:
         else:
             task.add_done_callback(self._log_failure(run_id))
 
-    async def _do_and_continue(self, run_id: str, work: Coroutine[Any, Any, _T]) -> _T:
+    async def do_and_continue(self, run_id: str, work: Coroutine[Any, Any, _T]) -> _T:
+        """Does work about a run, and continues the run if it can go on then."""
         with self._drafts.of(run_id):
             done = await work
         if goes_on((await self._smith.runs.journals.load(run_id)).run):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from plansmith.config import Settings, load_settings
 from plansmith.plan.data import Json, Record
 
 
@@ -65,6 +67,7 @@ WHOLE: Final = frozenset(
 ADDRESSES: Final = frozenset({"store", *(f"models.{role}.base_url" for role in _ROLES)})
 # Of these only the names are shown, not the values.
 NAMES: Final = frozenset({"mcp.servers", "agents", "secrets", "notices", "builtin.databases"})
+_HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 _PLAIN_STORES: Final = frozenset({"", "memory"})
 
 
@@ -105,3 +108,26 @@ def address(url: str) -> str:
     name = f"[{host}]" if ":" in host else host
     path = "" if parts.scheme in ("http", "https") else parts.path
     return f"{parts.scheme}://{name}{f':{port}' if port else ''}{path}"
+
+
+def rows_with_sources(effective: Settings) -> Iterator[dict[str, Json]]:
+    """Lists the settings, each with where it was set; shows no secret."""
+    homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
+    nowhere = Path(os.devnull)
+    stages = {
+        "default": Settings(),
+        "person": load_settings(folder=nowhere, environment=homes),
+        # Warnings about ignored settings were shown when the server started.
+        "project": load_settings(environment=homes, tell=lambda _: None),
+        "environment": load_settings(tell=lambda _: None),
+        "flag": effective,
+    }
+    staged = {name: leaves(each) for name, each in stages.items()}
+    for name, value in staged["flag"].items():
+        source = "flag"
+        # The first stage that set the present value.
+        for stage in reversed(staged):
+            if staged[stage].get(name) != value:
+                break
+            source = stage
+        yield {"name": name, "value": shown(name, value), "source": source}

@@ -18,7 +18,7 @@ from plansmith.cli.interactive import is_new, run_interactively, say_no_plan, sh
 from plansmith.cli.options import add_parts, add_running, positive, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.threads import add_thread, say_request
-from plansmith.cli.ui.output import print_json, print_lines, print_text
+from plansmith.cli.ui.output import print_json, print_lines, print_text, read_file
 from plansmith.cli.ui.words import own_locale, words_for
 from plansmith.dialects.dialect import DIALECTS
 from plansmith.dialects.native import to_yaml
@@ -51,7 +51,8 @@ def add_planning(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_request(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("request", metavar="REQUEST", help="what you want done, in your words")
+    what = "what you want done, in your words; - for stdin"
+    parser.add_argument("request", metavar="REQUEST", help=what)
     add_planning(parser)
 
 
@@ -114,7 +115,9 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """Offers to download a model before planning, if there is none and one is needed."""
+    """Reads a request from stdin; offers to download a model if none is there and one is needed."""
+    if args.request == "-":
+        args.request = read_file("-").decode("utf-8", "replace").strip()
     if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)

@@ -49,6 +49,7 @@ class ChatPrompts(Prompts):
     """Asks for decisions at prompts; what is typed there and decides nothing is a message."""
 
     approve = "chat_approve"
+    asks_again = False  # any other text is a message
 
     def __init__(self) -> None:
         self.typed = ""

@@ -188,13 +188,14 @@ def _with_tools_hint(found: Problem) -> Problem:
 
 
 def _configure_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", metavar="A", help="a plan as JSON or YAML")
-    parser.add_argument("after", metavar="B", help="the plan to compare it with")
+    parser.add_argument("before", metavar="A", help="a plan as JSON or YAML, or a run")
+    parser.add_argument("after", metavar="B", help="the plan or the run to compare it with")
+    add_store(parser)
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
 
 
 def _diff(args: argparse.Namespace) -> int:
-    before, after = load_plan(args.before), load_plan(args.after)
+    before, after = _plans_of(args, args.before, args.after)
     diff = diff_plans(before, after)
     if args.json:
         print_json(diff.to_json())
@@ -207,13 +208,33 @@ def _diff(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
+    """Returns the plans of files and runs; no store is opened for files alone."""
+    if not any(map(names_run, names)):
+        return [load_plan(name) for name in names]
+    found: list[Plan] = []
+
+    async def work(session: Session) -> int:
+        for name in names:
+            plan = (await session.run(name)).plan if names_run(name) else load_plan(name)
+            if plan is None:
+                raise Refused(f"run {name} has no plan", hint="plansmith show prints its status")
+            found.append(plan)
+        return Exit.OK
+
+    in_session(args, work)
+    return found
+
+
 def _configure_graph(parser: argparse.ArgumentParser) -> None:
-    _plan_argument(parser)
+    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
+    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
+    add_store(parser)
     parser.add_argument("--mermaid", action="store_true", help="print Mermaid instead of a tree")
 
 
 def _graph(args: argparse.Namespace) -> int:
-    plan = load_plan(args.plan)
+    [plan] = _plans_of(args, args.plan)
     sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan))
     return Exit.OK
 

@@ -286,5 +286,6 @@ async def skip(ask: Ask, given: b.SkipBody) -> Answer:
     server_state = ask.server_state
     await server_state.journal(ask.run)
     work = server_state.smith.runs.stopping.skip(ask.run, given.step, by=ask.by)
-    await server_state.background.until_journaled(ask.run, work)
+    # Not until the first event: that may be one of the process that executes the run.
+    await server_state.background.do_and_continue(ask.run, work)
     return await run_view(server_state.smith, ask.run)

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
-from typing import Final
 
 from starlette.responses import Response
 
 from plansmith.adapters.models.choose import choose
 from plansmith.adapters.models.local.files import ModelFolder
-from plansmith.config import Settings, load_settings
+from plansmith.config import Settings
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.server.openapi import Answer, Ask, Nothing
-from plansmith.server.settings import HIDDEN, leaves, shown
+from plansmith.server.settings import HIDDEN, leaves, rows_with_sources, shown
 from plansmith.tenants import TenantSettings
-
-_HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 
 async def metrics(ask: Ask, __: Nothing) -> Answer:
@@ -50,7 +46,7 @@ async def metrics(ask: Ask, __: Nothing) -> Answer:
 async def settings(ask: Ask, _: Nothing) -> Answer:
     """Lists the settings, each with where it was set; shows no secret."""
     known = ask.server_state.settings
-    rows = _tenant_rows(known) if isinstance(known, TenantSettings) else _rows(known)
+    rows = _tenant_rows(known) if isinstance(known, TenantSettings) else rows_with_sources(known)
     return {"items": list(rows)}
 
 
@@ -62,28 +58,6 @@ def _tenant_rows(effective: TenantSettings) -> Iterator[Json]:
             told = HIDDEN if name == "store" else shown(name, value)
             source = "default" if value == default[name] else "tenant"
             yield {"name": name, "value": told, "source": source}
-
-
-def _rows(effective: Settings) -> Iterator[Json]:
-    homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
-    nowhere = Path(os.devnull)
-    stages = {
-        "default": Settings(),
-        "person": load_settings(folder=nowhere, environment=homes),
-        # Warnings about ignored settings were shown when the server started.
-        "project": load_settings(environment=homes, tell=lambda _: None),
-        "environment": load_settings(tell=lambda _: None),
-        "flag": effective,
-    }
-    staged = {name: leaves(each) for name, each in stages.items()}
-    for name, value in staged["flag"].items():
-        source = "flag"
-        # The first stage that set the present value.
-        for stage in reversed(staged):
-            if staged[stage].get(name) != value:
-                break
-            source = stage
-        yield {"name": name, "value": shown(name, value), "source": source}
 
 
 async def log_out(ask: Ask, _: Nothing) -> Answer:

@@ -1,0 +1,78 @@
+"""`plansmith completion`: a script for bash, zsh or fish that completes commands and options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.exit_codes import Exit
+from plansmith.cli.main import load_command, parser_of
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+
+def options() -> dict[str, list[str]]:
+    """Returns the long options and the choices of each command."""
+    found: dict[str, list[str]] = {}
+    for name in COMMANDS:
+        found[name] = sorted(set(_words(parser_of(name, load_command(name)))))
+    return found
+
+
+def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list
+        yield from (each for each in action.option_strings if each.startswith("--"))
+        if not action.option_strings and action.choices is not None:
+            yield from map(str, action.choices)
+
+
+def _bash() -> str:
+    cases = "\n".join(
+        f"    {name}) words='{' '.join(words)}' ;;" for name, words in options().items()
+    )
+    return f"""\
+# plansmith: eval "$(plansmith completion bash)" in ~/.bashrc
+_plansmith() {{
+  local words='{" ".join(COMMANDS)}'
+  [[ $COMP_CWORD -lt 2 ]] || case ${{COMP_WORDS[1]}} in
+{cases}
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}")
+}}
+complete -o default -F _plansmith plansmith
+"""
+
+
+def _zsh() -> str:
+    return f"""\
+# plansmith: eval "$(plansmith completion zsh)" in ~/.zshrc, after compinit
+autoload -U +X bashcompinit && bashcompinit
+{_bash().partition(chr(10))[2]}"""
+
+
+def _fish() -> str:
+    lines = ["# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish"]
+    for name, words in options().items():
+        about = COMMANDS[name].summary.replace("'", "\\'")
+        lines.append(f"complete -c plansmith -n __fish_use_subcommand -a {name} -d '{about}'")
+        seen = f"'__fish_seen_subcommand_from {name}'"
+        for word in words:
+            form = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
+            lines.append(f"complete -c plansmith -n {seen} {form}")
+    return "\n".join(lines) + "\n"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="your shell")
+
+
+def _main(args: argparse.Namespace) -> int:
+    sys.stdout.write({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]())
+    return Exit.OK
+
+
+COMMAND = FileCommand(_configure, _main)

@@ -1,0 +1,53 @@
+"""`plansmith config`: the settings that count here, each with where it was set."""
+
+from __future__ import annotations
+
+import argparse
+from pkgutil import resolve_name
+from typing import Any
+
+from plansmith.cli.command import FileCommand
+from plansmith.cli.exit_codes import Exit
+from plansmith.cli.options import add_json, add_parts, settings_of
+from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.words import own_locale
+from plansmith.config import config_folder
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.text import safe
+from plansmith.trust import PROJECT_FILE
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    what = "only this setting, or those below it: run, models.plan"
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help=what)
+    parser.add_argument("--all", action="store_true", help="also what nobody has set")
+    add_parts(parser)
+    add_json(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    # The server's own list: it shows no secret.
+    rows_with_sources = resolve_name("plansmith.server.settings:rows_with_sources")
+    rows: list[dict[str, Any]] = list(rows_with_sources(settings_of(args)))
+    name = args.name
+    found = [each for each in rows if not name or f"{each['name']}.".startswith(f"{name}.")]
+    if not found:
+        raise Misconfigured(f"there is no setting {name!r}", hint="plansmith config --all")
+    if args.json:
+        print_json(found)
+        return Exit.OK
+    shown = found if args.all or name else [each for each in found if each["source"] != "default"]
+    width = max((len(each["name"]) for each in shown), default=0)
+    locale = own_locale()
+    for each in shown:
+        source = in_language(Sentence(f"config.{each['source']}"), locale)
+        print_lines([f"{each['name']:<{width}} = {safe(str(each['value']))}  ({source})"])
+    if not shown:
+        print_lines([in_language(Sentence("config.nothing"), locale)])
+    places = Sentence("config.places", person=config_folder() / "config.toml", project=PROJECT_FILE)
+    print_lines([in_language(places, locale)])
+    return Exit.OK
+
+
+COMMAND = FileCommand(_configure, _main)

@@ -1,0 +1,94 @@
+"""Finding one's way on the command line: help, wrong names, completion, settings, stdin, runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli
+
+from plansmith.cli.command_table import COMMANDS, DAILY, MORE
+
+
+def test_every_command_is_listed_once_under_its_subject() -> None:
+    listed = [*DAILY, *(name for names in MORE.values() for name in names)]
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) -> None:
+    short, whole = cli("--help")[1], cli("help", "all")[1]
+    assert short.index("  ask ") < short.index("more (plansmith help all")
+    assert COMMANDS["vacuum"].summary not in short
+    assert all(entry.summary in whole for entry in COMMANDS.values())
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("aks", "ask"), ("aprove", "approve")])
+def test_a_mistyped_command_is_told_the_one_that_was_meant(
+    cli: Cli, typed: str, meant: str
+) -> None:
+    told = cli(typed)
+    assert told[0] == 2
+    assert f"did you mean plansmith {meant}?" in told[2]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_shell_completes_commands_and_their_options(cli: Cli, shell: str) -> None:
+    script = cli("completion", shell)[1]
+    program = f"""
+complete() {{ :; }}; autoload() {{ :; }}; bashcompinit() {{ :; }}
+{script}
+COMP_WORDS=(plansmith appr); COMP_CWORD=1; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith approve --js); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["approve", "--json"]
+
+
+def test_fish_is_told_every_command_with_what_it_does(cli: Cli) -> None:
+    script = cli("completion", "fish")[1]
+    assert all(f"-a {name} -d" in script for name in COMMANDS)
+
+
+def test_config_shows_what_is_set_and_by_whom_but_no_secret(
+    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANSMITH_STORE", "postgresql://ada:hidden@127.0.0.1/plans")
+    shown = cli("config")[1]
+    assert "store" in shown
+    assert "(environment)" in shown
+    assert "hidden" not in shown
+    rows = json.loads(cli("config", "run", "--json")[1])
+    assert {each["name"].partition(".")[0] for each in rows} == {"run"}
+    wrong = cli("config", "no.such")
+    assert wrong[0] != 0
+    assert "there is no setting 'no.such'" in wrong[2]
+
+
+def test_a_request_is_read_from_stdin(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Typed(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return False
+
+    monkeypatch.setattr("sys.stdin", Typed(io.BytesIO(b"What is 2 + 3?\n")))
+    told = cli("ask", "-", "--json", "--no-input")
+    assert json.loads(told[1])["request"] == "What is 2 + 3?"
+
+
+def test_the_plans_of_runs_are_drawn_and_compared(
+    cli: Cli, write: Callable[..., str], steps: list[dict[str, Any]]
+) -> None:
+    first = write(*steps, name="first.json")
+    cli("run", first, "--tools", "tools.py")
+    other = write(steps[0] | {"inputs": {"name": "other"}}, name="other.json")
+    assert steps[0]["id"] in cli("graph", "last")[1]
+    assert "other" in cli("diff", "last", other)[1]
+
+
+@pytest.fixture
+def steps() -> list[dict[str, Any]]:
+    return [{"id": "a", "tool": "look", "inputs": {"name": "one"}}]
