@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import plansmith
-from plansmith.cli.main import COMMANDS
+from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.main import main as run_command
 from plansmith.config import Settings
 from plansmith.plan.events import AnyBody

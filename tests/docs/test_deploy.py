@@ -14,7 +14,8 @@ from typing import Any, cast
 import yaml
 from tests.needs import lacks
 
-from plansmith.cli.main import COMMANDS, Command, Parser
+from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.main import Command, Parser
 from plansmith.config import _ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]

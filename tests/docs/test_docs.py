@@ -183,11 +183,35 @@ def test_every_example_of_a_problem_has_that_problem(code: str, text: str) -> No
     assert [problem.code for problem in found] == [code]
 
 
+def prose(page: Path) -> str:
+    """The text of a page without its code: a link in a program is no link of the page."""
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
 def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        for target in re.findall(r"\]\(([^)#]+)", prose(page)):
             is_elsewhere = target.startswith("https://")
             assert is_elsewhere or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links spell them."""
+    found = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in found}
+
+
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(((?!https:)[^)#]*)#([^)]+)\)", prose(page)):
+            linked = page.parent / target if target else page
+            assert anchor in anchors(linked), f"{page.name}: {target}#{anchor}"
+
+
+def test_the_list_of_how_to_pages_has_every_page() -> None:
+    folder = ROOT / "docs" / "how-to"
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", prose(folder / "index.md")))
+    assert listed == {page.name for page in folder.glob("*.md")} - {"index.md"}
 
 
 def test_every_yaml_example_of_the_plan_language_is_a_plan() -> None:

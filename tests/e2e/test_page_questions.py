@@ -59,9 +59,11 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     text = found.locator(".values dd", has_text="00000 00001")
     text.get_by_role("button", name="Show all 12,007 characters").click()
     expect(text.locator("pre")).to_have_text(LONG)
-    expect(found.locator(".values dt", has_text="text").locator("a.chip")).to_have_text("look")
+    expect(found.locator(".values dt", has_text="text").locator("a.chip")).to_have_text(
+        "look weather.forecast"
+    )
     found.locator(".from a.chip").click()
-    expect(page.locator(".inspector h3")).to_have_text("look")
+    expect(page).to_have_url(f"{stage.url}#/runs/{run}/run/look")
     told = page.locator(".question[data-kind=step]")
     expect(told).to_have_class("question told")
     expect(told.locator(".asker")).to_have_text("The plan asks, in its step q")
@@ -177,7 +179,7 @@ def test_what_data_says_about_its_origin_is_not_believed_on_the_page(
     approve(stage, run)
     until(stage, run, "asking")
     page = watched.tab(f"runs/{run}")
-    expect(card(page).locator(".from a")).to_have_text(["look"])
+    expect(card(page).locator(".from a")).to_have_text(["look weather.forecast"])
 
 
 def test_consent_to_many_calls_tells_their_number_on_the_page(
@@ -193,5 +195,5 @@ def test_consent_to_many_calls_tells_their_number_on_the_page(
     expect(card(page).get_by_role("heading", level=3)).to_have_text(
         "Call notes.write 3 times, once for each item"
     )
-    expect(card(page).locator(".from a")).to_have_text(["names"])
+    expect(card(page).locator(".from a")).to_have_text(["names weather.forecast"])
     expect(card(page).get_by_role("button", name="Change the value")).to_have_count(0)

@@ -12,6 +12,8 @@ from urllib.parse import quote
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
+from plansmith.replay.player import replay
+
 ROWS = [{"city": "Oslo", "sales": 3}, {"city": "Rome", "sales": 5}]
 SCRIPT = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
@@ -141,6 +143,7 @@ async def test_a_consent_shows_the_file_before_and_after(
         await house.post(f"/v1/runs/{run}/answers", answer | {"seen": again["seen"]})
         await house.until(run, "done")
         assert (work / "out.md").read_text() == "new line\n"
+        assert (await replay(run, house.server_state.smith)).identical
 
 
 async def test_a_picture_is_previewed_before_it_is_written(
@@ -201,6 +204,7 @@ async def test_a_changed_value_is_what_is_approved_and_written_and_nothing_else(
         assert done["steps"]["read"]["attempts"] == 1
         events = (await house.get(f"/v1/runs/{run}/events"))["items"]
         assert [each["body"]["type"] for each in events].count("question_asked") == 1
+        assert (await replay(run, house.server_state.smith)).identical
 
 
 async def test_a_program_cannot_change_the_values_of_a_consent(

@@ -66,12 +66,8 @@ COMMANDS: Final = {
     "restore": Entry("housekeeping:RESTORE", "put a backup in the place of the store"),
     "vacuum": Entry("housekeeping:VACUUM", "give unused space of the store back"),
     "explain": Entry("plans:EXPLAIN", "explain a problem code"),
-    "config": Entry(
-        "settings:COMMAND", "show the settings that count here, and their origin"
-    ),
-    "completion": Entry(
-        "completion:COMMAND", "print a script that completes commands in a shell"
-    ),
+    "config": Entry("settings:COMMAND", "show the settings that count here, and their origin"),
+    "completion": Entry("completion:COMMAND", "print a script that completes commands in a shell"),
 }
 
 DAILY: Final = (

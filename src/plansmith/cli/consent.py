@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.adapters.tools.file_changes import FileChange, Preview, consent_preview
 from plansmith.adapters.tools.file_kinds import as_text
@@ -22,7 +22,7 @@ from plansmith.cli.questions import (
     read_choice,
     whole_lines,
 )
-from plansmith.engine.provenance import ALLOW
+from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import may_change_values
@@ -107,7 +107,7 @@ async def _decided(
     value = read_answer(asked, typed)
     if value == ALLOW:
         await _need_as_seen(session, run, asked, seen)
-        value = ALLOW if seen is None else {ALLOW: seen.seen}
+        value = allow_seen(seen.seen if seen else "")
     await session.smith.answer(run.id, asked.question, value, by=session.by)
     return True
 
@@ -186,7 +186,7 @@ def _values_file(values: Mapping[str, Json]) -> Path:
 
 def _read_values(path: Path) -> dict[str, Json]:
     try:
-        edited = json.loads(path.read_text(encoding="utf-8"))
+        edited = cast("Json", json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise Refused(f"that is not JSON: {error}", hint="type change to try it again") from None
     if not isinstance(edited, dict):

@@ -83,11 +83,16 @@ def data_question(
     )
 
 
+def allow_seen(seen: str) -> Json:
+    """Returns the answer that allows a call to files which are as they were seen."""
+    return {ALLOW: seen} if seen else ALLOW
+
+
 def is_allowed(answer: Json) -> bool:
     """Tells whether an answer gives consent: `allow`, or `{"allow": HASH}` of the files seen."""
     match answer:
-        case {"allow": str()} if isinstance(answer, dict) and len(answer) == 1:
-            return True
+        case {"allow": str(), **rest}:
+            return not rest
         case _:
             return answer == ALLOW
 

@@ -16,6 +16,7 @@ from plansmith.plan.next_move import MakePlan, next_move
 from plansmith.plan.run import StepState, StepStatus
 from plansmith.replay.replayed_runs import taped_runs
 from plansmith.replay.tape import Ended, Tape, outcome_of, spend
+from plansmith.runs.editing import VALUES_CHANGED
 from plansmith.runs.service import RunService
 from plansmith.runs.undo import versions
 
@@ -215,11 +216,27 @@ class _Player:
                 edits = again.editing
                 await (edits.undo if goes_back else edits.redo)(run, by=by)
             case e.PlanProposed(plan=plan):
-                await again.editing.edit(run, plan, by=by)
-            case e.QuestionAnswered(question=question, answer=answer):
+                await again.editing.edit(run, plan, by=by, why=self._values_changed(event))
+            case e.QuestionAnswered(question=question):
+                answer = self._given(event.number, event.body)
                 await again.planned(await again.answer(run, question, answer, by=by))
             case _:
                 await self._control(event)
+
+    def _values_changed(self, event: e.Event) -> str:
+        """Returns why a review was asked for at an edit: for values that a person changed."""
+        asked = [body for body in self._bodies(event.number) if isinstance(body, e.ReviewAsked)]
+        reasons = [reason for body in asked for reason in body.reasons]
+        found = (each for each in reasons if getattr(each, "code", "") == VALUES_CHANGED)
+        return next(found, "")
+
+    def _given(self, number: int, body: e.QuestionAnswered) -> Json:
+        """Returns an answer as it was given: consent may also name the files that were seen."""
+        match self._tape.events[number : number + 1]:
+            case [e.Event(body=e.StepReplied(permit=True, answer=answer))]:
+                return answer
+            case _:
+                return body.answer
 
     async def _control(self, event: e.Event) -> None:
         match event.body:

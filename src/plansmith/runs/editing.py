@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.budget import limit_question
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from plansmith.runs.stopping import RunStopping
 
 
+VALUES_CHANGED: Final = "review.values_changed"
+
+
 class PlanEditing:
     """Changes the plan of a run that is not over; finished steps are kept."""
 
@@ -34,13 +37,19 @@ class PlanEditing:
         self._intake = reviser.intake
 
     async def edit(
-        self, run_id: str, plan: Plan, *, by: e.Who = "", notes: Sequence[Problem] = ()
+        self,
+        run_id: str,
+        plan: Plan,
+        *,
+        by: e.Who = "",
+        notes: Sequence[Problem] = (),
+        why: str = "",
     ) -> Run:
         """Replaces the plan by a person's version; it is checked and reviewed like any other.
 
-        `notes` are about how the plan was read.
+        `notes` are about how the plan was read; with `why`, it is reviewed in any case.
         """
-        return await self._replace_plan(run_id, plan, by=by, notes=notes)
+        return await self._replace_plan(run_id, plan, by=by, notes=notes, why=why)
 
     async def _replace_plan(
         self,
@@ -95,7 +104,7 @@ class PlanEditing:
         plan = with_values(journal.run, asked, shown=shown, changes=changes, known=known)
         if self._stopping.execution.of(run_id) is not None:
             await self._stopping.pause(run_id, by=by)
-        why = Sentence("review.values_changed", step=asked.step)
+        why = Sentence(VALUES_CHANGED, step=asked.step)
         return await self._replace_plan(run_id, plan, by=by, why=why)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:

@@ -168,7 +168,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/folder", "look", folder.show,
           "Name the folder that plans work in, and its files", answer=v.Plain),
     route("PUT /v1/folder/files/{name:path}", "approve", folder.put, "Put a file into the folder",
-          given=c.FileReplace, answer=v.Plain, status=201, takes_file=True),
+          given=c.PutQuery, answer=v.Plain, status=201, takes_file=True),
     route("GET /v1/model", "look", usage.model, "Show which model plans, and why", answer=v.Plain),
     route("GET /metrics", "look", health.prometheus, "Metrics for Prometheus",
           media=MEDIA_TYPE.partition(";")[0]),

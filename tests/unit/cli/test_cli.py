@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from plansmith.cli.main import COMMANDS, main
+from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 PLAN: dict[str, Any] = {

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
+from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.commands import plans
-from plansmith.cli.main import COMMANDS
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
 

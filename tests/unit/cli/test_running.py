@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 from plansmith.adapters.stores.urls import open_store
-from plansmith.cli.main import COMMANDS
+from plansmith.cli.command_table import COMMANDS
 from plansmith.config import load_settings
 from plansmith.plan.events import StepDone, next_event
 

@@ -92,3 +92,11 @@ def test_the_plans_of_runs_are_drawn_and_compared(
 @pytest.fixture
 def steps() -> list[dict[str, Any]]:
     return [{"id": "a", "tool": "look", "inputs": {"name": "one"}}]
+
+
+def test_a_plan_is_checked_against_the_tools_it_would_run_with(
+    cli: Cli, write: Callable[..., str], steps: list[dict[str, Any]]
+) -> None:
+    built_in = {"id": "b", "tool": "files.read", "inputs": {"path": "a.txt"}}
+    plan = write(*steps, built_in)
+    assert "no problems" in cli("check", plan, "--tools", "tools.py")[1]

@@ -11,6 +11,7 @@ import { useResource } from "../live/hooks";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, ErrorNote, Grow, Shown, useAction } from "../ui/parts";
+import { callee } from "../views/steptext";
 import { bytes, moment, t } from "../words/words";
 import { FileView } from "./fileview";
 import { Result } from "./result";
@@ -62,10 +63,10 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
 
 // What would happen, in one line.
 export function headline(question: Question, files: FilePreview[] | null): string {
-  const callee = question.callee || (question.step ?? "");
-  if (question.times) return t("consent.callMany", { callee, times: question.times });
+  const called = question.callee || (question.step ?? "");
+  if (question.times) return t("consent.callMany", { callee: called, times: question.times });
   const [first, second] = files ?? [];
-  if (!first) return t("consent.call", { callee });
+  if (!first) return t("consent.call", { callee: called });
   if (second && first.change === "deleted") return t("consent.move", { path: first.path, to: second.path });
   const size = bytes(first.size_after ?? first.size_before ?? 0);
   if (first.change === "changed") return t("consent.changed", { path: first.path, before: bytes(first.size_before ?? 0), after: size });
@@ -79,13 +80,14 @@ function Sources({ run, plan, question }: Omit<CardProps, "onAnswered">): JSX.El
   return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
 }
 
-// Where a value came from; leads to that step.
+// Where a value came from; leads to that step. Its title is the plan's own word and could say
+// anything here: the card tells the step's name and what it called.
 function SourceChip({ run, plan, source }: { run: string; plan?: Plan | null | undefined; source: string }): JSX.Element {
   const earlier = earlierOf(source);
   if (earlier) return <a class="chip origin-step" href={link(["runs", earlier.run, "run", earlier.step])}>{t("ask.earlier", { ...earlier })}</a>;
   const step = plan?.steps.find((each) => each.id === source.split("/")[0]);
   if (!/^[\w-]+(\/[\w-]+)*$/.test(source)) return <span class="chip origin-step">{source}</span>;
-  return <a class="chip origin-step" href={link(["runs", run, "run", source])} title={step?.title}>{source}</a>;
+  return <a class="chip origin-step" href={link(["runs", run, "run", source])} >{source}{step && callee(step) && <> <small>{callee(step)}</small></>}</a>;
 }
 
 function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> & { whole: WholeQuestion }): JSX.Element {

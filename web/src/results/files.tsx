@@ -18,8 +18,8 @@ const encoded = (path: string): string => path.split("/").map(encodeURIComponent
 // Written at another time, it is another picture: the browser must not show an older one.
 export const fileAddress = (run: string, file: RunFile): string => runPath(run, `/files/${encoded(file.path)}`);
 
-export function useFiles(run: RunView, wanted = true): { files: RunFile[]; error: ReturnType<typeof useResource>["error"] } {
-  const found = useResource<{ items: RunFile[] }>(wanted ? runPath(run.id, "/files") : null,
+export function useFiles(run: RunView): { files: RunFile[]; error: ReturnType<typeof useResource>["error"] } {
+  const found = useResource<{ items: RunFile[] }>(runPath(run.id, "/files"),
     (event) => event.run === run.id && (event.body.type === "step_done" || event.body.type === "run_finished"));
   return { files: found.value?.items ?? [], error: found.error };
 }
@@ -67,6 +67,12 @@ function Since({ run, file }: { run: RunView; file: RunFile }): JSX.Element | nu
   const whole = isObject(given) && step.value?.step.tool === "files.write" ? given["text"] : undefined;
   if (typeof whole !== "string" || now === undefined) return null;
   return <TextDiff before={whole} after={now} label={t("files.changed")} />;
+}
+
+// What one step wrote.
+export function StepFiles({ run, name }: { run: RunView; name: string }): JSX.Element | null {
+  const { files } = useFiles(run);
+  return <FileList run={run} files={files.filter((file) => file.step === name || file.step.startsWith(`${name}/`))} titled={false} />;
 }
 
 // Pictures stand where they are looked for: under the answer.

@@ -6,8 +6,7 @@ import { isOver } from "../data/run";
 import type { Exchange, Json, RunView, Step, StepDetail, StepView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useNow, useResource } from "../live/hooks";
-import { FileList, useFiles } from "../results/files";
-import { Result as Viewer } from "../results/later";
+import { StepFiles, Result as Viewer } from "../results/later";
 import { go, link } from "../route";
 import { Button, ErrorNote, JsonBox, useAction } from "../ui/parts";
 import { EffectChip, StepBadge } from "../ui/status";
@@ -44,7 +43,7 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{each}</a>)}</p></section>}
       <Arguments step={step} resolved={detail.value?.resolved_inputs ?? state?.inputs} />
       <Result state={state} whole={detail.value?.state} />
-      {state?.status === "done" && <StepFiles run={run} name={name} />}
+      {state?.status === "done" && run.effects.by_step[step.id] !== "read" && <StepFiles run={run} name={name} />}
       {parts.length > 0 && <section><h4>{t("inspect.parts")}</h4><ul class="parts">{parts.map((each) => <li key={each}><a href={link(["runs", run.id, "run", each])}>{each}</a> <StepBadge status={run.steps[each]!.status} /></li>)}</ul></section>}
       {state?.started_at && <Timing state={state} detail={detail.value} />}
       <ErrorNote error={detail.error} />
@@ -93,12 +92,6 @@ function Result({ state, whole }: { state: StepView | undefined; whole: StepView
       {best.clipped && <p class="dim small">{t("inspect.clipped", { size: number(best.result_size ?? 0) })}</p>}
     </section>
   );
-}
-
-// What this step wrote.
-function StepFiles({ run, name }: { run: RunView; name: string }): JSX.Element | null {
-  const { files } = useFiles(run, run.effects.by_step[name.split("/")[0]!] !== "read");
-  return <FileList run={run} files={files.filter((file) => file.step === name || file.step.startsWith(`${name}/`))} titled={false} />;
 }
 
 function Timing({ state, detail }: { state: StepView; detail: StepDetail | undefined }): JSX.Element {

@@ -16,7 +16,8 @@ type Asking = Pick<RunView, "id" | "questions"> & { plan?: Plan | null };
 
 export function Questions({ run, onAnswered }: { run: Asking; onAnswered: () => void }): JSX.Element | null {
   const title = useId();
-  const open = run.questions.slice(0, AT_ONCE);
+  // What Plansmith itself asks comes before what a plan asks.
+  const open = run.questions.toSorted((a, b) => Number(isOwn(b)) - Number(isOwn(a))).slice(0, AT_ONCE);
   if (open.length === 0) return null;
   const more = run.questions.length - open.length;
   return (
@@ -71,6 +72,8 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
 // Questions of Plansmith itself; their look follows from the kind alone, which no plan can choose.
 // Consent has a card of its own.
 const OWN: ReadonlySet<QuestionKind> = new Set(["unknown", "limit"]);
+
+const isOwn = (question: Question): boolean => question.kind === "consent" || OWN.has(question.kind);
 
 export const asker = (question: Question): string => t(`ask.by.${question.kind}`, { step: question.step ?? "", callee: question.callee || (question.step ?? "") });
 

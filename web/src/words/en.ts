@@ -288,8 +288,8 @@ export const en = {
   "result.unchanged": "{count} unchanged lines",
   "result.all": "Show all {count} characters",
   "result.less": "Show less",
-  "result.added": "+ {count} lines",
-  "result.removed": "− {count} lines",
+  "result.added": "Lines added: {count}",
+  "result.removed": "removed: {count}",
 
   "files.title": "Files of this run",
   "files.changed": "changed since",

@@ -290,8 +290,8 @@ export const zh: Words = {
   "result.unchanged": "{count} 行没有变化",
   "result.all": "显示全部 {count} 个字符",
   "result.less": "收起",
-  "result.added": "+ {count} 行",
-  "result.removed": "− {count} 行",
+  "result.added": "新增 {count} 行",
+  "result.removed": "删除 {count} 行",
 
   "files.title": "这次运行的文件",
   "files.changed": "之后有改动",

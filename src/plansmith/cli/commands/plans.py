@@ -56,23 +56,22 @@ class Known(NamedTuple):
 
 
 def known_tools(name: str | None) -> Known:
-    """Returns the tools of a file, or those of this folder."""
-    if name is None:
+    """Returns the tools of this folder, with those of a Python file; or only those of a list."""
+    if name is None or name.endswith(".py"):
+        more = python_tools(Path(name)) if name else ()
         try:
-            return asyncio.run(_tools_of_folder())
+            return asyncio.run(_tools_of_folder(more, name or HERE))
         except PlansmithError as error:
             return Known(None, flaw=str(error))
-    if name.endswith(".py"):
-        return Known(asyncio.run(_tool_specs(python_tools(Path(name)))), source=name)
     return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
 
 
-async def _tools_of_folder() -> Known:
+async def _tools_of_folder(more: Sequence[FunctionTool | ToolSource], source: str) -> Known:
     settings = load_settings(tell=warn)
     secrets = SecretBox(settings.secrets)
-    sources = make_tools(settings, clock=SystemClock(), secrets=secrets)
+    sources = [*make_tools(settings, clock=SystemClock(), secrets=secrets), *more]
     agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
-    return Known(await _tool_specs(sources), agents, HERE)
+    return Known(await _tool_specs(sources), agents, source)
 
 
 async def _tool_specs(sources: Sequence[FunctionTool | ToolSource]) -> list[ToolSpec]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from plansmith.adapters.tools.file_changes import consent_preview, consent_values
-from plansmith.engine.provenance import ALLOW
+from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -68,7 +68,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         return await _changed(ask, asked, given.change)
     value = _planner_decides(run, asked) if given.you_decide else given.answer
     if given.seen and asked.asks == "consent" and value == ALLOW:
-        value = {ALLOW: given.seen}  # the call itself looks at the files once more
+        value = allow_seen(given.seen)  # the call itself looks at the files once more
     # Not `smith.answer`, which would wait for the plan.
     await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by)
     server_state.background.go_on(ask.run)

@@ -117,7 +117,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-async def put(ask: Ask, given: b.FileReplace) -> Answer:
+async def put(ask: Ask, given: b.PutQuery) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     folder = ask.server_state.settings.folder()
     name = _checked_name(ask.path("name"))

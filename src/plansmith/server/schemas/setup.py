@@ -32,7 +32,7 @@ class LastResult(Input):
     tool: Short
 
 
-class FileReplace(Input):
+class PutQuery(Input):
     """Whether a file of the same name is replaced."""
 
     replace: bool = False
