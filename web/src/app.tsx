@@ -36,14 +36,8 @@ const RunPage = later(async () => (await import("./views/runpage")).RunPage);
 
 type View = ComponentType<{ route: Route }>;
 
-async function runView(): Promise<View> {
-  const { RunPage } = await import("./views/runpage");
-  return ({ route }) => <RunPage key={route.parts[1]} id={route.parts[1] ?? ""} route={route} />;
-}
-
 // Views that few people open first come when they are opened.
 const LATER: Record<string, () => Promise<View>> = {
-  run: runView,
   inbox: async () => (await import("./views/inbox")).InboxView,
   runs: async () => (await import("./views/runlist")).RunsView,
   compare: async () => (await import("./views/compare")).CompareView,
@@ -112,8 +106,8 @@ function Rail({ route, waiting, open, onToggle, onHelp }: {
 function Screen({ route }: { route: Route }): JSX.Element {
   const [section = "", id] = route.parts;
   if (section === "") return <NewView route={route} />;
-  if (section === "runs" && id) return <Later key="run" section="run" route={route} />;
-  if (section in LATER && section !== "run") return <Later key={section} section={section} route={route} />;
+  if (section === "runs" && id) return <RunPage key={id} id={id} route={route} />;
+  if (section in LATER) return <Later key={section} section={section} route={route} />;
   return (
     <Head title={t("lost.title")} lead={t("lost.why")}>
       <a class="button primary" href="#/">{t("app.goNew")}</a><a class="button" href={link(["runs"])}>{t("runs.title")}</a>
