@@ -39,7 +39,7 @@ def test_the_inbox_is_titled_by_goal_and_decides_in_its_place(
 
     row(page, "Note the newer one").get_by_role("button", name="Look and decide").click()
     # What is approved stands there: every value of the call.
-    expect(page.get_by_text("Rome, because it is warm")).to_be_visible()
+    expect(page.locator(".brief .inputs")).to_contain_text("Rome, because it is warm")
     page.get_by_role("button", name="Approve and run").click()
     expect(titles).to_have_text(["Ask for a city", "Note the older one"])
     until(stage, new, "done")
@@ -64,13 +64,13 @@ def test_a_plan_that_changes_while_it_is_looked_at_is_not_approved_in_the_inbox(
     run = stage.submit(NOTE, goal="Note this")
     page = watched.tab("inbox")
     row(page, "Note this").get_by_role("button", name="Look and decide").click()
-    expect(page.get_by_text("Rome, because it is warm")).to_be_visible()
+    expect(page.locator(".brief .inputs")).to_contain_text("Rome, because it is warm")
     other = {**NOTE, "inputs": {"path": "trip.md", "text": "something else"}}
     changed = {"plan": {"goal": "Note this", "steps": [other]}}
     stage.api(f"/v1/runs/{run}/plan", changed, method="PUT", headers={"If-Match": "*"})
     page.get_by_role("button", name="Approve and run").click()
     expect(page.get_by_role("alert")).to_contain_text("Someone changed or decided this first")
-    expect(page.get_by_text("something else")).to_be_visible()
+    expect(page.locator(".brief .inputs")).to_contain_text("something else")
     assert stage.api(f"/v1/runs/{run}")["status"] == "reviewing"
     stage.api(f"/v1/runs/{run}/decision", {"reject": True})
 
@@ -108,7 +108,7 @@ def test_runs_are_filtered_kept_as_a_view_compared_cancelled_and_deleted(
     for name in ("Look at Oslo", "Look at Rome"):
         page.get_by_role("checkbox", name=f"Select: {name}").check()
     page.get_by_role("link", name="Compare").click()
-    expect(page.get_by_role("columnheader")).to_have_text(["", "Look at Oslo", "Look at Rome"])
+    expect(page.get_by_role("columnheader")).to_have_text(["Look at Oslo", "Look at Rome"])
     expect(page.get_by_role("row").filter(has_text="another result")).to_have_count(1)
     page.go_back()
     page.get_by_role("checkbox", name="Select: Look at Rome").check()
@@ -120,7 +120,7 @@ def test_runs_are_filtered_kept_as_a_view_compared_cancelled_and_deleted(
 
 def open_palette(page: Page) -> None:
     page.keyboard.press("Control+k")
-    expect(page.get_by_role("combobox")).to_be_focused()
+    expect(page.locator(".palette input")).to_be_focused()
 
 
 def test_ctrl_k_goes_anywhere_and_finds_runs_by_keyboard_alone(

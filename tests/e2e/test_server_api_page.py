@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 from pydantic import BaseModel
@@ -36,7 +37,7 @@ async def test_a_probe_without_a_token_and_by_any_host_learns_that_the_server_li
 async def test_who_waits_gets_the_run_when_it_needs_a_person_or_is_over(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, PLAN, DECIDED, PLAN)
     async with serving(tmp_path, model=model) as house:
-        waits = {"params": {"wait": 60}}
+        waits: dict[str, Any] = {"params": {"wait": 60}}
         made = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202, **waits)
         assert made["status"] == "reviewing"
         body = {"plan": plan(tool_step("a")), "mode": "read_only"}

@@ -44,8 +44,8 @@ def hook() -> Iterator[tuple[str, Received]]:
             self.send_header("Location", "/elsewhere")
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            return
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its own name
+            del format, args
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -98,6 +98,7 @@ function Rail({ route, waiting, open, onToggle, onHelp }: {
         ))}
       </nav>
       <Recent route={route} />
+      <a class="button quiet help" href="/help"><Icon name="note" />{t("desk.help")}</a>
       <button type="button" class="button quiet help" onClick={onHelp}>{t("app.keys")} <kbd>?</kbd></button>
     </header>
   );

@@ -42,6 +42,8 @@ REQUESTS: Final[Mapping[str, Json]] = {
     "schedules_preview": {**_TIMING, "count": 3},
     "schedules_pause": {"reason": "summer holidays"},
     "schedules_backfill": {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z"},
+    "models_use": {"kind": "auto"},
+    "models_pull": {"name": "qwen2.5-coder-0.5b"},
     "tools_approve": {"server": "files", "hash": _HASH},
     "tools_approve_agent": {"name": "researcher", "hash": _HASH},
 }
@@ -68,6 +70,7 @@ _REVIEW: Final[dict[str, Json]] = {"hash": _HASH, "reasons": ["it changes someth
 ANSWERS: Final[Mapping[str, Json]] = {
     "runs_listing": {"items": [_ROW], "next": None},
     "decisions_inbox": {
+        "count": 1,
         "items": [
             {
                 "kind": "review",
@@ -77,7 +80,7 @@ ANSWERS: Final[Mapping[str, Json]] = {
                 "since": _AT,
                 "review": _REVIEW,
             }
-        ]
+        ],
     },
     "plans_diff": {
         "from": 1,

@@ -69,6 +69,7 @@ _CALLING: Final = frozenset(
         *("POST /v1/schedules", "PATCH /v1/schedules/{id}", "POST /v1/schedules/{id}/run-now"),
         *("GET /v1/inbox", "GET /v1/tools", "POST /v1/tools/approve"),
         "POST /v1/notices/{name}/test",
+        *("POST /v1/model", "POST /v1/models/pull", "GET /v1/models"),
         *("GET /v1/agents", "POST /v1/agents/approve", "GET /v1/model"),
     }
 )

@@ -7,6 +7,7 @@ from typing import Final
 from plansmith.server.openapi import Route, route
 from plansmith.server.ops.metrics import MEDIA_TYPE
 from plansmith.server.routes import (
+    api_docs,
     audit,
     conversations,
     decisions,
@@ -175,7 +176,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /readyz", "look", health.ready, "Whether the server is ready", answer=v.Plain),
     route("GET /version", "look", health.versions, "Show the version", answer=v.Plain),
     route("GET /openapi.json", "look", health.openapi, "This OpenAPI document", answer=v.Plain),
-    route("GET /docs", "look", health.docs, "This API as a page to read", media="text/html"),
+    route("GET /docs", "look", api_docs.page, "This API as a page to read", media="text/html"),
 )  # fmt: skip
 # The web page is served, but is not part of the API.
 PAGES: Final[tuple[Route, ...]] = (

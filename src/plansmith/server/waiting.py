@@ -6,21 +6,62 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
+from plansmith.adapters.notices.senders import Notice
+from plansmith.adapters.notices.settings import NoticeSettings
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
+from plansmith.plan.data import Json
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import News
-from plansmith.server.ops.notices import Channel, Waiting, question_text
+from plansmith.server.ops.notices import Channel
 from plansmith.server.serialize import awaits_review
 from plansmith.server.state import ServerState
 from plansmith.server.upkeep import until_lost
+from plansmith.text import clip, safe
 
 _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
 _MOST: Final = 10_000
+_LISTED: Final = 10
+_LONG: Final = 300
 Key = tuple[str, str, str]
+
+
+class Waiting(NamedTuple):
+    """One thing that waits for a person."""
+
+    kind: Literal["review", "question"]
+    run: str
+    name: str
+    goal: str
+    text: str
+    since: datetime | None
+
+    @property
+    def sentence(self) -> Sentence:
+        """What has to be done, as a sentence."""
+        goal = clip(safe(self.goal), 120)
+        if self.kind == "review":
+            return Sentence("notice.review", goal=goal)
+        return Sentence("notice.question", goal=goal, text=self.text)
+
+    def link(self, page: str) -> str:
+        """Returns where it can be decided."""
+        return f"{page.rstrip('/')}/#/runs/{self.run}"
+
+    def to_json(self, page: str) -> dict[str, Json]:
+        """Returns it as data, for programs."""
+        return {
+            "kind": self.kind,
+            "run": self.run,
+            "goal": self.goal,
+            "text": self.text,
+            "since": self.since.isoformat() if self.since else None,
+            "link": self.link(page),
+        }
 
 
 @asynccontextmanager
@@ -123,7 +164,8 @@ class _Follower:
             if key in items:
                 found.setdefault(channel, []).append(items[key])
         for channel, items_due in found.items():
-            self._state.notices.tell(self._channel(channel), items_due, page=self._base)
+            told = self._channel(channel)
+            self._state.notices.tell(told, notice_of(told.settings, items_due, self._base))
 
     def _channel(self, name: str) -> Channel:
         return self._state.notices.channels[name]
@@ -149,6 +191,27 @@ class _Follower:
         return 0
 
 
+def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> Notice:
+    """Makes one notice about everything that is due."""
+    page, language = settings.page or base, settings.language
+    listed = items[:_LISTED]
+    lines = [f"{in_language(one.sentence, language)}\n{one.link(page)}" for one in listed]
+    if len(items) > _LISTED:
+        lines.append(in_language(Sentence("notice.more", count=len(items) - _LISTED), language))
+    title = Sentence("notice.title", count=len(items))
+    if len(items) == 1:
+        title = Sentence("notice.title_one", goal=clip(safe(items[0].goal), 80))
+    data: dict[str, Json] = {"event": "waiting", "items": [one.to_json(page) for one in listed]}
+    return Notice(in_language(title, language), "\n\n".join(lines), data)
+
+
+def _question_text(asked: e.QuestionAsked) -> str:
+    """Returns what a question asks; of a consent only the call, since its values are not told."""
+    if asked.asks == "consent":
+        return Sentence("notice.consent", callee=asked.callee)
+    return clip(safe(asked.text), _LONG)
+
+
 def _key(one: Waiting) -> Key:
     return one.kind, one.run, one.name
 
@@ -159,5 +222,5 @@ def waiting_items(run: Run) -> Iterator[Waiting]:
     if awaits_review(run) and run.plan is not None:
         yield Waiting("review", run.id, run.plan.hash, goal, "", since)
     for asked in run.questions.values():
-        text = question_text(asked.asks, asked.callee, asked.text)
+        text = _question_text(asked)
         yield Waiting("question", run.id, asked.question, goal, text, since)

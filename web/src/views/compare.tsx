@@ -39,7 +39,7 @@ function Both({ left, right }: { left: RunView; right: RunView }): JSX.Element {
     <>
       <div class="scroll" tabIndex={0} role="group" aria-label={t("desk.compareTitle")}>
         <table class="compare">
-          <thead><tr><th></th>{[left, right].map((run) => <th key={run.id} scope="col"><a href={link(["runs", run.id])}>{run.plan?.goal || run.request}</a></th>)}</tr></thead>
+          <thead><tr><td></td>{[left, right].map((run) => <th key={run.id} scope="col"><a href={link(["runs", run.id])}>{run.plan?.goal || run.request}</a></th>)}</tr></thead>
           <tbody>
             <Row name={t("runs.filter")} of={[left, right]}>{(run) => <RunBadge status={run.status} />}</Row>
             <Row name={t("desk.began")} of={[left, right]}>{(run) => moment(run.created_at)}</Row>
@@ -51,7 +51,7 @@ function Both({ left, right }: { left: RunView; right: RunView }): JSX.Element {
           </tbody>
         </table>
       </div>
-      {left.plan && right.plan && <section><h2>{t("desk.plans")}</h2><DiffView before={left.plan} after={right.plan} /></section>}
+      {left.plan && right.plan && <section><h2>{t("desk.plans")}</h2><h3 class="unseen">{t("review.steps")}</h3><DiffView before={left.plan} after={right.plan} /></section>}
       {(left.report || right.report) && (
         <section><h2>{t("tab.report")}</h2>
           <div class="sides">{[left, right].map((run) => <pre class="panel pre" key={run.id}>{run.report || t("report.none")}</pre>)}</div></section>

@@ -1,7 +1,7 @@
 // Inbox: everything that waits for a person, over all runs, newest first; most of it is decided here.
 
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { InboxItem } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useNow, useResource } from "../live/hooks";
@@ -9,8 +9,9 @@ import { useNotifying } from "../live/notify";
 import { touchesInbox } from "../live/wakes";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
-import { Button, Confirm, Empty, ErrorNote, Head, Shown, moveByArrows, useAction } from "../ui/parts";
+import { Button, Confirm, Empty, ErrorNote, Head, Shown, useAction } from "../ui/parts";
 import { Prose } from "../ui/prose";
+import { VirtualList } from "../ui/virtual";
 import { ago, t } from "../words/words";
 import { DecideHere } from "./decidehere";
 import { asker } from "./questions";
@@ -41,7 +42,6 @@ export function NotifyButton(): JSX.Element | null {
 
 function Waiting({ items, reload }: { items: InboxItem[]; reload: () => void }): JSX.Element {
   const now = useNow(true);
-  const list = useRef<HTMLUListElement>(null);
   const [open, setOpen] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const some = items.filter((each) => chosen.has(keyOf(each)));
@@ -55,16 +55,15 @@ function Waiting({ items, reload }: { items: InboxItem[]; reload: () => void }):
     const next = items[at + 1] ?? items[at - 1];
     setOpen("");
     reload();
-    if (next) list.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(keyOf(next))}"] a[data-row]`)?.focus();
+    if (next) document.querySelector<HTMLElement>(`.waiting [data-key="${CSS.escape(keyOf(next))}"] a[data-row]`)?.focus();
   };
   return (
     <>
       {some.length > 0 && <Chosen items={some} onDone={() => { setChosen(new Set()); reload(); }} />}
-      <ul class="rows inbox waiting" ref={list} onKeyDown={moveByArrows}>
-        {items.map((item, at) => {
-          const key = keyOf(item);
+      <VirtualList items={items} keyOf={keyOf} guess={60} as="ul" class="rows inbox waiting" shown={open || undefined}>
+        {(item, at, { key, ...row }) => {
           return (
-            <li key={key} data-key={key} class={open === key ? "open" : ""}>
+            <li key={key} {...row} class={open === key ? "open" : ""}>
               <div class="top">
                 {canDecide(item) && <input type="checkbox" checked={chosen.has(key)} aria-label={t("desk.choose", { name: titleOf(item) })} onChange={() => choose(key)} />}
                 <a data-row href={target(item)}>
@@ -77,8 +76,8 @@ function Waiting({ items, reload }: { items: InboxItem[]; reload: () => void }):
               {open === key && <DecideHere item={item} onDecided={() => decided(at)} />}
             </li>
           );
-        })}
-      </ul>
+        }}
+      </VirtualList>
     </>
   );
 }

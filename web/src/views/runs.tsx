@@ -4,8 +4,8 @@ import type { JSX } from "preact";
 import type { RunRow, RunStatus } from "../data/types";
 import { useNow } from "../live/hooks";
 import { link } from "../route";
-import { moveByArrows } from "../ui/parts";
 import { RunBadge } from "../ui/status";
+import { VirtualList } from "../ui/virtual";
 import { ago, duration, money, t } from "../words/words";
 
 const MOVES: ReadonlySet<RunStatus> = new Set(["triaging", "planning", "running", "replanning", "reporting"]);
@@ -15,9 +15,9 @@ export interface Choosing { chosen: ReadonlySet<string>; onChoose: (id: string) 
 export function RunRows({ rows, choosing }: { rows: RunRow[]; choosing?: Choosing }): JSX.Element {
   const now = useNow(rows.some((row) => MOVES.has(row.status)));
   return (
-    <ul class="rows" onKeyDown={moveByArrows}>
-      {rows.map((row) => (
-        <li key={row.id} class={choosing ? "choosable" : ""}>
+    <VirtualList items={rows} keyOf={(row) => row.id} guess={44} as="ul" class="rows">
+      {(row, _, { key, ...props }) => (
+        <li key={key} {...props} class={choosing ? "choosable" : ""}>
           {choosing && <input type="checkbox" checked={choosing.chosen.has(row.id)} aria-label={t("desk.choose", { name: row.request || row.goal })} onChange={() => choosing.onChoose(row.id)} />}
           <a data-row href={link(["runs", row.id])}>
             <span class="what"><b>{row.request || row.goal}</b>{row.goal && row.goal !== row.request && <small>{row.goal}</small>}</span>
@@ -28,8 +28,8 @@ export function RunRows({ rows, choosing }: { rows: RunRow[]; choosing?: Choosin
             <time dateTime={row.created_at}>{ago(row.created_at, now)}</time>
           </a>
         </li>
-      ))}
-    </ul>
+      )}
+    </VirtualList>
   );
 }
 

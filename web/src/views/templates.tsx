@@ -12,6 +12,7 @@ import { Button, Confirm, Empty, ErrorNote, Field, Grow, Head, Shown, moveByArro
 import { moment, t } from "../words/words";
 import { Graph } from "./graph";
 import { callee, stepName } from "./steptext";
+import "../styles/desk.css";
 
 interface Template {
   name: string;

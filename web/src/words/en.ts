@@ -638,6 +638,7 @@ export const en = {
   "desk.decided": "This was decided meanwhile.",
   "desk.tooLong": "This plan has {count} steps. Open it to see them all before you approve it.",
   "desk.standIn": "No real plan could be made; this one stands in for it. Open it to see what went wrong.",
+  "desk.help": "Help",
   "desk.palette": "Go to, find, or begin",
   "desk.paletteHint": "Type a name, words of a run, or a new request",
   "desk.begin": "Ask for: {text}",

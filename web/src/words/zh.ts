@@ -640,6 +640,7 @@ export const zh: Words = {
   "desk.decided": "这一项刚才已有人决定。",
   "desk.tooLong": "这个计划有 {count} 个步骤，请打开看完再批准。",
   "desk.standIn": "没能制定出真正的计划，这只是替代计划。请打开查看原因。",
+  "desk.help": "帮助",
   "desk.palette": "前往、查找或新建",
   "desk.paletteHint": "输入名称、运行中的文字，或新的请求",
   "desk.begin": "请求：{text}",

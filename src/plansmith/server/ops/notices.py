@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from plansmith.adapters.notices.senders import Notice, send
 from plansmith.adapters.notices.settings import NoticeSettings
 from plansmith.adapters.secrets import SecretBox
 from plansmith.errors import PlansmithError, ToolBusy
-from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Clock
 from plansmith.server.ops.logs import Log
-from plansmith.text import clip, safe
 
 # Seconds before each try; after the last one the notice is given up.
 WAITS: Final = (0.0, 5.0, 30.0, 120.0)
 _MOST: Final = 20
-_LISTED: Final = 10
-_LONG: Final = 300
-
-
-class Waiting(NamedTuple):
-    """One thing that waits for a person."""
-
-    kind: Literal["review", "question"]
-    run: str
-    name: str
-    goal: str
-    text: str
-    since: datetime | None
-
-    @property
-    def sentence(self) -> Sentence:
-        """What has to be done, as a sentence."""
-        goal = clip(safe(self.goal), 120)
-        if self.kind == "review":
-            return Sentence("notice.review", goal=goal)
-        return Sentence("notice.question", goal=goal, text=self.text)
-
-    def link(self, page: str) -> str:
-        """Returns where it can be decided."""
-        return f"{page.rstrip('/')}/#/runs/{self.run}"
 
 
 @dataclass(slots=True)
@@ -87,38 +60,12 @@ class Notices:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def tell(self, channel: Channel, items: Sequence[Waiting], *, page: str) -> None:
-        """Queues one notice about everything that waits; drops it if far too many wait already."""
+    def tell(self, channel: Channel, notice: Notice) -> None:
+        """Queues a notice; drops it if far too many wait already."""
         try:
-            channel.queue.put_nowait(self._notice(channel.settings, items, page))
+            channel.queue.put_nowait(self._hidden(notice))
         except asyncio.QueueFull:
             self._failed(channel, "too many notices wait to be sent there")
-
-    def _notice(self, settings: NoticeSettings, items: Sequence[Waiting], page: str) -> Notice:
-        page, language = settings.page or page, settings.language
-        listed = items[:_LISTED]
-        lines = [f"{in_language(one.sentence, language)}\n{one.link(page)}" for one in listed]
-        if len(items) > _LISTED:
-            more = Sentence("notice.more", count=len(items) - _LISTED)
-            lines.append(in_language(more, language))
-        title = Sentence("notice.title", count=len(items))
-        if len(items) == 1:
-            title = Sentence("notice.title_one", goal=clip(safe(items[0].goal), 80))
-        data: dict[str, Json] = {
-            "event": "waiting",
-            "items": [
-                {
-                    "kind": one.kind,
-                    "run": one.run,
-                    "goal": one.goal,
-                    "text": one.text,
-                    "since": one.since.isoformat() if one.since else None,
-                    "link": one.link(page),
-                }
-                for one in listed
-            ],
-        }
-        return self._hidden(Notice(in_language(title, language), "\n\n".join(lines), data))
 
     def _hidden(self, notice: Notice) -> Notice:
         """Returns a notice without any secret of the settings."""
@@ -161,10 +108,3 @@ class Notices:
         channel.failed += 1
         channel.error, channel.at = why, self._clock.now()
         self._log.failure("notice_not_sent", channel=channel.name, error=why)
-
-
-def question_text(asks: str, callee: str, text: str) -> str:
-    """Returns what a question asks; of a consent only the call, since its values are not shown."""
-    if asks == "consent":
-        return Sentence("notice.consent", callee=callee)
-    return clip(safe(text), _LONG)

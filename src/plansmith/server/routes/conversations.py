@@ -28,7 +28,9 @@ from plansmith.threads.digest import answer_text
 _ANSWER: Final = 600
 
 
-async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: str) -> Answer:
+async def said(
+    ask: Ask, given: b.RequestOptions, text: str, *, conversation: str
+) -> dict[str, Json]:
     """Says something in a conversation; answers with the run and what the message was."""
     team = ask.server_state.for_team(given.team, given.database)
     key = ask.header("idempotency-key")

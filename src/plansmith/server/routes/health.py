@@ -6,11 +6,10 @@ import asyncio
 from importlib.metadata import version
 from typing import Final
 
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.summary import OPEN_STATUSES
-from plansmith.server.api_page import PAGE_POLICY, api_page
 from plansmith.server.errors import HttpProblem, not_found
 from plansmith.server.middleware import ALIVE, page_response
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -69,12 +68,6 @@ async def prometheus(ask: Ask, _: Nothing) -> Answer:
 async def openapi(ask: Ask, _: Nothing) -> Answer:
     """This description."""
     return JSONResponse(describe(ask.request.app.state.routes))
-
-
-async def docs(ask: Ask, _: Nothing) -> Answer:
-    """The description as a page, without scripts and made here alone."""
-    described = describe(ask.request.app.state.routes)
-    return HTMLResponse(api_page(described), headers={"Content-Security-Policy": PAGE_POLICY})
 
 
 async def page(ask: Ask, _: Nothing) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
@@ -68,7 +68,7 @@ async def until_rest(server_state: ServerState, run_id: str, seconds: float) -> 
     """Waits until a run is over or needs a person, at most so long and while the server serves."""
     if not seconds:
         return
-    tasks = [
+    tasks: list[asyncio.Task[Any]] = [
         asyncio.create_task(server_state.background.at_rest(run_id)),
         asyncio.create_task(server_state.closing.wait()),
     ]

@@ -1,4 +1,4 @@
-"""Writes the OpenAPI document as a page to read: no script, nothing loaded from elsewhere."""
+"""Route of the API's page: the OpenAPI document to read, without scripts, from here alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from starlette.responses import HTMLResponse
+
+from plansmith.server.openapi import Answer, Ask, Nothing, openapi
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1a2230; --dim: #596275; --line: #dfe3ea; --box: #f3f5f8;
@@ -58,6 +62,12 @@ _INTRO: Final = (
 )
 _CODE: Final = re.compile(r"`([^`]+)`")
 Schema = Mapping[str, Any]
+
+
+async def page(ask: Ask, _: Nothing) -> Answer:
+    """Returns the description of all routes as a page."""
+    text = api_page(openapi(ask.request.app.state.routes))
+    return HTMLResponse(text, headers={"Content-Security-Policy": PAGE_POLICY})
 
 
 def api_page(document: Mapping[str, Any]) -> str:
@@ -191,10 +201,10 @@ def _resolved(schema: Schema, document: Mapping[str, Any]) -> Schema:
     found: Any = document
     for part in reference.removeprefix("#/").split("/"):
         found = found[part]
-    return found
+    return cast("Schema", found)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     heads = "".join(f'<th scope="col">{_text(each)}</th>' for each in head)
     lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
