@@ -5,7 +5,6 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useOnline, useResource } from "./live/hooks";
 import { useNotifications } from "./live/notify";
 import { touchesInbox } from "./live/wakes";
-import { later } from "./results/later";
 import { go, link, useRoute } from "./route";
 import type { Route } from "./route";
 import { Icon } from "./ui/icons";
@@ -31,8 +30,6 @@ const RAIL: Section[] = [
   { id: "usage", key: "u", icon: "usage", name: "rail.usage" },
   { id: "settings", key: "e", icon: "settings", name: "rail.settings" },
 ];
-
-const RunPage = later(async () => (await import("./views/runpage")).RunPage);
 
 type View = ComponentType<{ route: Route }>;
 
