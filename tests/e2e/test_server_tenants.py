@@ -49,7 +49,10 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/tools/approve": {"server": "mark-of-acme", "hash": "0" * 64},
     "POST /v1/agents/approve": {"name": "mark-of-acme", "hash": "0" * 64},
 }
-QUERIES = {"GET /v1/runs/{id}/diff": "?from=1&to=1"}
+QUERIES = {
+    "GET /v1/runs/{id}/diff": "?from=1&to=1",
+    "GET /v1/runs/{id}/preview": "?question=consent:a&path=a.txt",
+}
 
 
 async def fill(client: Client) -> dict[str, str]:

@@ -32,7 +32,7 @@ def test_the_page_is_strictly_typed() -> None:
     run("check")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_source_of_the_page_is_short_and_says_what_it_is(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     # The words of a language are one table: cut in two it would only be harder to compare.
