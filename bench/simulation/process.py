@@ -29,6 +29,7 @@ from plansmith.server.drafts import Drafts
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
+from plansmith.server.ops.notices import Notices
 from plansmith.server.state import OpenRuns, ServerState
 from plansmith.server.upkeep import upkeep
 from plansmith.wiring import TeamSmiths
@@ -140,6 +141,7 @@ class Process:
             by="ada",
             leader=Leader(None, self.clock),
             teams=teams,
+            notices=Notices({}, secrets=SecretBox({}), clock=self.clock, log=log),
         )
         self.tasks = [self.loop.create_task(each) for each in upkeep(self.state)]
 
