@@ -190,10 +190,12 @@ class BackgroundRuns:
     def _continue_at_expiry(self, run: Run) -> None:
         """Continues a run when one of its questions expires, or a step has waited long enough."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        # It has just been run: what could not start then is not tried again at once.
+        soon = self._smith.runs.journals.clock.now() + timedelta(seconds=_LOOK_S)
         if run.wakes_at is not None and run.status is RunStatus.RUNNING:
-            # It has just been run: what could not start then is not tried again at once.
-            soon = self._smith.runs.journals.clock.now() + timedelta(seconds=_LOOK_S)
             times.append(max(run.wakes_at, soon))
+        elif goes_on(run):
+            times.append(soon)  # whoever had it let go of it, or lost the store's answer
         if run.status.over:
             self._known.discard(run.id)
         old = self._timers.pop(run.id, None)
@@ -208,7 +210,8 @@ class BackgroundRuns:
 
     def await_time(self, run: Run) -> None:
         """Continues a run when its time has come, if another process has let it wait."""
-        if run.id not in self._tasks and run.id not in self._timers:
+        is_here = run.id in self._tasks or run.id in self._timers
+        if run.wakes_at is not None and not is_here:
             self._continue_at_expiry(run)
 
     def continue_later(self, run_id: str, wait: float) -> None:
@@ -266,6 +269,8 @@ class BackgroundRuns:
         # Before the runs are read: what a server made that ends later is not among them.
         dead = await owners.dead_servers()
         ids = await self._smith.store.open_runs()
+        # Before their journals are read: what is decided from here on is followed.
+        self._known.update(ids)
         await owners.look()
         if self._carrier is not None:  # what workers execute is not to be sent to another one
             busy = await owners.owned({*ids})
@@ -341,6 +346,7 @@ class BackgroundRuns:
         run = journal.run
         if not self._smith.runs.journals.is_here(run.folder):
             self._not_here.add(run_id)
+            self._known.discard(run_id)
             return 0
         self._known.add(run_id)
         if goes_on(run):
