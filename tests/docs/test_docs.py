@@ -71,7 +71,12 @@ def test_the_program_of_the_readme_plans_with_a_providers_model(
     asked: list[str] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "test")
-    monkeypatch.setattr("builtins.input", lambda shown: asked.append(shown) or "yes")
+
+    def agree(shown: str) -> str:
+        asked.append(shown)
+        return "yes"
+
+    monkeypatch.setattr("builtins.input", agree)
     [program] = [code for place, code in PYTHON if place.startswith("README") and PROVIDED in code]
     triage, plan = {"decision": "plan"}, {"goal": "Order bolts", "steps": STEPS}
     model = ModelServer(Reply(json.dumps(triage)), Reply(json.dumps(plan)))

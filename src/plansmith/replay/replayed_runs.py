@@ -148,9 +148,10 @@ class TapedPlanner(RunPlanner):
         on_step: OnStep | None = None,
         triage: bool = True,
         results: bool = True,
+        model: ChatModel | None = None,
     ) -> Planned:
         """Returns the outcome of planning from the tape."""
-        del request, on_step, triage, results
+        del request, on_step, triage, results, model
         made = recorded_planning(self._tape)
         return replace(made, read_results=_has_read(self._tape))
 
