@@ -67,6 +67,8 @@ async def test_a_token_without_the_scope_of_a_route_is_refused_and_told_which(
             others = [each for each in SCOPES if each not in (scope, "approve", "admin")]
             async with house.with_token(f"no-{scope}", *others) as client:
                 for route in [each for each in EVERY if each.scope == scope]:
+                    if route.path == "/healthz":
+                        continue  # for anyone
                     answer = await client.request(route.method, place(route), json={})
                     told = answer.json()
                     assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path

@@ -209,9 +209,8 @@ class BackgroundRuns:
             self.continue_later(run.id, wait)
 
     def await_time(self, run: Run) -> None:
-        """Continues a run when its time has come, if another process has let it wait."""
-        is_here = run.id in self._tasks or run.id in self._timers
-        if run.wakes_at is not None and not is_here:
+        """Continues a run when its time has come, or soon, if another process has let go of it."""
+        if run.id not in self._tasks and run.id not in self._timers:
             self._continue_at_expiry(run)
 
     def continue_later(self, run_id: str, wait: float) -> None:

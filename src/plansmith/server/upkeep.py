@@ -130,10 +130,16 @@ async def _decided(server_state: ServerState, news: Sequence[News]) -> list[tupl
     found: dict[str, int] = {}
     for run, first in firsts.items():
         for event in await server_state.smith.store.events(run, after=first - 1):
-            is_decision = event.by.speaks and isinstance(event.body, _DECISIONS)
-            if is_decision or isinstance(event.body, e.StepWaits):
+            if _is_decision(event) or isinstance(event.body, e.StepWaits):
                 found[run] = event.number
     return [*found.items()]
+
+
+def _is_decision(event: e.Event) -> bool:
+    """Tells whether a person or a program decided, or the time for an answer is over."""
+    if isinstance(event.body, e.QuestionAnswered) and event.body.no_answer:
+        return True
+    return event.by.speaks and isinstance(event.body, _DECISIONS)
 
 
 def _begun_elsewhere(server_state: ServerState, news: Sequence[News]) -> list[str]:

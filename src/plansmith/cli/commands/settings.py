@@ -41,8 +41,10 @@ def _main(args: argparse.Namespace) -> int:
         source = in_language(Sentence(f"config.{each['source']}"), locale)
         print_lines([f"{each['name']:<{width}} = {safe(str(each['value']))}  ({source})"])
     if not shown:
-        print_lines([in_language(Sentence("config.nothing"), locale)])
-    places = Sentence("config.places", person=config_folder() / "config.toml", project=PROJECT_FILE)
+        print_lines([in_language(Sentence("settings.nothing"), locale)])
+    places = Sentence(
+        "settings.places", person=str(config_folder() / "config.toml"), project=PROJECT_FILE
+    )
     print_lines([in_language(places, locale)])
     return Exit.OK
 
