@@ -37,8 +37,7 @@ class Order(NamedTuple):
         return max(1, round((self.train if part == "train" else self.validation) * share))
 
 
-# The rows of the seventh round; it had 7,800 answers and 7,715 rows of the public sets. The
-# shipped adapter, of the fifth, had 17,000 of workflows and 13,000 answers.
+# The rows of the seventh round; it had 7,800 answers and 7,715 rows of the public sets.
 _FOLDER: Final = Order("folder", 26_000, 800)
 _JOINS: Final = Order("joins", 3_500, 120)
 _TRADE: Final = Order("trade", 8_000, 240)

@@ -151,15 +151,17 @@ def test_all_tools_are_offered_where_they_fit_and_the_shortlist_where_not(
     assert [tool.name for tool in chosen] == [tool.name for tool in few]
 
 
-def test_tools_of_other_people_keep_optional_arguments_beside_built_in_ones(
+def test_of_many_tools_of_other_people_the_shortlist_is_offered_with_all_their_arguments(
     specs: list[ToolSpec],
 ) -> None:
     others = tuple(
         Offered(f"far.tool_{number}", "Does it.", fields({"a": TEXT, "limit": TEXT}, "a"))
         for number in range(20)
     )
-    assert chosen_tools(DraftTask("x", (), enabled=others)) == others
-    beside = chosen_tools(DraftTask("x", (), enabled=(*map(offered, specs), *others[:1])))
+    picked = others[3:6]
+    assert chosen_tools(DraftTask("x", picked, enabled=others)) == picked
+    assert chosen_tools(DraftTask("x", picked[:1], enabled=others[:5])) == others[:5]
+    beside = chosen_tools(DraftTask("x", picked, enabled=(*map(offered, specs), *others[:1])))
     assert {"tables.sql", "far.tool_0"} <= {tool.name for tool in beside}
     far = next(tool for tool in beside if tool.name == "far.tool_0")
     assert "limit" in far.fields

@@ -92,7 +92,7 @@ KNOWN: Final = {
             adapter=Adapter(
                 "planner-0.5b.gguf",
                 17_619_456,
-                "528b3ed6d48a5eec043357d3d371bd8ec18f311000456c82adca2e4b1b60a7dd",
+                "e853d631ed3d42f73bb8c9ed561a80bd56410ab714597459e518d0c244ed4fc8",
             ),
         ),
         KnownModel(

@@ -45,8 +45,13 @@ _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 
 
 def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
-    """Returns all tools if they fit, so that the start of drafts is always the same; else none."""
+    """Returns all tools if they fit, so that the start of drafts is always the same; else none.
+
+    The built-in tools are known to the model. Of many others it mixes up the near ones.
+    """
     every = offered_tools(task.enabled)
+    if len(every) > _MOST_WITH_NOTES and not any(tool.name in _RARE for tool in every):
+        return ()
     (_, listed) = prompt_prefix(every)
     return every if rough_count(listed.text) <= _ALL_FIT else ()
 
