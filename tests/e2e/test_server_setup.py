@@ -169,7 +169,7 @@ async def test_a_download_that_is_not_allowed_says_so(
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the base
         """Say nothing."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
@@ -102,7 +102,7 @@ class Drafts:
         run = _run.get()
         if not run:
             return
-        fields = text.fields if isinstance(text, Sentence) else {}
+        fields: Mapping[str, Any] = text.fields if isinstance(text, Sentence) else {}
         more: dict[str, Json] = {"progress": text}
         if "whole" in fields:
             more["share"] = round(100 * int(fields["done"]) / max(1, int(fields["whole"])))

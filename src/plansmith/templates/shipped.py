@@ -22,8 +22,7 @@ def shipped_fields(language: str) -> Mapping[str, dict[str, Any]]:
 def _in_language(value: Any, language: str) -> Any:
     """Returns a value in which each text that stands there in all languages stands in one."""
     if isinstance(value, list):
-        items: list[Any] = value
-        return [_in_language(each, language) for each in items]
+        return [_in_language(each, language) for each in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)
