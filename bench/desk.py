@@ -176,8 +176,8 @@ def run(todo: Sequence[tuple[Folder, Ask]], args: argparse.Namespace, *, told: b
         rows.append(measure(ask, folder, door, flags, told=told))
         if args.json:
             print(json.dumps(asdict(rows[-1]), ensure_ascii=False), flush=True)
-        elif told:
-            print(f"{number}/{len(todo)} {shown(rows[-1])}", flush=True)
+        else:
+            print(f"{number}/{len(todo)} {shown(rows[-1]) if told else ''}".rstrip(), flush=True)
     return rows
 
 
