@@ -40,7 +40,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 
 class PlansmithError(Exception):
-    """Any failure a caller of Plansmith may want to handle."""
+    """Any failure a caller of Plansmith may want to handle.
+
+    Args:
+        message: What went wrong.
+        hint: What to do about it.
+
+    Examples:
+        >>> from plansmith import PlansmithError, model
+        >>> try:
+        ...     model("gpt-5")
+        ... except PlansmithError as error:
+        ...     print(error.message)
+        'gpt-5' is not the name of a model
+    """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -65,7 +78,19 @@ class _Problem(Protocol):
 
 
 class PlanInvalid(PlansmithError):
-    """A usable plan was asked for and there is none; `problems` says why."""
+    """A usable plan was asked for and there is none; `problems` says why.
+
+    Args:
+        problems: What is wrong with the plan.
+
+    Examples:
+        >>> from plansmith import PlanInvalid, read_plan
+        >>> try:
+        ...     read_plan({"goal": "Greet"})
+        ... except PlanInvalid as error:
+        ...     print(error.problems[0].code)
+        PS004
+    """
 
     def __init__(self, problems: Sequence[_Problem]) -> None:
         first = "; ".join(map(str, problems[:3]))
@@ -79,7 +104,14 @@ class ReferenceFailed(PlansmithError):
 
 
 class Misconfigured(PlansmithError):
-    """A setting is missing or wrong; the hint says what to set."""
+    """A setting is missing or wrong; the hint says what to set.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> Plansmith(tools=[3])
+        Traceback (most recent call last):
+        plansmith.errors.Misconfigured: 3 is not a tool (give functions that have a name, …)
+    """
 
 
 class ModelFailed(PlansmithError):
@@ -145,15 +177,43 @@ class InputNeeded(PlansmithError):
 
 
 class Refused(PlansmithError):
-    """The operation is not possible in the present state."""
+    """The operation is not possible in the present state.
+
+    Examples:
+        >>> from plansmith import Plan, Plansmith
+        >>> smith = Plansmith()
+        >>> run = await smith.submit(Plan(steps=[{"id": "ask", "kind": "ask", "question": "Go?"}]))
+        >>> await smith.resume(run.id)
+        Traceback (most recent call last):
+        plansmith.errors.Refused: run … is not paused: it is …
+    """
 
 
 class NotFound(Refused):
-    """There is nothing of this name; the hint says what there is."""
+    """There is nothing of this name; the hint says what there is.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> await Plansmith().get("no-such-run")
+        Traceback (most recent call last):
+        plansmith.errors.NotFound: there is no run 'no-such-run'…
+    """
 
 
 class NotApproved(Refused):
-    """The plan of the run waits for a person's approval; the hint says how to give it."""
+    """The plan of the run waits for a person's approval; the hint says how to give it.
+
+    Examples:
+        >>> from plansmith import Plan, Plansmith, tool
+        >>> @tool
+        ... def send() -> str:
+        ...     return "sent"
+        >>> smith = Plansmith(tools=[send])
+        >>> run = await smith.submit(Plan(steps=[{"id": "a", "kind": "tool", "tool": "send"}]))
+        >>> await smith.run(run.id)
+        Traceback (most recent call last):
+        plansmith.errors.NotApproved: run … waits for the approval of its plan (look at …)
+    """
 
 
 class StaleDecision(Refused):
