@@ -75,7 +75,7 @@ def try_read_plan(source: object) -> Plan | list[Problem]:
         >>> from plansmith import try_read_plan
         >>> for problem in try_read_plan({"steps": [{"id": "hello", "sya": "Hello!"}]}):
         ...     print(problem)
-        ?
+        error PS005 wrong-value: hello: this is not a step of a known kind (did you mean 'say'?)
     """
     if isinstance(source, Plan):
         return source

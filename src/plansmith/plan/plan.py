@@ -64,7 +64,7 @@ class Plan(Record):
         >>> from plansmith import read_plan
         >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "hello", "say": "Hello"}]})
         >>> plan.by_id["hello"].instruction
-        ?
+        'Hello'
     """
 
     schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
@@ -104,7 +104,7 @@ class Plan(Record):
 
         Examples:
             >>> plan.stored_text()
-            ?
+            b'{"goal":"Greet","steps":[{"id":"hello",…}]}'
         """
         mark, known = self.fingerprint, self.__dict__.get("_text")
         if known is None or mark is None or known[0] != mark:
@@ -183,7 +183,7 @@ class Plan(Record):
 
         Examples:
             >>> plan.to_json()
-            ?
+            {'schema_version': 1, 'goal': 'Greet', 'steps': [{'id': 'hello', 'kind': 'reply', …}]}
         """
         value: dict[str, Json] = {"schema_version": self.schema_version, "goal": self.goal}
         value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})

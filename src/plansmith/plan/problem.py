@@ -152,7 +152,7 @@ class Problem(Record):
 
         Examples:
             >>> problem.line()
-            ?
+            "error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean …)"
         """
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
         where = f" {place}:" if place else ""

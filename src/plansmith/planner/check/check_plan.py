@@ -75,7 +75,7 @@ def check_plan(
         >>> from plansmith import check_plan, read_plan
         >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
         >>> print(check_plan(plan, {"stock": {}})[0])
-        ?
+        error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean 'stock'?)
     """
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
