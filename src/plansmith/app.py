@@ -230,9 +230,9 @@ class Plansmith:
         `options` are those of a `PlanRequest`: locale, target, profile, history, top_k.
 
         Examples:
-            >>> run = await smith.plan("Order bolts")
-            >>> str(run.plan.steps[0].inputs)
-            "{'item': 'bolts'}"
+            >>> run = await smith.plan("Order the item 'bolts'")
+            >>> run.plan.steps[0].inputs
+            {'item': 'bolts'}
         """
         return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
 
