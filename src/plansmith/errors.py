@@ -143,6 +143,13 @@ class ToolFailed(PlansmithError):
 
     If a call that changes something raises any other exception, it may have taken effect: it is
     not repeated, and a person is asked.
+
+    Examples:
+        >>> from plansmith import tool
+        >>> from plansmith.errors import ToolFailed
+        >>> @tool
+        ... def pay(to: str) -> str:
+        ...     raise ToolFailed(f"there is no account {to}")  # nothing was paid
     """
 
 
@@ -157,7 +164,22 @@ class OutcomeUnknown(ToolFailed):
 class InputNeeded(PlansmithError):
     """A call needs an answer from a person; it is then made again with `Call.reply`.
 
-    `state` is given back with the answer. It is stored in the journal: put no secret in it.
+    Args:
+        text: The question.
+        schema: The JSON Schema of the answer.
+        options: The answers to choose from.
+        state: Given back with the answer. It is stored in the journal: put no secret in it.
+        link: A page where the person can act, such as a log-in.
+
+    Examples:
+        >>> from plansmith import tool
+        >>> from plansmith.errors import InputNeeded
+        >>> from plansmith.ports import Call
+        >>> @tool(effect="read")
+        ... def find(name: str, call: Call) -> str:
+        ...     if call.reply is None:
+        ...         raise InputNeeded("Which of the two?", options=["Oslo", "Rome"])
+        ...     return f"{name} in {call.reply.answer}"
     """
 
     def __init__(
