@@ -16,6 +16,7 @@ from tests.docs.test_docs import BLOCK, PAGES, ROOT, run
 from tests.e2e.terminal import Person
 
 from plansmith import read_plan
+from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.main import WrongUsage, load_command, main, parser_of
 from plansmith.config import Settings
 from plansmith.planner.context.profile import read_profile
@@ -56,28 +57,37 @@ def commands() -> Iterator[tuple[str, str]]:
     for place, text in blocks("console"):
         yield from ((place, line[2:]) for line in text.splitlines() if line.startswith("$ "))
     for page in PAGES:
+        if page.name == "CHANGELOG.md":  # tells of earlier commands too
+            continue
         text = BLOCK.sub("", page.read_text(encoding="utf-8"))
         found = re.findall(r"`((?:\.\./)?(?:scripts/)?plansmith [a-z-][^`]*)`", text)
         yield from ((page.name, each) for each in found)
 
 
-TYPED = [(place, line) for place, line in commands() if re.match(r"\S*plansmith ", line)]
-
-
-@pytest.mark.parametrize(
-    ("place", "line"), TYPED, ids=[f"{place}: {line}" for place, line in TYPED]
-)
-def test_every_command_to_type_is_known_with_its_options(place: str, line: str) -> None:
-    words = shlex.split(line, comments=True)[1:]
+def fault(line: str) -> str:
+    """Says what is wrong with a command; nothing is run."""
+    words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)[1:]
     if words[0] in ("-C", "--tenant"):
         words = words[2:]
-    if not words or words[0] in ("--help", "--version", "help", "COMMAND"):
-        return
+    if words[0] in ("--help", "--version", "help", "…"):
+        return ""
+    if words[0] not in COMMANDS:
+        return f"{line}: there is no such command"
     try:
         parser_of(words[0], load_command(words[0])).parse_args(words[1:])
     except WrongUsage as error:
-        # A name alone, such as `plansmith approve`, stands for the command.
-        assert len(words) == 1, f"{place}: {error}"
+        # In a sentence a name may stand alone (`plansmith approve`), and ROLE for each of the roles.
+        harmless = "invalid choice: '[A-Z]+'"
+        if len(words) < 4:
+            harmless += "|(is|are) required|expected one argument"
+        return "" if re.search(harmless, str(error)) else f"{line}: {error}"
+    return ""
+
+
+def test_every_command_to_type_is_known_with_its_options() -> None:
+    typed = {line: place for place, line in commands() if re.match(r"\S*plansmith ", line)}
+    faults = {place: wrong for line, place in typed.items() if (wrong := fault(line))}
+    assert faults == {}
 
 
 @pytest.mark.parametrize(
@@ -88,8 +98,9 @@ def test_every_table_of_settings_is_accepted(place: str, text: str) -> None:
 
 
 def test_every_json_block_is_json() -> None:
-    for _, text in blocks("json"):
-        json.loads(text)
+    for place, text in blocks("json"):
+        if "problems.md" not in place:  # plans with problems: test_docs.py
+            json.loads(text)
 
 
 def test_every_yaml_block_is_a_plan_or_a_profile(tmp_path: Path) -> None:
@@ -167,7 +178,7 @@ def test_a_first_change_is_shown_as_on_the_start_page(person: Person) -> None:
         terminal.type("y\n")
         assert terminal.ended() == 0
     assert missing(shown, terminal.screen.text) == []
-    assert (person.folder / "todo.txt").read_text() == "Pay invoice 2026-17\n"
+    assert (person.folder / "todo.txt").read_text() == "Pay invoice 2026-17"
 
 
 def test_the_tutorial_goes_as_it_is_shown(person: Person) -> None:

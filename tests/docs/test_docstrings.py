@@ -128,8 +128,14 @@ def test_every_error_that_a_public_function_raises_is_documented(named: Document
 
 def test_every_public_name_has_an_example() -> None:
     needing = [each for each in PUBLIC if not isinstance(each.value, (property, cached_property))]
-    needing += [each for each in TESTING if each.owner is None]
     assert [each.place for each in needing if not each.has_example] == []
+
+
+def test_every_class_for_tests_is_in_an_example() -> None:
+    examples = [each.text.partition(">>> ")[2] for each in TESTING]
+    unused = {each.value.__name__ for each in TESTING if each.owner is None}
+    unused -= {word for text in examples for word in re.findall(r"\w+", text)}
+    assert unused == set()
 
 
 @pytest.mark.parametrize("named", **places(EXAMPLES))

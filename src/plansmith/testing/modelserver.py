@@ -128,8 +128,9 @@ class ModelServer:
     refusals use up no answer.
 
     Examples:
-        >>> from plansmith.testing import ModelServer, Refusal, Reply
-        >>> async with ModelServer(Reply("Hello"), Refusal(429, retry_after="1")) as server:
+        >>> from plansmith.testing import Gate, ModelServer, Page, Refusal, Reply
+        >>> script = Reply("Hello", gate=Gate(1)), Refusal(429, retry_after="1"), Page("<p>No")
+        >>> async with ModelServer(*script) as server:
         ...     address = server.url  # for model("openai:test", base_url=…, api_key="any")
     """
 

@@ -132,9 +132,9 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Makes a function a tool that plans can call; used as `@tool` or `@tool(effect="read")`.
 
-    The function's type hints and docstring tell the planner its arguments. A function that is not
-    async runs in a thread. One that changes something raises `ToolFailed` when nothing was changed;
-    after any other exception a person is asked whether the change took place.
+    Type hints and docstring tell the planner its arguments; those of `*args` are `Misconfigured`. A
+    function that is not async runs in a thread. One that changes something raises `ToolFailed` when
+    nothing was changed; after any other exception a person is asked whether the change took place.
 
     Args:
         function: The function.
@@ -146,20 +146,16 @@ def tool(
         open_world: It reads or changes things outside of this program.
         search: It finds things by words, and may be used before planning.
 
-    Raises:
-        Misconfigured: Its arguments cannot be described, for example `*args`.
-
     Examples:
         >>> from plansmith import tool
         >>> @tool(effect="read")
         ... def stock(item: str) -> int:
-        ...     "Tells how many of an item there are."
         ...     return 3
-        >>> stock.spec.description, stock("bolt")
-        ('Tells how many of an item there are.', 3)
+        >>> stock.spec.effect.value, stock("bolt")
+        ('read', 3)
     """
-    own = {"effect": Effect(effect), "timeout_s": timeout_s, "idempotent": idempotent}
-    more = {**own, "open_world": open_world, "search": search}
+    effects = {"effect": Effect(effect), "open_world": open_world, "idempotent": idempotent}
+    more = {**effects, "timeout_s": timeout_s, "search": search}
     make = partial(_made_tool, name=name, description=description, more=more)
     return make if function is None else make(function)
 
