@@ -175,15 +175,22 @@ def _type(part: Schema, known: Mapping[str, Any]) -> str:
     if ref := part.get("$ref", ""):
         return _type(known[ref.rpartition("/")[2]], known)
     if "enum" in part or "const" in part:
-        return ", ".join(f"`{each}`" for each in part.get("enum", [part.get("const")]))
+        values = part.get("enum", [part.get("const")])
+        return ", ".join(f"`{each}`" for each in values if each != "")
     if part.get("type") == "array":
         inner = _type(part.get("items", {}), known)
+        if inner == "any":
+            return "list"
         return f"list of {inner}" if inner.startswith("`") else f"list of {inner}s"
-    if part.get("type") == "object":
-        return "table"
-    return {"string": "text", "boolean": "true or false"}.get(
-        str(part.get("type")), str(part.get("type", "any"))
-    )
+    return _WORDS.get(str(part.get("type", "any")), str(part.get("type", "any")))
+
+
+_WORDS: Final = {
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "whole number",
+    "object": "table",
+}
 
 
 def _http() -> str:

@@ -61,7 +61,7 @@ class Plansmith:
     call. `by` names who acts; the journal keeps the name.
 
     Args:
-        model: The name of a model (see `model`), or a model of yours. To run plans needs none.
+        model: The name of a model (see `model`), or a model of yours. Plans run without one.
         tools: Functions (see `tool`) and tool sources.
         agents: Agents; a plan gives them tasks in words.
         store: `memory`, a URL such as `sqlite:///runs.db`, or a store of yours.

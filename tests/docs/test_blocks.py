@@ -69,14 +69,14 @@ def fault(line: str) -> str:
     words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)[1:]
     if words[0] in ("-C", "--tenant"):
         words = words[2:]
-    if words[0] in ("--help", "--version", "help", "…"):
+    if words[0] in ("--help", "--version", "help", "COMMAND", "…"):
         return ""
     if words[0] not in COMMANDS:
         return f"{line}: there is no such command"
     try:
         parser_of(words[0], load_command(words[0])).parse_args(words[1:])
     except WrongUsage as error:
-        # In a sentence a name may stand alone (`plansmith approve`), and ROLE for each of the roles.
+        # In a sentence a name may stand alone (`plansmith approve`), or ROLE for any role.
         harmless = "invalid choice: '[A-Z]+'"
         if len(words) < 4:
             harmless += "|(is|are) required|expected one argument"
