@@ -111,7 +111,7 @@ def test_every_yaml_block_is_a_plan_or_a_profile(tmp_path: Path) -> None:
             assert read_plan(text).steps
         else:
             (tmp_path / "me.yaml").write_text(text, encoding="utf-8")
-            assert read_profile(tmp_path / "me.yaml")
+            read_profile(tmp_path / "me.yaml")
 
 
 def after(page: str, kind: str, sign: str, shown: str) -> tuple[str, str]:
