@@ -1,12 +1,11 @@
 """Makes the pages of the reference from the code: Python, commands, settings, HTTP, events."""
 
 import inspect
-import io
 import json
 import os
 import re
+from argparse import PARSER, ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
 from types import ModuleType
 from typing import Any, Final, NamedTuple, get_args
 
@@ -14,8 +13,8 @@ from pydantic import BaseModel
 
 import plansmith
 import plansmith.testing
-from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import main as run_command
+from plansmith.cli.command_table import COMMANDS, DAILY, MORE
+from plansmith.cli.main import load_command, parser_of
 from plansmith.config import Settings
 from plansmith.plan.events import AnyBody
 from plansmith.server.openapi import openapi
@@ -96,16 +95,34 @@ def _python(page: PythonPage) -> str:
 
 
 def _commands() -> str:
-    lines = ["# Commands", "", "What each command says about itself with `--help`."]
-    os.environ["COLUMNS"] = "100"
-    for name, entry in COMMANDS.items():
-        said = io.StringIO()
-        with redirect_stdout(said), suppress(SystemExit):
-            run_command([name, "--help"])
-        summary = entry.summary[:1].upper() + entry.summary[1:]
-        lines += ["", f"## {name}", "", f"{summary}.", ""]
-        lines += ["```text", said.getvalue().rstrip(), "```"]
+    lines = [
+        "# Commands",
+        "",
+        "What each command says about itself with `--help`: first the daily ones.",
+    ]
+    names = dict.fromkeys([*DAILY, *(name for group in MORE.values() for name in group), *COMMANDS])
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "88"  # as wide as a block on the site
+    try:
+        for name in names:
+            parser = parser_of(name, load_command(name))
+            lines += ["", f"## {name}", *_help_of(parser)]
+            for inner in _inner_commands(parser):
+                lines += ["", f"### {inner.prog.removeprefix('plansmith ')}", *_help_of(inner)]
+    finally:
+        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
     return "\n".join(lines) + "\n"
+
+
+def _help_of(parser: ArgumentParser) -> list[str]:
+    return ["", "```text", parser.format_help().rstrip(), "```"]
+
+
+def _inner_commands(parser: ArgumentParser) -> Iterator[ArgumentParser]:
+    """Yields the parsers of commands within a command, such as `schedule add`; aliases once."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
+        if action.nargs == PARSER and isinstance(action.choices, dict):
+            yield from dict.fromkeys(action.choices.values())
 
 
 def _settings() -> str:
@@ -252,12 +269,45 @@ def _example(title: str, content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _events() -> str:
-    lines = ["# Events", "", "What a journal is made of, in the words of the code."]
+    lines = [
+        "# Events",
+        "",
+        "What a journal is made of. Every event also has the `run`, its `number`, the time (`at`)",
+        "and who caused it (`by`). A page shows how to",
+        "[read them with SQL](../running.md#reading-a-store-with-sql).",
+    ]
     for body in get_args(AnyBody):
         told = inspect.cleandoc(body.__doc__ or "")
         lines += ["", f"## {body.type}", "", told]
-        if body.__annotations__:
+        fields = {
+            name: str(kind)
+            for name, kind in body.__annotations__.items()
+            if not str(kind).startswith("ClassVar")
+        }
+        if fields:
             lines += ["", "| field | type |", "|---|---|"]
-        for name, kind in body.__annotations__.items():
-            lines.append(f"| `{name}` | `{str(kind).replace('|', 'or')}` |")
+        lines += [f"| `{name}` | {_event_type(kind)} |" for name, kind in fields.items()]
     return "\n".join(lines) + "\n"
+
+
+_EVENT_TYPES: Final = {
+    "str": "text",
+    "ShownField": "text, or a code with fields",
+    "Count": "whole number",
+    "Positive": "whole number",
+    "int": "whole number",
+    "bool": "true or false",
+    "Seconds": "seconds",
+    "Moment": "time",
+    "JsonField": "JSON",
+}
+
+
+def _event_type(kind: str) -> str:
+    """Says in words what a field holds, as far as words are shorter than the type."""
+    plain = kind.removesuffix(" | None")
+    inner = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", plain)
+    shown = f"list of {_event_type(inner[1])}" if inner else _EVENT_TYPES.get(plain)
+    if shown is None:
+        shown = "`" + plain.replace(" | ", "` or `") + "`"
+    return f"{shown}, or none" if plain != kind else shown
