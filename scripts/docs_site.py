@@ -1,23 +1,14 @@
 """Puts together what the documentation site is made of: docs/, and pages made from the code."""
 
-import inspect
-import io
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final
 
-import plansmith
-from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import main as run_command
-from plansmith.config import Settings
-from plansmith.plan.events import AnyBody
-from plansmith.server.openapi import openapi
-from plansmith.server.route_table import ROUTES
+from scripts.docs_reference import reference
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # Pages that the site has from elsewhere, by where they are in the repository.
@@ -56,6 +47,7 @@ def assemble(out: Path) -> None:
         place.write_text(text, encoding="utf-8")
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     config = config.replace("paths: [src]", f"paths: [{ROOT / 'src'}]")
+    config = config.replace("[scripts/", f"[{ROOT / 'scripts'}/")
     for folder in FOLDERS:
         names = sorted(file.name for file in (pages / folder).glob("*.md"))
         listed = ", ".join(f"{folder}/{name}" for name in names)
@@ -92,114 +84,6 @@ def _relinked(text: str, source: str, place: str, places: Mapping[str, str]) -> 
         return f"[{words}]({os.path.relpath(places[wanted], os.path.dirname(place))}{anchor})"  # noqa: PTH120
 
     return LINK.sub(relink, text)
-
-
-def reference() -> dict[str, str]:
-    """Returns the pages that are made from the code."""
-    return {
-        "api.md": _api(),
-        "commands.md": _commands(),
-        "settings.md": _settings(),
-        "http.md": _http(),
-        "events.md": _events(),
-    }
-
-
-def _api() -> str:
-    names = sorted(plansmith.__all__, key=lambda name: (name != "Plansmith", name.lower()))
-    parts = "\n\n".join(f"::: plansmith.{name}" for name in names)
-    return f"# Python\n\nWhat `from plansmith import …` has.\n\n{parts}\n"
-
-
-def _commands() -> str:
-    lines = ["# Commands", "", "What each command says about itself with `--help`."]
-    os.environ["COLUMNS"] = "100"
-    for name, entry in COMMANDS.items():
-        said = io.StringIO()
-        with redirect_stdout(said), suppress(SystemExit):
-            run_command([name, "--help"])
-        lines += ["", f"## {name}", "", f"{entry.summary.capitalize()}.", ""]
-        lines += ["```text", said.getvalue().rstrip(), "```"]
-    return "\n".join(lines) + "\n"
-
-
-def _settings() -> str:
-    head = [
-        "# Settings",
-        "",
-        "Every key, its type and its default. [Settings](../settings.md) explains them.",
-        "",
-    ]
-    rows = ["| key | type | default |", "|---|---|---|"]
-    schema = Settings.model_json_schema()
-    rows += _setting_rows("", schema, schema.get("$defs", {}))
-    return "\n".join(head + rows) + "\n"
-
-
-def _setting_rows(
-    prefix: str, schema: Mapping[str, Any], known: Mapping[str, Any]
-) -> Iterator[str]:
-    for name, part in schema.get("properties", {}).items():
-        key = f"{prefix}{name}"
-        found = _resolved(part, known)
-        if "properties" in found:
-            yield from _setting_rows(f"{key}.", found, known)
-        else:
-            default = part.get("default", found.get("default"))
-            shown = "" if default in (None, "", [], {}) else f"`{default}`"
-            yield f"| `{key}` | {_type(part, known)} | {shown} |"
-
-
-def _resolved(part: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
-    options = [each for each in part.get("anyOf", ()) if each.get("type") != "null"]
-    part = options[0] if len(options) == 1 else part
-    ref = part.get("$ref", "")
-    return known[ref.rpartition("/")[2]] if ref else part
-
-
-def _type(part: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    found = _resolved(part, known)
-    if "enum" in found:
-        return ", ".join(f"`{each}`" for each in found["enum"])
-    if found.get("type") == "array":
-        return f"list of {_type(found.get('items', {}), known)}"
-    if found.get("type") == "object":
-        return "table"
-    return str(found.get("type", "any"))
-
-
-def _http() -> str:
-    document = openapi(ROUTES)
-    lines = [
-        "# HTTP",
-        "",
-        "Every request of [the server](../server.md), from its OpenAPI document.",
-    ]
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            lines += ["", f"## {method.upper()} {path}", "", f"{operation.get('summary', '')}."]
-            if operation.get("description"):
-                lines += ["", operation["description"]]
-            rows = [
-                f"| `{each['name']}` | {each['in']} | {each.get('description', '')} |"
-                for each in operation.get("parameters", ())
-            ]
-            if rows:
-                lines += ["", "| parameter | in | |", "|---|---|---|", *rows]
-            answers = ", ".join(f"`{code}`" for code in operation["responses"])
-            lines += ["", f"Answers: {answers}."]
-    return "\n".join(lines) + "\n"
-
-
-def _events() -> str:
-    lines = ["# Events", "", "What a journal is made of, in the words of the code."]
-    for body in get_args(AnyBody):
-        told = inspect.cleandoc(body.__doc__ or "")
-        lines += ["", f"## {body.type}", "", told, ""]
-        lines += ["| field | type |", "|---|---|"]
-        for name, kind in body.__annotations__.items():
-            lines.append(f"| `{name}` | `{str(kind).replace('|', 'or')}` |")
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

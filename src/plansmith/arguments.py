@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from plansmith.adapters.stores.urls import open_store
@@ -35,13 +36,15 @@ def model_of(given: ChatModel | str | None) -> ChatModel | None:
     return given
 
 
-def with_models(options: Options) -> Options:
-    """Returns the options with their models, where they are given by name."""
+def resolved_options(options: Options) -> Options:
+    """Returns the options with models in place of their names, and an absolute folder."""
     made = options.copy()
     if "triage_model" in options:
         made["triage_model"] = model_of(options["triage_model"])
     if "report_model" in options:
         made["report_model"] = model_of(options["report_model"])
+    if folder := options.get("folder"):
+        made["folder"] = Path(folder).resolve()  # now: a program may change its folder
     return made
 
 

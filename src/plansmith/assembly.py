@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Clock, Message, PlanStore, ToolSource
     from plansmith.runs.options import Options
+    from plansmith.schedules import service
+    from plansmith.templates.book import TemplateBook
     from plansmith.threads import memory
 else:
     lazy_modules(
         globals(),
         memory="plansmith.threads.memory",
         minilm="plansmith.adapters.ranking.minilm",
+        service="plansmith.schedules.service",
     )
 
 
@@ -63,6 +66,12 @@ def make_runs(
         shared_budget=options.get("shared_budget"),
         join=partial(_join, journals),
     )
+
+
+def make_schedules(runs: RunService, templates: TemplateBook) -> service.Schedules:
+    """Makes the service for schedules."""
+    approval = StandingApproval(intake=runs.intake)
+    return service.Schedules(runs=runs, templates=templates, approval=approval)
 
 
 def _intake(

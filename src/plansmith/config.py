@@ -47,7 +47,18 @@ _ENVIRONMENT: Final = {
 
 
 class ModelSettings(Record):
-    """One model: `provider:name` or `auto`, where it is, and its limits."""
+    """One model: `provider:name` or `auto`, where it is, and its limits.
+
+    Attributes:
+        model: The name of a model, such as `openai:gpt-5`, `local`, `rules` or `auto`.
+        base_url: The address of a server that speaks OpenAI's protocol.
+        api_key_env: The environment variable that has the key.
+        timeout_s: After how many seconds a call fails.
+        silence_s: After how many seconds without a word a call fails.
+        tries: How often a call is tried that may succeed later.
+        context_tokens: How much the model can read.
+        output: How it is asked for JSON: `json_schema`, `tool`, `text`, or `auto` to find out.
+    """
 
     model: str = Field(default="auto", min_length=1)
     base_url: str | None = None
@@ -78,7 +89,16 @@ class Models(Record):
 
 
 class BuiltinSettings(Record):
-    """The built-in tools: whether they are on, may write, and which hosts they may reach."""
+    """The built-in tools: whether they are on, may write, and which hosts they may reach.
+
+    Attributes:
+        enabled: Whether there are built-in tools, and a planner is told the names of files.
+        write: Whether they may change files.
+        hosts: Hosts that may be fetched from, by name or pattern.
+        private: Addresses of your own network that may be fetched from.
+        databases: Databases for SQL, by name.
+        writable: Databases of these that may be changed.
+    """
 
     enabled: Flag = True
     write: Flag = True
@@ -89,7 +109,14 @@ class BuiltinSettings(Record):
 
 
 class WorkerSettings(Record):
-    """How many runs workers execute: each of them, all together, and how many start in a time."""
+    """How many runs workers execute: each of them, all together, and how many start in a time.
+
+    Attributes:
+        concurrency: How many runs one worker executes at once.
+        total: How many runs all workers of a folder execute at once.
+        starts: How many runs start in `seconds`.
+        seconds: The time for `starts`.
+    """
 
     concurrency: Whole = Field(default=10, ge=1, le=1000)
     total: Whole | None = Field(default=None, ge=1)
@@ -102,7 +129,28 @@ class WorkerSettings(Record):
 
 
 class Settings(Record):
-    """All settings."""
+    """All settings.
+
+    Attributes:
+        models: The models.
+        planner: How plans are made.
+        review: What needs a person's review.
+        budget: What one run may use.
+        run: Limits of runs.
+        builtin: The built-in tools.
+        mcp: MCP servers.
+        agents: A2A agents by name.
+        secrets: Secrets by name.
+        tools: Files with tools: Python functions, or descriptions in JSON.
+        documents: Files and folders that a planner may read.
+        profile: A file about you: language, role, constraints.
+        cache: Where indexes are kept.
+        store: Where runs are kept, such as `sqlite:///runs.db`.
+        workers: Limits of workers.
+        keep_runs: How long a server keeps runs that are over, such as `90d`; empty for ever.
+        oidc: Logging in with OpenID Connect.
+        notices: Where people are told that something waits, by name.
+    """
 
     models: Models = Models.with_defaults()
     planner: PlannerSettings = PlannerSettings.with_defaults()
@@ -119,7 +167,6 @@ class Settings(Record):
     cache: Path | None = None
     store: str = ""
     workers: WorkerSettings = WorkerSettings.with_defaults()
-    # How long a server keeps runs that are over, such as 90d; for ever if it is empty.
     keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
     oidc: OidcSettings | None = None
     notices: dict[str, NoticeSettings] = {}

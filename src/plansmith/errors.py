@@ -40,7 +40,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 
 class PlansmithError(Exception):
-    """Any failure a caller of Plansmith may want to handle."""
+    """Any failure a caller of Plansmith may want to handle.
+
+    Args:
+        message: What went wrong.
+        hint: What to do about it.
+
+    Examples:
+        >>> from plansmith import PlansmithError, model
+        >>> try:
+        ...     model("gpt-5")
+        ... except PlansmithError as error:
+        ...     print(error.message)
+        'gpt-5' is not the name of a model
+    """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -65,7 +78,19 @@ class _Problem(Protocol):
 
 
 class PlanInvalid(PlansmithError):
-    """A usable plan was asked for and there is none; `problems` says why."""
+    """A usable plan was asked for and there is none; `problems` says why.
+
+    Args:
+        problems: What is wrong with the plan.
+
+    Examples:
+        >>> from plansmith import PlanInvalid, read_plan
+        >>> try:
+        ...     read_plan({"goal": "Greet"})
+        ... except PlanInvalid as error:
+        ...     print(error.problems[0].code)
+        PS004
+    """
 
     def __init__(self, problems: Sequence[_Problem]) -> None:
         first = "; ".join(map(str, problems[:3]))
@@ -79,7 +104,14 @@ class ReferenceFailed(PlansmithError):
 
 
 class Misconfigured(PlansmithError):
-    """A setting is missing or wrong; the hint says what to set."""
+    """A setting is missing or wrong; the hint says what to set.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> Plansmith(tools=[3])
+        Traceback (most recent call last):
+        plansmith.errors.Misconfigured: 3 is not a tool (give functions that have a name, …)
+    """
 
 
 class ModelFailed(PlansmithError):
@@ -111,6 +143,13 @@ class ToolFailed(PlansmithError):
 
     If a call that changes something raises any other exception, it may have taken effect: it is
     not repeated, and a person is asked.
+
+    Examples:
+        >>> from plansmith import tool
+        >>> from plansmith.errors import ToolFailed
+        >>> @tool
+        ... def pay(to: str) -> str:
+        ...     raise ToolFailed(f"there is no account {to}")  # nothing was paid
     """
 
 
@@ -125,7 +164,22 @@ class OutcomeUnknown(ToolFailed):
 class InputNeeded(PlansmithError):
     """A call needs an answer from a person; it is then made again with `Call.reply`.
 
-    `state` is given back with the answer. It is stored in the journal: put no secret in it.
+    Args:
+        text: The question.
+        schema: The JSON Schema of the answer.
+        options: The answers to choose from.
+        state: Given back with the answer. It is stored in the journal: put no secret in it.
+        link: A page where the person can act, such as a log-in.
+
+    Examples:
+        >>> from plansmith import tool
+        >>> from plansmith.errors import InputNeeded
+        >>> from plansmith.ports import Call
+        >>> @tool(effect="read")
+        ... def find(name: str, call: Call) -> str:
+        ...     if call.reply is None:
+        ...         raise InputNeeded("Which of the two?", options=["Oslo", "Rome"])
+        ...     return f"{name} in {call.reply.answer}"
     """
 
     def __init__(
@@ -145,15 +199,43 @@ class InputNeeded(PlansmithError):
 
 
 class Refused(PlansmithError):
-    """The operation is not possible in the present state."""
+    """The operation is not possible in the present state.
+
+    Examples:
+        >>> from plansmith import Plan, Plansmith
+        >>> smith = Plansmith()
+        >>> run = await smith.submit(Plan(steps=[{"id": "ask", "kind": "ask", "question": "Go?"}]))
+        >>> await smith.resume(run.id)
+        Traceback (most recent call last):
+        plansmith.errors.Refused: run … is not paused: it is …
+    """
 
 
 class NotFound(Refused):
-    """There is nothing of this name; the hint says what there is."""
+    """There is nothing of this name; the hint says what there is.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> await Plansmith().get("no-such-run")
+        Traceback (most recent call last):
+        plansmith.errors.NotFound: there is no run 'no-such-run'…
+    """
 
 
 class NotApproved(Refused):
-    """The plan of the run waits for a person's approval; the hint says how to give it."""
+    """The plan of the run waits for a person's approval; the hint says how to give it.
+
+    Examples:
+        >>> from plansmith import Plan, Plansmith, tool
+        >>> @tool
+        ... def send() -> str:
+        ...     return "sent"
+        >>> smith = Plansmith(tools=[send])
+        >>> run = await smith.submit(Plan(steps=[{"id": "a", "kind": "tool", "tool": "send"}]))
+        >>> await smith.run(run.id)
+        Traceback (most recent call last):
+        plansmith.errors.NotApproved: run … waits for the approval of its plan (look at …)
+    """
 
 
 class StaleDecision(Refused):

@@ -64,13 +64,28 @@ def model(
     tell: Tell = lambda _: None,
     **settings: Unpack[ModelOptions],
 ) -> ChatModel:
-    """Makes a model from its name: `openai:gpt-5`, `anthropic:…`, `local`, `rules` or `auto`.
+    """Makes a model from its name; nothing is contacted before the first call.
 
-    `base_url` is that of a server that speaks OpenAI's protocol, `api_key` the key itself; without
-    one the provider's environment variable is read. `auto` takes what is there: a key, a server
-    on this machine, the embedded model, else rules; `tell` receives which. The rest are the
-    settings of a model (`timeout_s`, `tries`, `context_tokens`, …). Nothing is contacted before
-    the first call, but an unknown name and a missing key are errors at once.
+    Args:
+        name: A provider and its model, such as `openai:gpt-5`; `local` for the embedded model;
+            `rules` for rules without a model; `auto` for what is there: a provider's key, a
+            server on this machine, the embedded model, else rules.
+        base_url: The address of a server that speaks OpenAI's protocol.
+        api_key: The key itself. Without it, the provider's environment variable is read.
+        tell: Receives which model `auto` has found.
+        **settings: Settings of a model: `timeout_s`, `silence_s`, `tries`, `context_tokens`,
+            `output`.
+
+    Raises:
+        Misconfigured: The name or a setting is wrong, or the provider's key is missing.
+
+    Examples:
+        >>> from plansmith import model
+        >>> model("rules").name
+        'rules'
+        >>> model("gpt-5")
+        Traceback (most recent call last):
+        plansmith.errors.Misconfigured: 'gpt-5' is not the name of a model (…)
     """
     checked = _settings({"model": name, "base_url": base_url, **settings})
     if not _is_ours(name):

@@ -118,6 +118,14 @@ class Call:
     shown to the person and never given to a planner. `reply` is the answer to an `InputNeeded`;
     `ask` raises one and returns its answer. `seen` is the hash of the files that the person saw
     who consented to the call.
+
+    Examples:
+        >>> from plansmith import tool
+        >>> from plansmith.ports import Call
+        >>> @tool(effect="read")
+        ... def trip(call: Call) -> str:
+        ...     call.progress("looking for trips")
+        ...     return f"a trip to {call.ask('Which city?')}"
     """
 
     key: str

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scripts.docs_reference import setting_rows
 from scripts.docs_site import ROOT, assemble
+
+from plansmith.config import Settings
 
 LINK = re.compile(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)")
 
@@ -53,13 +56,17 @@ def test_every_link_between_pages_leads_to_a_page_of_the_site(site: Path) -> Non
     [
         ("api", "::: plansmith.Plansmith"),
         ("commands", "## approve"),
-        ("settings", "`run.data`"),
-        ("http", "## POST /v1/runs"),
+        ("settings", "## [run]"),
+        ("http", "### POST /v1/runs\n"),
         ("events", "## plan_approved"),
     ],
 )
 def test_the_reference_is_made_from_the_code(site: Path, page: str, has: str) -> None:
     assert has in (site / "docs" / "reference" / f"{page}.md").read_text(encoding="utf-8")
+
+
+def test_every_setting_is_explained() -> None:
+    assert [key for key, _, _, about in setting_rows(Settings) if not about] == []
 
 
 @pytest.mark.long

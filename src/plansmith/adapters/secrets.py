@@ -162,7 +162,14 @@ SHORTEST: Final = 6
 
 
 class SecretSource(Record):
-    """Where one secret is kept, and which tools may be given it (patterns such as `github.*`)."""
+    """Where one secret is kept, and which tools may be given it (patterns such as `github.*`).
+
+    Attributes:
+        env: The environment variable that has it.
+        file: The file that has it, readable by you alone.
+        keyring: The entry of the keyring that has it: `service/user`.
+        tools: The tools that may get it, by patterns of names.
+    """
 
     env: str | None = None
     file: Path | None = None

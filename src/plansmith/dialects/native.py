@@ -47,7 +47,17 @@ _MOST_PROBLEMS: Final = 100
 def read_plan(source: object) -> Plan:
     """Reads a plan from JSON or YAML text, bytes or a plain value.
 
-    Raises `PlanInvalid`, whose `problems` say what is wrong; `try_read_plan` returns them.
+    Args:
+        source: The text, or a dictionary as JSON has it; a `Plan` is returned as it is.
+
+    Raises:
+        PlanInvalid: It is no plan; `problems` says why. `try_read_plan` returns them instead.
+
+    Examples:
+        >>> from plansmith import read_plan
+        >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "hello", "say": "Hello!"}]})
+        >>> plan.goal
+        'Greet'
     """
     found = try_read_plan(source)
     if not isinstance(found, Plan):
@@ -56,7 +66,17 @@ def read_plan(source: object) -> Plan:
 
 
 def try_read_plan(source: object) -> Plan | list[Problem]:
-    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns its problems."""
+    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns its problems.
+
+    Args:
+        source: What `read_plan` takes.
+
+    Examples:
+        >>> from plansmith import try_read_plan
+        >>> for problem in try_read_plan({"steps": [{"id": "hello", "sya": "Hello!"}]}):
+        ...     print(problem)
+        error PS005 wrong-value: hello: this is not a step of a known kind (did you mean 'say'?)
+    """
     if isinstance(source, Plan):
         return source
     if isinstance(source, (str, bytes)):

@@ -32,8 +32,9 @@ from plansmith.plan.events import (
     next_events,
 )
 from plansmith.plan.fold import RunFold, State, fold
-from plansmith.plan.run import ReportText, Run, RunStatus
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
+from plansmith.plan.run_parts import ReportText
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore
 

@@ -14,7 +14,13 @@ from plansmith.plan.data import Flag, Number, Record
 
 
 class Effect(StrEnum):
-    """What a call does: `read` changes nothing, `write` can be undone, `final` cannot."""
+    """What a call does: `read` changes nothing, `write` can be undone, `final` cannot.
+
+    Examples:
+        >>> from plansmith import Effect
+        >>> max(Effect, key=lambda effect: effect.rank).value
+        'final'
+    """
 
     READ = "read"
     WRITE = "write"
@@ -44,7 +50,25 @@ Schema = dict[str, Any]
 
 
 class ToolSpec(Record):
-    """A tool as a planner sees it; by default it writes, anywhere, and must not be repeated."""
+    """A tool as a planner sees it; by default it writes, anywhere, and must not be repeated.
+
+    Attributes:
+        name: The name in plans.
+        description: What it does, for the planner and for people.
+        input_schema: The JSON Schema of its arguments.
+        output_schema: The JSON Schema of its result, if it is known.
+        effect: What a call does to the world.
+        open_world: Whether it reads or changes things outside of this program.
+        idempotent: Whether a call may be repeated under the same key.
+        search: Whether it finds things by words, and may be used before planning.
+        timeout_s: After how many seconds a call fails.
+        tags: Words that help to find it.
+
+    Examples:
+        >>> from plansmith import Effect, ToolSpec
+        >>> ToolSpec(name="stock", effect=Effect.READ).to_json()
+        {'name': 'stock', 'effect': 'read'}
+    """
 
     name: str = Field(min_length=1, max_length=200)
     description: str = ""
@@ -68,7 +92,24 @@ class Skill(Record):
 
 
 class AgentSpec(Record):
-    """An agent as a planner sees it: its card, and how the planner may use it."""
+    """An agent as a planner sees it: its card, and how the planner may use it.
+
+    Attributes:
+        name: The name in plans.
+        description: What it does, for the planner and for people.
+        skills: What its card says it can do.
+        examples: Tasks that it can carry out.
+        tags: Words that help to find it.
+        passthrough: Whether it takes whole requests, and never a step.
+        hidden: Whether planners are not offered it.
+        enabled: Whether it can be used at all.
+        effect: What its work may do to the world.
+
+    Examples:
+        >>> from plansmith import AgentSpec, Effect
+        >>> AgentSpec(name="reader", description="Reads files", effect=Effect.READ).enabled
+        True
+    """
 
     name: str = Field(min_length=1, max_length=200)
     description: str = ""

@@ -77,7 +77,22 @@ class PlanDiff(Record):
 
 
 def diff_plans(before: Plan, after: Plan) -> PlanDiff:
-    """Returns what changed from one plan to the other; steps are matched by id."""
+    """Returns what changed from one plan to the other; steps are matched by id.
+
+    Args:
+        before: The earlier plan.
+        after: The later plan.
+
+    Raises:
+        PlansmithError: Two steps of a plan have the same id.
+
+    Examples:
+        >>> from plansmith import diff_plans, read_plan
+        >>> before = read_plan({"steps": [{"id": "hello", "say": "Hello"}]})
+        >>> after = read_plan({"steps": [{"id": "hello", "say": "Good day"}]})
+        >>> [(step.id, step.fields[0].after) for step in diff_plans(before, after).changed]
+        [('hello', 'Good day')]
+    """
     old, new = _positions(before), _positions(after)
     both = [step_id for step_id in old if step_id in new]
     changes = {
@@ -94,7 +109,21 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
 
 
 def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
-    """Returns the changed plan; `apply_diff(a, diff_plans(a, b))` equals `b`."""
+    """Returns the changed plan; `apply_diff(a, diff_plans(a, b))` equals `b`.
+
+    Args:
+        plan: The plan to change.
+        diff: The changes.
+
+    Raises:
+        PlansmithError: The changes do not fit the plan.
+
+    Examples:
+        >>> from plansmith import Plan, apply_diff, diff_plans
+        >>> before, after = Plan(goal="Greet"), Plan(goal="Greet everyone")
+        >>> apply_diff(before, diff_plans(before, after)) == after
+        True
+    """
     steps = dict(plan.by_id)
     for change in diff.changed:
         if change.id not in steps:
@@ -230,7 +259,19 @@ class Merge(NamedTuple):
 
 
 def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
-    """Returns the new plan with all edits a person made to the base; the person always wins."""
+    """Returns the new plan with all edits a person made to the base; the person always wins.
+
+    Args:
+        base: The plan that both started from.
+        person: The plan as the person changed it.
+        replan: The new plan that a planner made.
+
+    Examples:
+        >>> from plansmith import Plan, merge_plans
+        >>> base, replan = Plan(goal="Greet"), Plan(goal="Greet", thought="in English")
+        >>> merge_plans(base, Plan(goal="Greet Ann"), replan).plan.to_json()
+        {'schema_version': 1, 'goal': 'Greet Ann', 'thought': 'in English', 'steps': []}
+    """
     edits = diff_plans(base, person)
     notes: list[Problem] = []
     steps = dict(replan.by_id)

@@ -16,14 +16,8 @@ from plansmith.plan.fold_steps import OPEN_OR_UNSURE, StepsFold, misfit, waiting
 from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed
-from plansmith.plan.run import (
-    OVER,
-    Covered,
-    Run,
-    RunStatus,
-    StepState,
-    StepStatus,
-)
+from plansmith.plan.run import OVER, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run_parts import Covered
 from plansmith.plan.second_person import grants, why_not
 
 GO_ON: Final = "go_on"
@@ -35,7 +29,17 @@ FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
-    """Returns the run after these events; events can also be folded in several parts."""
+    """Returns the run after these `events`; with `run`, they go on from there.
+
+    Raises `JournalDamaged` if an event is missing or does not fit.
+
+    Examples:
+        >>> from plansmith import Plansmith, fold, read_plan
+        >>> smith = Plansmith()
+        >>> run = await smith.submit(read_plan({"steps": [{"id": "name", "question": "Who?"}]}))
+        >>> fold([event async for event in smith.events(run.id)]) == run
+        True
+    """
     some = [*events]
     if run is None and not some:
         raise JournalDamaged("a run needs at least one event")

@@ -15,15 +15,31 @@ from plansmith.plan.data import Flag, Number, Record, Whole
 class Limits(Record):
     """How wide a run goes, how often it tries, how long it waits, how tool output may be used.
 
-    `max_replans` counts new plans after a failure or an agent's advice, `max_iterations` plans
-    after all steps have run (1 plans once, as most do), `max_rejections` those that a person sent
-    back; beyond each the person is asked. `replan` is when: after a failure or advice, or also
-    after each step. `tool_texts` is about errors and results of tools when a plan is made again:
-    the planner reads them where a person sees every plan, or always, and then a person reviews
-    the new plan (`ask`), or only what goes beyond the approval (`trust`). `data` is about values
-    that came out of tools and reach a call that changes something: they are shown at review, need
-    consent before the call, or are denied; tools matching `data_free` (patterns) are exempt.
-    `lease_s` is after how many silent seconds other machines take a process for dead.
+    Beyond `max_replans`, `max_iterations` and `max_rejections` a person is asked.
+
+    Attributes:
+        width: How many steps run at the same time.
+        per_tool: How many calls of a tool run at the same time, by its name.
+        tries: How often a call is tried that may be repeated.
+        first_wait_s: Seconds before the second try; each further wait is longer.
+        grace_s: Seconds that running calls have to end when a run is stopped.
+        replan: When a new plan is made: `never`, `on_failure` (or an agent's advice), or
+            `after_each` step.
+        max_replans: How many new plans are made after a failure or advice.
+        max_iterations: How many plans are made in all, after all steps have run; 1 plans once.
+        max_rejections: How many plans a person may send back.
+        tool_texts: Whether a planner that plans again reads errors and results of tools:
+            `reviewed` where a person sees every plan; `ask` always, and a person reviews the new
+            plan; `trust` always, and a person reviews only what goes beyond the approval.
+        data: What happens to values that came out of tools and reach a call that changes
+            something: `show` them at review, `ask` before the call, or `deny` it.
+        data_free: Tools to which `data` does not apply, by patterns of names.
+        early_start: Whether steps that only read start while the plan is still being written.
+        lease_s: After how many silent seconds other machines take a process for dead.
+
+    Examples:
+        >>> from plansmith import Limits, Plansmith
+        >>> smith = Plansmith(limits=Limits(width=4, tries=1))
     """
 
     width: Whole = Field(default=16, ge=1)
@@ -43,7 +59,14 @@ class Limits(Record):
 
 
 class BudgetLimits(Record):
-    """What one run, or all runs together, may use before they stop and ask; None is no limit."""
+    """What one run, or all runs together, may use before they stop and ask; None is no limit.
+
+    Attributes:
+        money: US dollars.
+        tokens: Tokens of models.
+        steps: Calls of tools and agents.
+        seconds: Time from the start of the run.
+    """
 
     money: Decimal | None = Field(default=None, gt=0, max_digits=20)
     tokens: Whole | None = Field(default=None, ge=1)

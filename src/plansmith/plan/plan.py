@@ -44,7 +44,28 @@ _NO_RULES: Final = tuple(StepFields.model_fields[name].default for name in sorte
 
 
 class Plan(Record):
-    """The steps for a goal, as a graph."""
+    """The steps for a goal, as a graph; an immutable value.
+
+    Attributes:
+        schema_version: The version of the plan language.
+        id: An id that its writer gave it.
+        revision: Counts the changes of a plan.
+        goal: What the plan is for.
+        locale: The language of its texts.
+        thought: Why its planner made it so.
+        assumptions: What the planner took for granted.
+        steps: The steps; what each needs decides the order.
+        enough_context: Whether the planner knows enough to run it at once.
+        degraded: Why the planner could not do better, if it could not.
+        schedule: When to run it.
+        schedules: When to run single steps, by id, where they differ.
+
+    Examples:
+        >>> from plansmith import read_plan
+        >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "hello", "say": "Hello"}]})
+        >>> plan.by_id["hello"].instruction
+        'Hello'
+    """
 
     schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
     id: Text | None = None
@@ -79,7 +100,12 @@ class Plan(Record):
         return known[1]
 
     def stored_text(self) -> bytes:
-        """Returns the canonical text of the plan as events store it, without default values."""
+        """Returns the canonical text of the plan as events store it, without default values.
+
+        Examples:
+            >>> plan.stored_text()
+            b'{"goal":"Greet","steps":[{"id":"hello",…}]}'
+        """
         mark, known = self.fingerprint, self.__dict__.get("_text")
         if known is None or mark is None or known[0] != mark:
             values = self.__dict__
@@ -153,7 +179,12 @@ class Plan(Record):
         return graph
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the plan as JSON, version and goal first, without default values."""
+        """Returns the plan as JSON, version and goal first, without default values.
+
+        Examples:
+            >>> plan.to_json()
+            {'schema_version': 1, 'goal': 'Greet', 'steps': [{'id': 'hello', 'kind': 'reply', …}]}
+        """
         value: dict[str, Json] = {"schema_version": self.schema_version, "goal": self.goal}
         value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
         value["steps"] = [step.to_json() for step in self.steps]
@@ -190,6 +221,15 @@ def plan_hash(plan: Plan) -> str:
 
     Fields at their default are left out, so that a field added to the language later does
     not change the hash of a plan approved earlier.
+
+    Args:
+        plan: The plan; `plan.hash` is the same, computed once.
+
+    Examples:
+        >>> from plansmith import plan_hash, read_plan
+        >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "hello", "say": "Hello"}]})
+        >>> plan_hash(plan) == plan_hash(plan.replace(goal="Greet everyone"))
+        True
     """
     steps = canonical_json(sorted(map(_substance, plan.steps), key=itemgetter("id")))
     schedule = canonical_json(plan.schedule.to_json()) if plan.schedule else b"null"

@@ -112,7 +112,23 @@ CODES: Final[dict[str, Code]] = {
 
 
 class Problem(Record):
-    """One thing that is wrong with a plan, and what to do about it."""
+    """One thing that is wrong with a plan, and what to do about it.
+
+    Attributes:
+        code: A stable code such as `PS101`; the page Problem codes explains each.
+        severity: An `error` stops the plan; a `warning` or a `note` is only shown.
+        message: What is wrong.
+        hint: What to do about it.
+        step: The id of the step, if it is about one.
+        path: The place in the step or the plan.
+
+    Examples:
+        >>> from plansmith import check_plan, read_plan
+        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
+        >>> [problem] = check_plan(plan, {"stock": {}})
+        >>> problem.code, problem.name, problem.step
+        ('PS101', 'unknown-tool', 'have')
+    """
 
     constant: ClassVar[bool] = True
 
@@ -129,7 +145,15 @@ class Problem(Record):
         return CODES[self.code].name
 
     def line(self, locale: str = "en") -> str:
-        """Returns the problem on one line, in the reader's language."""
+        """Returns the problem on one line, in the reader's language.
+
+        Args:
+            locale: The language, such as `en` or `zh`.
+
+        Examples:
+            >>> problem.line()
+            "error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean …)"
+        """
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
         where = f" {place}:" if place else ""
         hint = f" ({in_language(self.hint, locale)})" if self.hint else ""

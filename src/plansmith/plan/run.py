@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -22,6 +22,7 @@ from plansmith.plan.planning_events import PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
+from plansmith.plan.run_parts import NO_REPORT, Covered, Prefetch, ReportText
 from plansmith.plan.sentence import in_language
 from plansmith.plan.step_events import FailureKind, SkipRule
 
@@ -36,7 +37,13 @@ T = TypeVar("T")
 
 
 class RunStatus(StrEnum):
-    """The status of a run; library, API, command line and page use the same words."""
+    """The status of a run; library, API, command line and page use the same words.
+
+    Examples:
+        >>> from plansmith import RunStatus
+        >>> [each.value for each in RunStatus if each.over]
+        ['done', 'partly_done', 'failed', 'cancelled', 'answered']
+    """
 
     TRIAGING = "triaging"
     PLANNING = "planning"
@@ -59,7 +66,13 @@ class RunStatus(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """The status of a step; `unknown`: the process died during the call, a person decides."""
+    """The status of a step; `unknown`: the process died during the call, a person decides.
+
+    Examples:
+        >>> from plansmith import StepStatus
+        >>> StepStatus("done") is StepStatus.DONE
+        True
+    """
 
     WAITING = "waiting"
     READY = "ready"
@@ -129,66 +142,68 @@ class StepState(FrozenStruct, frozen=True):
         return self.status is StepStatus.DONE or bool(self.rule)
 
 
-class Covered(NamedTuple):
-    """What a person has agreed to: a plan, and the plans of its templates."""
-
-    plan: Plan
-    templates: Mapping[str, Plan]
-
-
-class Prefetch(FrozenStruct, frozen=True, kw_only=True):
-    """A read made before its plan was complete; `step` is the step that uses its result."""
-
-    tool: str
-    inputs: str
-    started_at: datetime
-    ended_at: datetime | None = None
-    over: bool = False
-    result: str = ""
-    error: str = ""
-    step: str = ""
-
-
-class ReportText:
-    """The text of a report, made when it is first read."""
-
-    __slots__ = ("_make", "_text")
-
-    def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
-        self._text, self._make = text, make
-
-    def __str__(self) -> str:
-        make = self._make  # another thread may be reading it too
-        if make is not None:
-            self._text, self._make = make(), None
-        return self._text
-
-    # Runs are compared and shown without their reports.
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReportText)
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return "ReportText()"
-
-
-_NO_REPORT: Final = ReportText()
-
-
 class Run(FrozenStruct, frozen=True, kw_only=True):
     """The state of a run after its last event; made by `fold`.
 
-    `covered` is the plan that a person approved last, or that the policy let run without approval;
-    a person reviews what a replan adds to it. `drops` are approved calls that the plan under
-    review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
-    that the plan no longer has, kept for the calls they made. `earlier` are the content hashes of
-    the results of earlier runs that any of its plans has used, by reference. `changing`: a person
-    asked for another plan, which is not made yet. `acts` are the steps of the plan that change
-    something. `asked_by`, `edited_by` and `approved_by` made the request, changed the plan
-    last, and approved it. `interrupted` and `report_text` are filled in by
-    whoever reads the store; `interrupted`: the process that executed the run has ended.
+    Attributes:
+        id: The run's id.
+        request: The request in words.
+        locale: The language of the request.
+        options: What the request was made with.
+        origin: Where the run comes from: a request, a template, a schedule, another run.
+        folder: The folder that the run belongs to.
+        phase: What is done now; `status` also knows of pauses and questions.
+        decision: Whether the request needs a plan, as triage decided.
+        reason: Why the run is as it is, in words.
+        plan: The current plan.
+        templates: The plans of the templates that the plan uses.
+        earlier: Content hashes of results of earlier runs that any of its plans has used.
+        problems: What checking the plan has found.
+        estimate: What the plan may take: time, tokens, money.
+        metrics: How planning went.
+        revisions: How many plans were proposed.
+        approved: The hash of the approved plan.
+        covered: The plan that a person approved last, or that needed no approval; a person reviews
+            what a replan adds to it.
+        drops: Approved calls that the plan under review no longer makes.
+        dropped: Calls that a person agreed to drop.
+        approved_tools: The definitions of the tools that the approval was given for.
+        running_hash: The hash of the plan that runs.
+        paused: Whether a person or a limit paused it.
+        grants: How often a person lifted each limit.
+        replans: How many plans were made after a failure or advice.
+        iterations: How many plans were made after all steps had run.
+        rejections: How many plans a person sent back.
+        changing: Whether a person asked for another plan that is not made yet.
+        advice: What an agent said about the plan.
+        closing: Whether the run ends after a limit that a person did not lift.
+        calls: How many calls were made.
+        tokens: How many tokens were used.
+        money: What they cost, in US dollars.
+        started_at: When the first step could start.
+        prefetches: Reads that were made while the plan was written.
+        cancel_asked: Whether someone has cancelled it.
+        steps: The state of each step by id; `result` reads the result of one.
+        left: Steps that the plan no longer has, kept for the calls they made.
+        questions: The open questions by name.
+        report_hash: The content hash of the report.
+        report_text: The report, read when needed; `report` is its text.
+        acts: The steps that change something.
+        asked_by: Who made the request.
+        edited_by: Who changed the plan last.
+        approved_by: Who approved it.
+        created_at: When the run was created.
+        updated_at: When it changed last.
+        last: The last event.
+        interrupted: Whether the process that executed it has ended.
+        damage: What is wrong with its journal.
+
+    Examples:
+        >>> from plansmith import Plan, Plansmith
+        >>> smith = Plansmith()
+        >>> run = await smith.do(Plan(steps=[{"id": "ask", "kind": "ask", "question": "Go?"}]))
+        >>> run.status.value, list(run.questions)
+        ('asking', ['ask'])
     """
 
     id: str
@@ -231,7 +246,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
-    report_text: ReportText = _NO_REPORT
+    report_text: ReportText = NO_REPORT
     acts: tuple[str, ...] = ()
     asked_by: Actor | None = None
     edited_by: Actor | None = None
@@ -260,8 +275,18 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     def result(self, step: str, kind: type[T] | None = None) -> T | Json:
         """Returns the result of a step: as JSON, or as a value of a type, checked.
 
-        The type may be a dataclass, a TypedDict, a pydantic model or a plain one (`list[Order]`).
-        Raises `NotFound` if there is no result, `TypeError` if it is not of that type.
+        Args:
+            step: The id of the step.
+            kind: A dataclass, a TypedDict, a pydantic model or a plain type such as `list[Order]`.
+
+        Raises:
+            NotFound: There is no such step, or it has no result.
+            TypeError: The result is not of that type.
+
+        Examples:
+            >>> run = await smith.answer(run.id, "ask", "yes")
+            >>> (await smith.run(run.id)).result("ask", str)
+            'yes'
         """
         state = self.steps.get(step)
         if state is None:

@@ -15,11 +15,16 @@ MOST_ITEMS: Final = 20
 class ReviewPolicy(Record):
     """Plans that only read need no review; `never_for` names changing tools that need none either.
 
-    A tool whose effect is final is freed by its whole name, never by a pattern.
-    A map step that changes something for each item of a list from tools asks again beyond
-    `most_items` items, unless the step sets its own number. Calls that a new plan adds are
-    reviewed even if `never_for` names them. `second_person` says for which plans the person who
-    approves must be neither the one who asked nor the one who changed the plan last.
+    Calls that a new plan adds are reviewed even if `never_for` names them.
+
+    Attributes:
+        ask: `writes`: plans that change something are reviewed; `always`: all plans.
+        never_for: Tools whose changes need no review, by patterns of names. A tool whose effect is
+            final has to be named whole.
+        most_items: How many items of a list from tools a map step may change before a person is
+            asked, unless the step sets its own number.
+        second_person: For which plans the person who approves must be neither the one who asked
+            nor the one who changed the plan last: `never`, `changes` or `always`.
     """
 
     ask: Literal["always", "writes"] = "writes"

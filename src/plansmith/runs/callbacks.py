@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, NotApproved
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import (
     AwaitAnswer,
@@ -110,3 +110,10 @@ async def _result(given: object) -> Any:
 
 def _events(run: Run) -> int:
     return run.last.number if run.last is not None else 0
+
+
+def need_approval_given(run: Run) -> None:
+    """Raises `NotApproved` if a run has not begun because its plan waits for approval."""
+    if isinstance(next_move(run), AwaitReview) and run.started_at is None:
+        hint = f"look at run.plan, then: await smith.decide({run.id!r}, approve=run.plan.hash)"
+        raise NotApproved(f"run {run.id} waits for the approval of its plan", hint=hint)

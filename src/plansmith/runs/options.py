@@ -22,7 +22,30 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """The optional arguments of `Plansmith(...)`."""
+    """The optional arguments of `Plansmith(...)`.
+
+    Attributes:
+        triage_model: The model that decides whether a request needs a plan; else the model.
+        report_model: The model that writes replies and reports; else the model.
+        context: Where planners look for background: documents, schemas, searches.
+        ranker: Ranks tools by meaning, for requests with many tools.
+        templates: Plans that other plans can use, by name.
+        policy: What needs a person's review.
+        ask_also: More reasons for a review of a plan.
+        limits: How wide, how often and how long a run goes.
+        rounds: Decides after a run whether to plan again.
+        budget: What one run may use.
+        shared_budget: What all runs together may use.
+        price_per_million: The price of a million tokens in US dollars, where none is known.
+        tell: Receives what happens, for a person to read.
+        past: How long calls took, for estimates.
+        secrets: Values that tools get and nobody sees.
+        ids: Makes the ids of runs.
+        folder: The folder that runs belong to.
+        team: The team of agents that runs need.
+        shared_store: Whether the store is also used elsewhere, so that `close` leaves it open.
+        machine: This machine, for stores that several machines use.
+    """
 
     triage_model: ChatModel | str | None
     report_model: ChatModel | str | None

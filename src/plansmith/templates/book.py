@@ -90,7 +90,17 @@ class TemplateStore(Protocol):
 
 
 class TemplateBook:
-    """The templates of a Plansmith: those that its program passed in, and those in its store."""
+    """The templates of a Plansmith: those that its program passed in, and those in its store.
+
+    Examples:
+        >>> from plansmith import Plansmith, read_plan
+        >>> smith = Plansmith()
+        >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "name", "question": "Who?"}]})
+        >>> template = await smith.templates.save(plan, "greet")
+        >>> run = await smith.templates.use("greet")
+        >>> run.origin.id
+        'greet@1'
+    """
 
     def __init__(self, smith: HasRuns) -> None:
         self._runs = smith.runs

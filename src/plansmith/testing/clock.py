@@ -9,7 +9,15 @@ from itertools import count
 
 
 class FakeClock:
-    """A clock that moves only with `advance`, which wakes sleepers in order of time."""
+    """A clock that moves only with `advance`, which wakes sleepers in order of time.
+
+    Examples:
+        >>> from plansmith.testing import FakeClock
+        >>> clock = FakeClock()
+        >>> await clock.advance(3600)
+        >>> clock.now().isoformat()
+        '2026-01-01T01:00:00+00:00'
+    """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._start = start

@@ -1,10 +1,4 @@
-"""A scripted language model behind a real socket: an OpenAI-compatible server for tests.
-
-    async with ModelServer(Reply("Hello"), Refusal(429, retry_after="1")) as server:
-        model = ProviderModel("openai:test", base_url=server.url)
-
-From synchronous code: `with ModelServer(Reply("Hello")).in_thread() as url: ...`.
-"""
+"""A scripted language model behind a real socket: an OpenAI-compatible server for tests."""
 
 from __future__ import annotations
 
@@ -132,6 +126,12 @@ class ModelServer:
     `then` answers requests after the script; without it they are refused. With `json_mode` or
     `tools` off, requests that ask for them are refused, and with a `key` those without it; such
     refusals use up no answer.
+
+    Examples:
+        >>> from plansmith.testing import Gate, ModelServer, Page, Refusal, Reply
+        >>> script = Reply("Hello", gate=Gate(1)), Refusal(429, retry_after="1"), Page("<p>No")
+        >>> async with ModelServer(*script) as server:
+        ...     address = server.url  # for model("openai:test", base_url=…, api_key="any")
     """
 
     def __init__(

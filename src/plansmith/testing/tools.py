@@ -17,7 +17,22 @@ Outcome = Json | PlansmithError | Callable[[Mapping[str, Json]], Json]
 
 @dataclass
 class FakeTool:
-    """A tool that returns its outcomes in turn, then repeats the last one."""
+    """A tool that returns its outcomes in turn, then repeats the last one.
+
+    Attributes:
+        name: The name in plans.
+        outcomes: Results, errors to raise, or functions of the arguments.
+        effect: What a call is said to do.
+        delay: Seconds that a call takes on the clock of its `FakeTools`.
+        search: Whether it counts as a search.
+        input_schema: The JSON Schema of its arguments.
+        output_schema: The JSON Schema of its results.
+
+    Examples:
+        >>> from plansmith.errors import ToolFailed
+        >>> from plansmith.testing import FakeTool
+        >>> tool = FakeTool("stock", [3, ToolFailed("the shop is closed")])
+    """
 
     name: str
     outcomes: Sequence[Outcome] = (None,)
@@ -50,7 +65,17 @@ class Called:
 
 
 class FakeTools:
-    """A tool source that records its calls; delays use the given clock."""
+    """A tool source that records its calls; delays use the given clock.
+
+    Examples:
+        >>> from plansmith import Plansmith, read_plan
+        >>> from plansmith.testing import FakeTool, FakeTools
+        >>> tools = FakeTools(FakeTool("stock", [3]))
+        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stock"}]})
+        >>> run = await Plansmith(tools=[tools]).do(plan)
+        >>> run.result("have"), [each.tool for each in tools.calls]
+        (3, ['stock'])
+    """
 
     def __init__(self, *tools: FakeTool, clock: Clock | None = None) -> None:
         self._tools = {tool.name: tool for tool in tools}

@@ -29,7 +29,14 @@ _FAILURES: Mapping[str, type[ModelFailed]] = {
 
 
 class RecordingModel:
-    """Passes calls to another model and appends each to a file when it ends."""
+    """Passes calls to another model and appends each to a file when it ends.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from plansmith import model
+        >>> from plansmith.testing import RecordingModel
+        >>> recording = RecordingModel(model("rules"), Path("calls.jsonl"))
+    """
 
     def __init__(self, model: ChatModel, path: Path) -> None:
         self._model = takes_prompt(model)
@@ -68,7 +75,16 @@ class RecordingModel:
 
 
 class RecordedModel:
-    """Plays calls back from a file: the same request gets the same pieces, in order."""
+    """Plays calls back from a file: the same request gets the same pieces, in order.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from plansmith.testing import RecordedModel
+        >>> calls = Path("calls.jsonl")
+        >>> calls.touch()  # by RecordingModel
+        >>> RecordedModel(calls).name
+        'recorded'
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -15,10 +15,18 @@ Expectation = str | Callable[[Sequence[Message]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One scripted answer: text, a JSON value, or a failure.
+    """One scripted answer of a `ScriptedModel`.
 
-    `expects` is a text that the prompt must contain, or a function that must return True for it.
-    `tool` makes the answer a tool call.
+    Attributes:
+        says: Text, a JSON value, or a failure to raise.
+        expects: A text that the prompt must contain, or a function that must return True for it.
+        tool: Makes the answer a call of this tool.
+        chunk: How many characters a piece has.
+        usage: The tokens that it is said to take.
+
+    Examples:
+        >>> from plansmith.testing import Answer
+        >>> answer = Answer({"decision": "plan"}, expects="order bolts")
     """
 
     says: object
@@ -42,7 +50,18 @@ class Answer:
 
 
 class ScriptedModel:
-    """Gives its answers in order. An unexpected call, or an answer left over, is an error."""
+    """Gives its answers in order. An unexpected call, or an answer left over, is an error.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> from plansmith.testing import ScriptedModel
+        >>> plan = {"goal": "Greet", "steps": [{"id": "hello", "question": "Who are you?"}]}
+        >>> model = ScriptedModel({"decision": "plan"}, plan)
+        >>> run = await Plansmith(model).plan("Greet me")
+        >>> run.plan.goal
+        'Greet'
+        >>> model.finish()  # every answer was asked for
+    """
 
     def __init__(self, *answers: object, name: str = "scripted") -> None:
         self._name = name

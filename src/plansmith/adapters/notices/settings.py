@@ -19,8 +19,22 @@ class NoticeSettings(Record):
     """Where notices go: a webhook, a Slack-compatible webhook, or mail.
 
     `url`, `token` and `password` may be `${secret:NAME}`; the secret must be for `notices.NAME`.
-    A notice is sent when something has waited for `after_s` seconds. `page` is where people reach
-    this server, for links.
+
+    Attributes:
+        kind: `webhook`, `slack` (or alike) or `mail`.
+        url: The address of the webhook.
+        token: The bearer token for it.
+        host: The mail server.
+        port: Its port.
+        security: How the connection to it is encrypted.
+        user: The user name at the mail server.
+        password: The password.
+        sender: The sender of the mail.
+        to: Who gets the mail.
+        about: What notices are about: plans to review, questions to answer.
+        after_s: For how many seconds something waits before a notice is sent.
+        language: The language of the notices.
+        page: Where people reach this server, for links.
     """
 
     kind: NoticeKind = "webhook"

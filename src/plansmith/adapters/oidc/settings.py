@@ -28,8 +28,21 @@ class Claimed(NamedTuple):
 class OidcSettings(Record):
     """A provider, and how its claims tell the user, the role and the tenant.
 
-    `url` is where browsers reach this server, if not at its own address. The first entry of
-    `roles` and of `tenants` that fits a value of the claim counts; who fits none is refused.
+    The first entry of `roles` and of `tenants` that fits a value of the claim counts; who fits
+    none is refused.
+
+    Attributes:
+        issuer: The address of the provider.
+        client_id: The id of this server at the provider.
+        client_secret_env: The environment variable that has the client's secret.
+        url: Where browsers reach this server, if not at its own address.
+        scopes: What the provider is asked for.
+        user_claim: The claim with the user's name.
+        role_claim: The claim with the user's roles or groups.
+        roles: The role here for each value of that claim.
+        tenant_claim: The claim with the tenant.
+        tenants: The tenant here for each value of that claim.
+        hours: After how many hours a person logs in again.
     """
 
     issuer: str = Field(min_length=1)

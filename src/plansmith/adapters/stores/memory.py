@@ -42,7 +42,13 @@ _THREAD: Final = "\n"  # what no run's name starts with
 
 
 class MemoryStore:
-    """Journals and results in dictionaries."""
+    """Journals and results in dictionaries.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> from plansmith.testing import MemoryStore
+        >>> smith = Plansmith(store=MemoryStore())
+    """
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}

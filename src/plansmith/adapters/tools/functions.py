@@ -130,29 +130,52 @@ def tool(
     open_world: bool = True,
     search: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a function a tool. Without a word on its effect, it counts as one that writes.
+    """Makes a function a tool that plans can call; used as `@tool` or `@tool(effect="read")`.
 
-    `idempotent` means that a call may be repeated under the same key; a parameter called `call`
-    gets that key. Sync functions run in a thread. A function that writes raises `ToolFailed` when
-    nothing was changed; after anything else it is asked whether the change took place.
+    Type hints and docstring tell the planner its arguments; those of `*args` are `Misconfigured`. A
+    function that is not async runs in a thread. One that changes something raises `ToolFailed` when
+    nothing was changed; after any other exception a person is asked whether the change took place.
+
+    Args:
+        function: The function.
+        effect: `read` changes nothing, `write` can be undone, `final` cannot.
+        name: The name in plans; by default the function's.
+        description: What it does; by default the function's docstring.
+        timeout_s: After how many seconds a call fails.
+        idempotent: A call may be repeated under its key; a parameter `call` gets that key.
+        open_world: It reads or changes things outside of this program.
+        search: It finds things by words, and may be used before planning.
+
+    Examples:
+        >>> from plansmith import tool
+        >>> @tool(effect="read")
+        ... def stock(item: str) -> int:
+        ...     return 3
+        >>> stock.spec.effect.value, stock("bolt")
+        ('read', 3)
     """
-
-    def make(made: Callable[..., Any]) -> FunctionTool:
-        arguments, returns = _arguments_model(made), _return_type(made)
-        spec = ToolSpec(
-            name=name or made.__name__,
-            description=description or _about(made),
-            input_schema=_schema(arguments),
-            output_schema=output_schema(returns) if returns is not None else None,
-            effect=Effect(effect),
-            timeout_s=timeout_s,
-            idempotent=idempotent,
-            open_world=open_world,
-            search=search,
-        )
-        return FunctionTool(made, spec, arguments, returns)
-
+    effects = {"effect": Effect(effect), "open_world": open_world, "idempotent": idempotent}
+    more = {**effects, "timeout_s": timeout_s, "search": search}
+    make = partial(_made_tool, name=name, description=description, more=more)
     return make if function is None else make(function)
+
+
+def _made_tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    description: str | None,
+    more: Mapping[str, Any],
+) -> FunctionTool:
+    arguments, returns = _arguments_model(function), _return_type(function)
+    spec = ToolSpec(
+        name=name or function.__name__,
+        description=description or _about(function),
+        input_schema=_schema(arguments),
+        output_schema=output_schema(returns) if returns is not None else None,
+        **more,
+    )
+    return FunctionTool(function, spec, arguments, returns)
 
 
 class FunctionTools:

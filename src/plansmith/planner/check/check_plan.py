@@ -59,16 +59,42 @@ def check_plan(
     constraints: Iterable[Constraint | str] | None = None,
     earlier: Earlier = NOTHING_EARLIER,
 ) -> list[Problem]:
-    """Returns all problems of a plan; agents and templates are checked only if given.
+    """Returns all problems of a plan, errors as well as warnings and notes.
 
-    A template's plan may refer to its `parameters`, a plan of a conversation to results of its
-    `earlier` runs. Questions and replies do not count
-    towards `max_steps`: a limit must never cost the answer.
+    Args:
+        plan: The plan.
+        tools: Specs of tools, or `{name: {"input_schema": …}}`.
+        agents: The agents that there are; without them no name of an agent is checked.
+        templates: The templates that there are; without them no name is checked.
+        parameters: What a template's plan may refer to.
+        max_steps: How many steps are allowed; questions and replies do not count.
+        constraints: Rules that the plan has to keep.
+        earlier: Results of earlier runs that a plan of a conversation may use.
+
+    Examples:
+        >>> from plansmith import check_plan, read_plan
+        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
+        >>> print(check_plan(plan, {"stock": {}})[0])
+        error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean 'stock'?)
     """
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
-    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
+    problems += _check_steps(plan, catalogue, names, parameters, earlier)
+    if constraints:
+        problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
+    return problems + cycle_problems(plan.needs)
+
+
+def _check_steps(
+    plan: Plan,
+    catalogue: Catalogue,
+    names: _Names,
+    parameters: Collection[str] | None,
+    earlier: Earlier,
+) -> list[Problem]:
+    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
+    problems: list[Problem] = []
     for step in plan.steps:
         # What has nothing to check is not even called: plans are checked at every submission.
         if step.references or step.after:
@@ -83,10 +109,7 @@ def check_plan(
             problems += [*names.check(inner), *arguments.check(inner, given)]
         if step.references or inner is not step:
             problems += flow.problems(step, given)
-    problems += rule_problems(plan, flow, partial(_check_call, names, arguments))
-    if constraints:
-        problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
-    return problems + cycle_problems(plan.needs)
+    return [*problems, *rule_problems(plan, flow, partial(_check_call, names, arguments))]
 
 
 class Way(StrEnum):

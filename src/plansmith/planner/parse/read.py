@@ -179,7 +179,20 @@ def only_gap(text: str, start: int, end: int) -> bool:
 
 
 def read_json(text: str, *, fits: Fits | None = None) -> Json:
-    """Returns the JSON value in a text; among several, the one that fits best."""
+    """Returns the JSON value in a text, as models write it: with prose, fences and errors.
+
+    Args:
+        text: The text.
+        fits: Scores a value; among several in the text, the best is returned.
+
+    Raises:
+        UnreadableText: There is no JSON value in the text.
+
+    Examples:
+        >>> from plansmith import read_json
+        >>> read_json("Here you are: {'item': 'bolt', count: 9,}")
+        {'item': 'bolt', 'count': 9}
+    """
     try:
         return document(text)
     except (ValueError, RecursionError):

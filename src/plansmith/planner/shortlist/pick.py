@@ -58,11 +58,34 @@ def shortlist(
     ranker: SemanticRanker | None = None,
     cache: Path | str | None = None,
 ) -> list[Pick]:
-    """Returns the k tools and agents that fit best; those that the request names come first."""
+    """Returns the k tools and agents that fit best; those that the request names come first.
+
+    Args:
+        query: The request.
+        tools: Tools and agents: specs, or `{name: {"description": …}}`.
+        k: How many to return.
+        ranker: Also ranks by meaning, if given.
+        cache: A file that keeps the index of many tools between programs.
+
+    Raises:
+        ValueError: `k` is no positive whole number.
+
+    Examples:
+        >>> from plansmith import shortlist
+        >>> tools = {"stock": {"description": "Counts items"}, "mail": {"description": "Writes"}}
+        >>> [pick.name for pick in shortlist("How many items are there?", tools, k=1)]
+        ['stock']
+    """
     _check_count(k)
+    return _picks(query, tools, k, ranker, Path(cache) if cache is not None else None)
+
+
+def _picks(
+    query: str, tools: Catalogue, k: int, ranker: SemanticRanker | None, cache: Path | None
+) -> list[Pick]:
     request = read_request(query)
     with _SHELF.lock:
-        index = _SHELF.index(tools, Path(cache) if cache is not None else None)
+        index = _SHELF.index(tools, cache)
         named = frozenset(_named(request, index.lexical))
         worth = index.lexical.worth(request)
         scores = index.lexical.scores(request, worth, k)

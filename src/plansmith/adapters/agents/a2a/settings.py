@@ -26,8 +26,19 @@ Lookup = Callable[[str], str | None]
 class AgentLimits(Record):
     """Limits of time, size and number for one agent; they hold for every agent.
 
-    `answer_s` limits the time to the first update, `silence_s` the silence of a stream before
-    its task is polled, `lost_s` the search for a lost task.
+    Attributes:
+        connect_s: Seconds to connect.
+        request_s: Seconds to send a request.
+        answer_s: Seconds to the first update of a task.
+        silence_s: Seconds of silence before a task is asked about.
+        lost_s: Seconds to search for a lost task.
+        cancel_s: Seconds to cancel a task.
+        poll_s: Seconds between two questions about a task.
+        card_bytes: The largest card.
+        reply_bytes: The largest answer.
+        binary_bytes: The largest binary content of a result; more is left out.
+        updates: The most updates of a task.
+        questions: The most questions of a task.
     """
 
     connect_s: Number = Field(default=10.0, gt=0)
@@ -47,8 +58,17 @@ class AgentLimits(Record):
 class AgentSettings(Record):
     """One agent: its address or that of its card, and what a person decides about it.
 
-    `effect` is set by the person, never by the card. `hosts` are further hosts that the card may
-    name. In `headers`, `${NAME}` is replaced by a value at each call.
+    Attributes:
+        url: The address of the agent or of its card.
+        enabled: Whether it is used.
+        hidden: Whether planners are not offered it.
+        passthrough: Whether it takes whole requests, and never a step.
+        effect: What its work may do. You say it, never the card.
+        hosts: Further hosts that the card may name.
+        plain_http: Whether HTTP without encryption is allowed.
+        headers: HTTP headers; `${NAME}` is replaced by a value at each call.
+        ca_file: A file of certificates to trust.
+        limits: Limits of time, size and number.
     """
 
     url: str

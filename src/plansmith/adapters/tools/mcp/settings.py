@@ -20,7 +20,16 @@ _KINDS: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamab
 
 
 class ToolSettings(Record):
-    """A person's settings for a tool; they override what the server says."""
+    """A person's settings for a tool; they override what the server says.
+
+    Attributes:
+        effect: What a call does: `read`, `write` or `final`.
+        open_world: Whether it reads or changes things outside of the server.
+        idempotent: Whether a call may be repeated.
+        search: Whether it may search before planning.
+        timeout_s: After how many seconds a call fails.
+        enabled: Whether plans may use it.
+    """
 
     effect: Effect | None = None
     open_world: Flag | None = None
@@ -31,7 +40,25 @@ class ToolSettings(Record):
 
 
 class ServerLimits(Record):
-    """Limits of time, size and number for one server; they hold for every server."""
+    """Limits of time, size and number for one server; they hold for every server.
+
+    Attributes:
+        start_s: Seconds to start.
+        list_s: Seconds to list its tools.
+        call_s: Seconds for a call.
+        answer_s: Seconds that a call waits for a person's answer.
+        stop_s: Seconds to stop.
+        fresh_s: For how many seconds a list of tools counts as fresh.
+        retry_s: Seconds after a failure before it is started again.
+        message_bytes: The largest message.
+        definition_bytes: The largest definition of a tool.
+        binary_bytes: The largest binary content of a result; more is left out.
+        stderr_bytes: How much of its error output is kept.
+        tools: The most tools.
+        questions: The most questions of one call.
+        requests: The most requests of the server at a time.
+        progress: The most lines of progress that a call shows.
+    """
 
     start_s: Number = Field(default=30.0, gt=0)
     list_s: Number = Field(default=30.0, gt=0)
@@ -53,7 +80,19 @@ class ServerLimits(Record):
 class ServerSettings(Record):
     """One server: a command or a URL. `${NAME}` is filled in from the environment.
 
-    `trusted` means that the server's own hints about its tools are believed.
+    Attributes:
+        command: The program to start.
+        args: Its arguments.
+        env: Environment variables for it.
+        pass_env: Names of your environment variables that it also gets.
+        cwd: The folder it starts in; an empty one by default.
+        url: The address of a server that runs elsewhere.
+        headers: HTTP headers for it.
+        protocol: `legacy` for servers that speak only the old handshake.
+        trusted: Whether its own hints about its tools are believed.
+        enabled: Whether it is used.
+        tools: Your settings for its tools, by name.
+        limits: Limits of time, size and number.
     """
 
     command: str = ""
@@ -88,7 +127,13 @@ class ServerSettings(Record):
 
 
 class McpSettings(Record):
-    """The table `[mcp]`: servers by name, `mcpServers` files, and the approvals file."""
+    """The table `[mcp]`: servers by name, `mcpServers` files, and the approvals file.
+
+    Attributes:
+        servers: The servers by name.
+        files: Files with `mcpServers`, as other programs have them.
+        approvals: The file that keeps what you approved.
+    """
 
     servers: dict[str, ServerSettings] = {}
     files: tuple[Path, ...] = ()

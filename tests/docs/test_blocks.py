@@ -1,0 +1,199 @@
+"""The blocks of the documentation that are no programs: commands to type, outputs, settings."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.docs.test_docs import BLOCK, PAGES, ROOT, run
+from tests.e2e.terminal import Person
+
+from plansmith import read_plan
+from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.main import WrongUsage, load_command, main, parser_of
+from plansmith.config import Settings
+from plansmith.planner.context.profile import read_profile
+
+# What a test makes sure of, for each kind of block.
+KINDS = {
+    "python": "runs: test_docs.py",
+    "bash": "runs: test_docs.py",
+    "py": "a part of a program in bench/compare, which runs there",
+    "go": "runs: test_other_languages.py",
+    "java": "runs: test_other_languages.py",
+    "sh": "runs: test_other_languages.py",
+    "console": "every command is known, with its options: here",
+    "toml": "settings that are accepted: here",
+    "yaml": "plans and profiles that are accepted: here and test_docs.py",
+    "json": "JSON: here",
+    "sql": "shown only: a statement for a database of the reader's own",
+    "text": "shown only: a drawing, or the output of the block above it, which is compared here",
+}
+
+
+def blocks(*kinds: str) -> list[tuple[str, str]]:
+    return [
+        (f"{page.relative_to(ROOT)}-{number}", text)
+        for page in PAGES
+        for number, (kind, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+        if kind in kinds
+    ]
+
+
+def test_every_block_is_of_a_kind_that_a_test_knows() -> None:
+    found = {kind for page in PAGES for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+    assert found - KINDS.keys() == set()
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Yields what a reader may type: lines of console blocks, and commands within sentences."""
+    for place, text in blocks("console"):
+        yield from ((place, line[2:]) for line in text.splitlines() if line.startswith("$ "))
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":  # tells of earlier commands too
+            continue
+        text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        found = re.findall(r"`((?:\.\./)?(?:scripts/)?plansmith [a-z-][^`]*)`", text)
+        yield from ((page.name, each) for each in found)
+
+
+def fault(line: str) -> str:
+    """Says what is wrong with a command; nothing is run."""
+    words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)[1:]
+    if words[0] in ("-C", "--tenant"):
+        words = words[2:]
+    if words[0] in ("--help", "--version", "help", "COMMAND", "…"):
+        return ""
+    if words[0] not in COMMANDS:
+        return f"{line}: there is no such command"
+    try:
+        parser_of(words[0], load_command(words[0])).parse_args(words[1:])
+    except WrongUsage as error:
+        # In a sentence a name may stand alone (`plansmith approve`), or ROLE for any role.
+        harmless = "invalid choice: '[A-Z]+'"
+        if len(words) < 4:
+            harmless += "|(is|are) required|expected one argument"
+        return "" if re.search(harmless, str(error)) else f"{line}: {error}"
+    return ""
+
+
+def test_every_command_to_type_is_known_with_its_options() -> None:
+    typed = {line: place for place, line in commands() if re.match(r"\S*plansmith ", line)}
+    faults = {place: wrong for line, place in typed.items() if (wrong := fault(line))}
+    assert faults == {}
+
+
+@pytest.mark.parametrize(
+    ("place", "text"), blocks("toml"), ids=[each for each, _ in blocks("toml")]
+)
+def test_every_table_of_settings_is_accepted(place: str, text: str) -> None:
+    Settings.model_validate(tomllib.loads(text))
+
+
+def test_every_json_block_is_json() -> None:
+    for place, text in blocks("json"):
+        if "problems.md" not in place:  # plans with problems: test_docs.py
+            json.loads(text)
+
+
+def test_every_yaml_block_is_a_plan_or_a_profile(tmp_path: Path) -> None:
+    for place, text in blocks("yaml"):
+        if "problems.md" in place:  # plans with problems: test_docs.py
+            continue
+        if "steps" in yaml.safe_load(text):
+            assert read_plan(text).steps
+        else:
+            (tmp_path / "me.yaml").write_text(text, encoding="utf-8")
+            read_profile(tmp_path / "me.yaml")
+
+
+def after(page: str, kind: str, sign: str, shown: str) -> tuple[str, str]:
+    """Returns the block of a page that has a sign, and the next block of the kind that is shown."""
+    found = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    at = next(i for i, (each, text) in enumerate(found) if each == kind and sign in text)
+    return found[at][1], next(text for each, text in found[at + 1 :] if each == shown)
+
+
+@pytest.mark.parametrize("page", ["start.md", "tutorial.md"])
+def test_a_program_prints_what_the_page_shows_below_it(
+    page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, shown = after(page, "python", "print(plan)", "text")
+    run(page, program)
+    assert capsys.readouterr().out.startswith(shown)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of an output without what differs each time: times, and hashes."""
+    text = re.sub(r"\b\d\d:\d\d\b", "00:00", text)
+    text = re.sub(r"\bhash [0-9a-f]{8,}…?", "hash …", text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def missing(shown: str, screen: str) -> list[str]:
+    """The lines that a page shows and the screen does not have."""
+    seen = lines_of(screen)
+    wanted = [line for line in lines_of(shown) if line.strip("…") and not line.startswith("$ ")]
+    return [line for line in wanted if not any(each.startswith(line) for each in seen)]
+
+
+def console(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [block for kind, block in BLOCK.findall(text) if kind == "console"]
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    someone = Person(tmp_path)
+    own = {"TERM": "dumb", "PLANSMITH_OFFLINE": "1", "PLANSMITH_MODEL": "rules"}
+    someone.environment |= own | {"PLANSMITH_MODELS": str(tmp_path / "models")}
+    return someone
+
+
+def test_the_first_answer_is_the_one_of_the_start_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, shown = after("start.md", "bash", "--yes-read-only", "console")
+    [command] = [line for line in script.splitlines() if "plansmith" in line]
+    subprocess.run(["bash", "-c", script.replace(command, "")], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLANSMITH_MODEL", "rules")
+    monkeypatch.setenv("PLANSMITH_STORE", "memory")
+    assert main(shlex.split(command)[1:]) == 0
+    assert missing(shown, capsys.readouterr().out) == []
+
+
+def test_a_first_change_is_shown_as_on_the_start_page(person: Person) -> None:
+    [shown] = [text for text in console("start.md") if "Append" in text]
+    words = shlex.split(shown.splitlines()[0][2:])[3:]
+    with person.types(*words, columns=110) as terminal:
+        terminal.until("Run this plan?")
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+    assert missing(shown, terminal.screen.text) == []
+    assert (person.folder / "todo.txt").read_text() == "Pay invoice 2026-17"
+
+
+def test_the_tutorial_goes_as_it_is_shown(person: Person) -> None:
+    script, _ = after("tutorial.md", "bash", "plan.yaml", "text")
+    files = script.partition("export PLANSMITH_STORE")[0]
+    subprocess.run(["bash", "-euc", files], cwd=person.folder, check=True)
+    person.folder /= "shop"
+    with person.types("run", "plan.yaml", "--tools", "tools.py", columns=110) as terminal:
+        terminal.until("Run this plan?")
+        terminal.type("y\n")
+        for times in (1, 2):
+            terminal.until("Your answer", times=times)
+            terminal.type("allow\n")
+        assert terminal.ended() == 0
+    shown = [text for text in console("tutorial.md") if not text.startswith("$ ")]
+    assert [missing(each, terminal.screen.text) for each in shown] == [[]] * 4
+    _, report = after("tutorial.md", "bash", "plan.yaml", "text")
+    assert (person.folder / "report.md").read_text().strip() == report.strip()

@@ -1,0 +1,175 @@
+"""Every public name says what it does, takes and raises, and shows an example that runs."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import doctest
+import inspect
+import io
+import pkgutil
+import re
+import textwrap
+import traceback
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+from scripts.docs_reference import PYTHON_PAGES
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SECTION = re.compile(r"^(?:Args|Attributes):\n((?:[ ]{4}.*\n|\n)+)", re.MULTILINE)
+ENTRY = re.compile(r"^ {4}\**(\w+): \S", re.MULTILINE)
+
+
+class Documented(NamedTuple):
+    """A public name, and the class that it is a member of."""
+
+    place: str
+    value: Any
+    owner: type | None = None
+
+    @property
+    def text(self) -> str:
+        return inspect.getdoc(self.value) or ""
+
+    @property
+    def function(self) -> Any:
+        """The function behind a method or a constructor."""
+        if inspect.isclass(self.value):
+            return vars(self.value).get("__init__")
+        return getattr(self.value, "__func__", self.value)
+
+    @property
+    def has_example(self) -> bool:
+        return ">>> " in self.text
+
+    def told(self) -> set[str]:
+        """The arguments that the docstring, or that of the class, tells about."""
+        about = inspect.getdoc(self.owner) or "" if self.owner else ""
+        sections = "".join(SECTION.findall(f"{self.text}\n"))
+        return {*ENTRY.findall(sections), *re.findall(r"`(\w+)`", self.text + about)}
+
+
+def documented(path: str) -> Iterator[Documented]:
+    """Yields a name of the reference and its public members; of a module, its own classes."""
+    value = pkgutil.resolve_name(path)
+    if inspect.ismodule(value):
+        for name, each in vars(value).items():
+            if inspect.isclass(each) and each.__module__ == path and name[0] != "_":
+                yield from documented(f"{path}.{name}")
+        return
+    yield Documented(path, value)
+    for name, member in vars(value).items() if inspect.isclass(value) else ():
+        kinds = (FunctionType, classmethod, staticmethod, property, cached_property)
+        if name[0] != "_" and isinstance(member, kinds):
+            yield Documented(f"{path}.{name}", member, value)
+
+
+PUBLIC = [each for path in PYTHON_PAGES["api"].names for each in documented(path)]
+TESTING = [each for path in PYTHON_PAGES["testing"].names for each in documented(path)]
+ALL = [each for page in PYTHON_PAGES.values() for path in page.names for each in documented(path)]
+EXAMPLES = [each for each in ALL if each.has_example]
+
+
+def places(some: list[Documented]) -> dict[str, Any]:
+    return {"argvalues": some, "ids": [each.place for each in some]}
+
+
+def test_every_name_of_the_reference_begins_with_a_sentence_that_says_what_it_is() -> None:
+    first = {each.place: each.text.partition("\n")[0] for each in ALL}
+    assert {place: line for place, line in first.items() if not line.endswith(".")} == {}
+
+
+def parameters(named: Documented) -> set[str]:
+    """What a caller passes: the parameters of a function, the fields of a record."""
+    fields = getattr(named.value, "model_fields", None) or getattr(
+        named.value, "__struct_fields__", None
+    )
+    if inspect.isclass(named.value) and fields:
+        return set(fields)
+    if named.function is None or isinstance(named.value, (property, cached_property)):
+        return set()
+    own = named.value if inspect.isfunction(named.value) else named.function
+    return set(inspect.signature(own).parameters) - {"self", "cls"}
+
+
+@pytest.mark.parametrize("named", **places(PUBLIC))
+def test_every_argument_of_a_public_name_is_documented(named: Documented) -> None:
+    assert parameters(named) - named.told() == set()
+
+
+def raised(named: Documented) -> set[str]:
+    """The exceptions that a function's own code raises by name."""
+    if named.function is None or isinstance(named.value, (property, cached_property)):
+        return set()
+    tree = ast.parse(textwrap.dedent(inspect.getsource(named.function)))
+    found = [each.exc for each in ast.walk(tree) if isinstance(each, ast.Raise)]
+    return {
+        each.func.id
+        for each in found
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+    }
+
+
+@pytest.mark.parametrize("named", **places(PUBLIC))
+def test_every_error_that_a_public_function_raises_is_documented(named: Documented) -> None:
+    missing = [
+        name
+        for name in raised(named)
+        if not re.search(rf"^ +{name}: |`{name}`", named.text, re.MULTILINE)
+    ]
+    assert missing == []
+
+
+def test_every_public_name_has_an_example() -> None:
+    needing = [each for each in PUBLIC if not isinstance(each.value, (property, cached_property))]
+    assert [each.place for each in needing if not each.has_example] == []
+
+
+def test_every_class_for_tests_is_in_an_example() -> None:
+    examples = [each.text.partition(">>> ")[2] for each in TESTING]
+    unused = {each.value.__name__ for each in TESTING if each.owner is None}
+    unused -= {word for text in examples for word in re.findall(r"\w+", text)}
+    assert unused == set()
+
+
+@pytest.mark.parametrize("named", **places(EXAMPLES))
+def test_every_example_of_a_docstring_runs(
+    named: Documented, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = inspect.getdoc(named.owner) or "" if named.owner else ""
+    asyncio.run(run_examples(named.place, before, named.text))
+
+
+async def run_examples(place: str, *texts: str) -> None:
+    """Runs examples one after the other, as `python -m asyncio` would."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for text in texts:
+        for example in doctest.DocTestParser().get_examples(text, place):
+            code = compile(example.source, place, "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            said = await output(code, names, raises=example.exc_msg is not None)
+            want = (example.exc_msg or example.want).replace("…", "...")
+            assert doctest.OutputChecker().check_output(want, said, FLAGS), (
+                f"{place}: {example.source}printed {said}"
+            )
+
+
+async def output(code: CodeType, names: dict[str, Any], *, raises: bool) -> str:
+    """Returns what a statement prints, or the exception that it raises."""
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            result = eval(code, names)
+            if code.co_flags & inspect.CO_COROUTINE:
+                await result
+    except Exception as error:
+        if not raises:
+            raise
+        return "".join(traceback.format_exception_only(error))
+    return printed.getvalue()
