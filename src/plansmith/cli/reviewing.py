@@ -83,14 +83,15 @@ class Prompts:
         match choice.kind:
             case "yes":
                 await session.smith.decide(run.id, approve=digest, by=session.by)
-                session.say(session.words["approved"])
+                session.tell(session.words["approved"])
             case "no":
                 await session.smith.decide(run.id, reject=True, by=session.by)
                 session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
             case "edit":
                 await edit_in_editor(session, run)
             case "changes":
-                await session.smith.request_changes(run.id, choice.text, by=session.by)
+                with session.planning():
+                    await session.smith.request_changes(run.id, choice.text, by=session.by)
             case "later":
                 self.put_off(session, run, choice)
                 return False

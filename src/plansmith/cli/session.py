@@ -8,6 +8,7 @@ import getpass
 import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import command_line, names_parts, repeated_flags, settings_of, warn
+from plansmith.cli.options import (
+    Detail,
+    command_line,
+    detail_of,
+    names_parts,
+    repeated_flags,
+    settings_of,
+    warn,
+)
 from plansmith.cli.ui.words import Words, own_locale, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
@@ -32,12 +41,13 @@ from plansmith.wiring import Parts, TeamSmiths, make_smith
 
 if TYPE_CHECKING:
     from plansmith.adapters.tools import toolset
-    from plansmith.cli.ui import progress
+    from plansmith.cli.ui import planning, progress
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
 else:
     lazy_modules(
         globals(),
+        planning="plansmith.cli.ui.planning",
         policy="plansmith.review.policy",
         progress="plansmith.cli.ui.progress",
         toolset="plansmith.adapters.tools.toolset",
@@ -61,7 +71,7 @@ class Session:
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
     turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
-    lines: progress.Lines | None = None  # where planning is told
+    lines: planning.PlanningProgress | None = None  # where planning is told
     journals: Journals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,10 +101,25 @@ class Session:
         if not vars(self.args).get("lang") and run.plan is not None:
             self.words = words_for(run.locale if run.locale != "en" else run.plan.locale)
 
+    @property
+    def detail(self) -> Detail:
+        """How much is told beside the answer."""
+        return detail_of(self.args)
+
     def say(self, *lines: str) -> None:
-        """Writes lines to stderr."""
-        sys.stderr.writelines(f"{line}\n" for line in lines)
-        sys.stderr.flush()
+        """Writes lines to stderr that a person needs: questions, problems, what waits."""
+        with self.lines.cleared() if self.lines is not None else nullcontext():
+            sys.stderr.writelines(f"{line}\n" for line in lines)
+            sys.stderr.flush()
+
+    def tell(self, *lines: str) -> None:
+        """Writes lines to stderr that may be left out: `-q` does."""
+        if self.detail != "quiet":
+            self.say(*lines)
+
+    def planning(self) -> AbstractContextManager[None]:
+        """Shows that planning goes on, inside the `with` block."""
+        return self.lines.moving() if self.lines is not None else nullcontext()
 
     def restart_clock(self) -> None:
         """Counts the time that planning tells from now on."""
@@ -103,7 +128,8 @@ class Session:
 
     def view(self) -> progress.View:
         """Returns a new view that shows the progress of a run."""
-        return progress.make_view(self.words, jsonl=bool(vars(self.args).get("jsonl")))
+        jsonl = bool(vars(self.args).get("jsonl"))
+        return progress.make_view(self.words, jsonl=jsonl, quiet=self.detail == "quiet")
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
@@ -208,7 +234,7 @@ def in_session(
     """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
-    lines = progress.Lines(words)
+    lines = planning.PlanningProgress(words, detail=detail_of(args))
 
     async def go() -> int:
         parts: Parts = {"tell": lines.say}

@@ -9,12 +9,14 @@ from typing import Final
 from plansmith.errors import ModelFailed, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.refs import Ref, pieces, value_text
+from plansmith.plan.sentence import language_of
 from plansmith.plan.steps import ReplyStyle
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.token_budget import Count, Part, clipped, fit, rough_count
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
+from plansmith.report.result_text import Language, facts
 from plansmith.report.words import words_for
 
 MAX_TOKENS: Final = 24_000
@@ -67,7 +69,7 @@ class Composer:
         """
         given = results or {}
         if self._model is None or (style == "worded" and _needs_no_words(instruction, given)):
-            return filled(instruction, given)
+            return self._plainly(instruction, given, style)
         prompt = await self._conversation() + self._reply_prompt(instruction, given)
         prompt += _AS_RESULTS if style == "results" else ""
         text = render("reply", folder=self._prompts, locale=self._locale, instruction=prompt)
@@ -77,13 +79,14 @@ class Composer:
                 self._model.stream(Prompt([Message("user", text)], brief=brief))
             )
         except ModelFailed as failure:
-            return self._without_model(filled(instruction, given), failure.message)
+            return self._without_model(self._plainly(instruction, given, style), failure.message)
         call.spend(answer.usage)
         if answer.text.strip():
             return answer.text.strip()
         if call.attempt < _TRIES:
             raise ToolBusy("the model gave an empty answer")
-        return self._without_model(filled(instruction, given), "it gave an empty answer")
+        plainly = self._plainly(instruction, given, style)
+        return self._without_model(plainly, "it gave an empty answer")
 
     async def _conversation(self) -> str:
         """Returns the conversation before the request, so that a reply fits into it."""
@@ -112,8 +115,22 @@ class Composer:
         fitted = fit(parts, tokens=max(left, 0), count=self._count)
         return head + (fitted.text or "; ".join(fitted.notes))
 
+    def _plainly(self, instruction: str, results: Mapping[str, Json], style: ReplyStyle) -> str:
+        """Returns a reply that no model words: values in their places, or tables and lists."""
+        if style != "results" or not results:
+            return filled(instruction, results)
+        own = "".join(each for each in pieces(instruction) if isinstance(each, str))
+        tables = (
+            facts(value_text(each), language=_language(self._locale)) for each in results.values()
+        )
+        return "\n\n".join(filter(None, (" ".join(own.split()), *tables)))
+
     def _without_model(self, instruction: str, reason: str) -> str:
         return f"{words_for(self._locale)['plainly'].format(reason=reason)}\n\n{instruction}"
+
+
+def _language(locale: str) -> Language:
+    return "zh" if language_of(locale) == "zh" else "en"
 
 
 def _needs_no_words(instruction: str, results: Mapping[str, Json]) -> bool:

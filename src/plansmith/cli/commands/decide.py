@@ -19,7 +19,7 @@ from plansmith.cli.describe import (
 from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_json, add_parts
+from plansmith.cli.options import add_detail, add_json, add_parts
 from plansmith.cli.questions import (
     ALL,
     ask_line,
@@ -50,6 +50,7 @@ Action = Callable[[Session, Run], Awaitable[Run | None]]
 def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
     add_parts(parser)
+    add_detail(parser)
     add_json(parser)
     parser.add_argument(
         "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
@@ -71,8 +72,8 @@ def _do(args: argparse.Namespace, act: Action) -> int:
             return await run_interactively(session, run.id, fresh=False)
         if args.json:
             print_json(run_json(run, session))
-        session.say(f"{run.id}: {status_text(run, session)}")
-        session.say(*waiting_lines(run, session, served=await _is_served(session)))
+        session.tell(f"{run.id}: {status_text(run, session)}")
+        session.tell(*waiting_lines(run, session, served=await _is_served(session)))
         return Exit.OK
 
     return in_session(args, work)
@@ -167,7 +168,8 @@ def _answer(args: argparse.Namespace) -> int:
             session.say(*waiting_lines(run, session))
             return None
         value = read_answer(asked, typed or "")
-        return await session.smith.answer(run.id, asked.question, value, by=session.by)
+        with session.planning():
+            return await session.smith.answer(run.id, asked.question, value, by=session.by)
 
     return _do(args, act)
 
@@ -234,7 +236,8 @@ def _configure_changes(parser: argparse.ArgumentParser) -> None:
 
 def _changes(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
-        changed = await session.smith.request_changes(run.id, args.text, by=session.by)
+        with session.planning():
+            changed = await session.smith.request_changes(run.id, args.text, by=session.by)
         if changed.questions.keys() - run.questions.keys():
             session.say(*waiting_lines(changed, session))
             return None

@@ -8,9 +8,10 @@ import asyncio
 from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.plans import add_dialect, load_foreign, names_run
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
+from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import Watcher, finish, interrupts, run_interactively
-from plansmith.cli.options import add_parts, add_running
+from plansmith.cli.interactive import Watcher, interrupts, run_interactively
+from plansmith.cli.options import add_detail, add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
@@ -105,7 +106,7 @@ async def _resume_all(session: Session) -> int:
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
     for run in runs:
-        session.say(f"{run.id}  {session.words[run.status.value]}")
+        session.tell(f"{run.id}  {session.words[run.status.value]}")
         session.say(*waiting_lines(run, session))
     left = Exit.WAITING if busy else Exit.OK
     return max((exit_of(run) for run in runs), default=left)
@@ -126,7 +127,7 @@ def _retry(args: argparse.Namespace) -> int:
         if plan is not None:
             await session.refuse_what_cannot_run(plan)
         run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
-        session.say(*continued_lines(run, session))
+        session.tell(*continued_lines(run, session))
         return await run_interactively(session, run.id)
 
     return in_session(args, work)
@@ -152,6 +153,7 @@ def _rerun(args: argparse.Namespace) -> int:
 def _configure_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
     add_parts(parser)
+    add_detail(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
     form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
@@ -164,7 +166,7 @@ def _watch(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.run(args.run)
         if not run.status.over:
-            session.say(session.words["watching"], f"  {session.command('resume', run.id)}")
+            session.tell(session.words["watching"], f"  {session.command('resume', run.id)}")
         return await _follow(session, run)
 
     return in_session(args, work)

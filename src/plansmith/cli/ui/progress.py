@@ -227,6 +227,11 @@ class Lines:
         """Does nothing."""
 
 
+def is_stage(text: str) -> bool:
+    """Whether a line tells a stage of planning."""
+    return hasattr(text, "stage")
+
+
 def line_of(run: Run, event: e.Event, words: Words) -> str:
     """Returns the line of an event; empty for events that need none."""
     locale = words["locale"]
@@ -261,6 +266,22 @@ def _step_line(run: Run, event: e.Event, words: Words) -> str:
     return f"{text}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else text
 
 
+class Silent:
+    """Shows nothing: for `-q`."""
+
+    def show(self, run: Run, event: e.Event) -> None:
+        """Does nothing."""
+
+    def say(self, text: str) -> None:
+        """Does nothing."""
+
+    def tick(self) -> None:
+        """Does nothing."""
+
+    def stop(self) -> None:
+        """Does nothing."""
+
+
 class JsonLines:
     """Prints events as lines of JSON on stdout, and the usual lines on stderr."""
 
@@ -285,10 +306,12 @@ class JsonLines:
         self._inner.stop()
 
 
-def make_view(words: Words, *, jsonl: bool = False) -> View:
-    """Makes the view that suits stderr: JSON lines, plain lines or a live block."""
+def make_view(words: Words, *, jsonl: bool = False, quiet: bool = False) -> View:
+    """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
     if jsonl:
-        return JsonLines(Lines(words))
+        return JsonLines(Silent() if quiet else Lines(words))
+    if quiet:
+        return Silent()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Lines(words)
     block: View = resolve_name("plansmith.cli.ui.live:LiveBlock")(words)
