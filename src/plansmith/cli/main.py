@@ -24,13 +24,17 @@ if TYPE_CHECKING:
     from importlib import metadata
 
     from plansmith import config, tenants
+    from plansmith.cli.ui import words
+    from plansmith.plan import sentence
 else:
     lazy_modules(
         globals(),
         config="plansmith.config",
         difflib="difflib",
         metadata="importlib.metadata",
+        sentence="plansmith.plan.sentence",
         tenants="plansmith.tenants",
+        words="plansmith.cli.ui.words",
     )
 
 
@@ -76,7 +80,8 @@ class Output:
         if isinstance(error, WrongUsage):
             sys.stderr.write(visible(f"{error.usage}{error.message}\n"))
         else:
-            sys.stderr.write(visible(f"plansmith: {error}\n"))
+            shown = words.error_text(error, words.own_locale())
+            sys.stderr.write(visible(f"plansmith: {shown}\n"))
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
@@ -185,8 +190,9 @@ def _help() -> str:
 
 def _unknown(name: str) -> PlansmithError:
     near = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean plansmith {near[0]}?" if near else "plansmith --help lists all"
-    return PlansmithError(f"there is no command {name!r}", hint=hint)
+    mean = sentence.Sentence("error.mean_command", name=near[0]) if near else ""
+    hint = mean or sentence.Sentence("error.help_lists")
+    return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
 
 
 def _in_folder(arguments: Sequence[str]) -> int:
@@ -196,7 +202,9 @@ def _in_folder(arguments: Sequence[str]) -> int:
             return main(arguments[1:])
     except OSError as error:
         folder = arguments[0] if arguments else "-C"
-        problem = PlansmithError(f"cannot work in {folder!r}: {error.strerror}")
+        problem = PlansmithError(
+            sentence.Sentence("error.cannot_work", folder=folder, reason=error.strerror)
+        )
         return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
 
 
@@ -220,7 +228,8 @@ def _guarded(
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("plansmith: interrupted\n")
+        told = sentence.in_language(sentence.Sentence("error.interrupted"), words.own_locale())
+        sys.stderr.write(f"plansmith: {told}\n")
         output.print_json(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 
 if TYPE_CHECKING:
@@ -165,8 +166,8 @@ def _limit(part: str) -> tuple[str, int | float]:
             return name or "money", kind(number.removeprefix("$"))
     except ValueError:
         pass
-    hint = f"a number of US dollars, or one of {', '.join(_LIMITS)} with = and a number"
-    raise Misconfigured(f"{part!r} is not a limit", hint=hint)
+    hint = Sentence("error.limit_is", names=[*_LIMITS])
+    raise Misconfigured(Sentence("error.not_limit", part=part), hint=hint)
 
 
 def repeated_flags(args: argparse.Namespace) -> list[str]:

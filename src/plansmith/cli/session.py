@@ -32,6 +32,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.events import RunCreated
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
 from plansmith.planner.fallback import stands_in
@@ -171,9 +172,9 @@ class Session:
                 continue
             source = callees.tools.get(step.tool)
             if source is None or isinstance(source, toolset.DescribedTools):
-                why = "is only described, without code" if source else "is not available"
-                hint = "name the Python file that has it with --tools; nothing was run"
-                raise Misconfigured(f"{step.tool} (step {step.id}) {why}", hint=hint)
+                code = "error.tool_described" if source else "error.tool_missing"
+                why = Sentence(code, tool=step.tool, step=step.id)
+                raise Misconfigured(why, hint=Sentence("error.name_tools"))
 
 
 async def find_run(name: str, store: PlanStore, folder: str) -> str:
@@ -187,13 +188,13 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
     if len(found) == 1 and len(name) >= _SHORTEST:
         return found[0]
     if not found:
-        raise Misconfigured(f"there is no run {name!r}", hint="plansmith runs lists them")
-    hint = f"give more of the id: {', '.join(found[-3:])}"
-    raise Misconfigured(f"{len(found)} runs begin with {name!r}", hint=hint)
+        raise Misconfigured(Sentence("error.no_run", name=name), hint=Sentence("error.runs_lists"))
+    hint = Sentence("error.more_id", ids=found[-3:])
+    raise Misconfigured(Sentence("error.many_runs", count=len(found), name=name), hint=hint)
 
 
 async def _last_run(store: PlanStore, folder: str) -> str:
-    hint = "plansmith ask starts one"
+    hint = Sentence("error.ask_starts")
     async for run_id, _, _, summary in _newest(store):
         if summary is not None:
             belongs_to = summary.folder
@@ -205,8 +206,8 @@ async def _last_run(store: PlanStore, folder: str) -> str:
             belongs_to = created.folder if isinstance(created, RunCreated) else ""
         if belongs_to in ("", folder):
             return run_id
-        hint = "plansmith runs lists those of other folders, too"
-    raise Misconfigured("there is no run in this folder", hint=hint)
+        hint = Sentence("error.runs_elsewhere")
+    raise Misconfigured(Sentence("error.no_run_here"), hint=hint)
 
 
 async def _newest(store: PlanStore) -> AsyncIterator[Headline]:

@@ -19,7 +19,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
@@ -100,13 +100,14 @@ async def load_report(store: PlanStore, run_id: str) -> Report:
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        hint = f"plansmith repair {run_id} continues after the last good event"
-        raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
+        problem = Sentence("error.damaged", run=run_id, damage=str(damage))
+        raise Refused(problem, hint=Sentence("error.repair", run=run_id)) from None
     if run is None:
-        raise NotFound(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+        raise NotFound(Sentence("error.no_run", name=run_id), hint=Sentence("error.runs_lists"))
     if not run.status.over:
-        hint = "a report is made when a run is over; plansmith show shows its state"
-        raise Refused(f"run {run_id} is {run.status}", hint=hint)
+        status = Sentence(f"status.{run.status.value}")
+        hint = Sentence("error.report_when_over")
+        raise Refused(Sentence("error.run_is", run=run_id, status=status), hint=hint)
     try:
         results = await load_results(store, run)
     except JournalDamaged:

@@ -28,7 +28,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Replan
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.context.profile import read_profile
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
@@ -133,7 +133,7 @@ def request_options(session: Session) -> dict[str, Any]:
     """Returns what the flags say about a request; tells if there is no model."""
     args, settings = session.args, session.settings
     if args.request is not None and not args.request.strip():
-        raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
+        raise Misconfigured(Sentence("error.request_empty"), hint=Sentence("error.say_what"))
     if settings.models.plan.model == "demo":
         session.tell(NOTICE[session.words["locale"]])
     options: dict[str, Any] = {

@@ -30,6 +30,7 @@ from plansmith.cli.threads import (
     withdraw,
 )
 from plansmith.cli.ui.output import dim, print_line_json, print_prose
+from plansmith.cli.ui.words import error_text
 from plansmith.text import clip, safe, visible
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ class Chat:
         """Shows why a line could not be taken; the conversation goes on."""
         code = exit_for(error)
         self.code = code
-        sys.stderr.write(visible(f"plansmith: {error}\n"))
+        shown = error_text(error, self.session.words["locale"])
+        sys.stderr.write(visible(f"plansmith: {shown}\n"))
         if self.as_json:
             told: dict[str, Json] = {
                 "code": code.name.lower(),

@@ -39,7 +39,7 @@ from plansmith.plan.events import Event, PlanProposed, QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
@@ -97,7 +97,7 @@ def _approve(args: argparse.Namespace) -> int:
             return await _approved(session, run, args.hash)
         move = next_move(run)
         if not isinstance(move, AwaitReview):
-            raise Refused(f"run {run.id} does not wait for approval: it is {run.status}")
+            raise Refused(Sentence("error.not_reviewing", run=run.id, status=_status(run)))
         events = list(await session.smith.store.events(run.id))
         session.say(*review_lines(run, events, session))
         if session.has_person:
@@ -152,7 +152,7 @@ def _answer(args: argparse.Namespace) -> int:
 
     async def act(session: Session, run: Run) -> Run | None:
         if len(args.words) > 2:
-            raise Refused("too many arguments", hint="put the answer in quotes")
+            raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
         is_named = len(args.words) == 2 or (args.words and args.changes)
         name = args.words[0] if is_named else None
         asked = _asked(run, name)
@@ -201,18 +201,22 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
 
 def _asked(run: Run, name: str | None) -> QuestionAsked:
     """Returns the named question, or the only one."""
-    known = ", ".join(run.questions)
-    if name is None and len(run.questions) == 1:
-        return next(iter(run.questions.values()))
-    if not run.questions:
-        raise Refused(f"run {run.id} has no open question: it is {run.status}")
+    known = [*run.questions]
+    if name is None and len(known) == 1:
+        return run.questions[known[0]]
+    if not known:
+        raise Refused(Sentence("error.no_question", run=run.id, status=_status(run)))
     if name is None:
-        raise Refused(f"run {run.id} has {len(run.questions)} questions", hint=f"name one: {known}")
+        many = Sentence("error.many_questions", run=run.id, count=len(known))
+        raise Refused(many, hint=Sentence("error.name_one", names=known))
     if name not in run.questions:
-        raise Refused(
-            f"run {run.id} has no open question {name!r}", hint=f"open questions: {known}"
-        )
+        other = Sentence("error.not_this_question", run=run.id, name=name)
+        raise Refused(other, hint=Sentence("error.open_questions", names=known))
     return run.questions[name]
+
+
+def _status(run: Run) -> Sentence:
+    return Sentence(f"status.{run.status.value}")
 
 
 def _configure_edit(parser: argparse.ArgumentParser) -> None:
@@ -243,8 +247,8 @@ def _changes(args: argparse.Namespace) -> int:
             return None
         events = list(await session.smith.store.events(run.id))
         if why := _no_other_plan(events):
-            hint = f"the previous plan is still there: {session.command('show', run.id)}"
-            raise Refused(f"the plan was not changed: {why}", hint=hint)
+            hint = Sentence("error.still_there", command=session.command("show", run.id))
+            raise Refused(Sentence("error.not_changed", why=why), hint=hint)
         session.say(*revision_lines(events, session))
         return changed
 
@@ -303,7 +307,7 @@ def _pause(args: argparse.Namespace) -> int:
 def _cancel(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
         if run.status.over:
-            raise Refused(f"run {run.id} is over: {run.status}")
+            raise Refused(Sentence("error.run_over", run=run.id, status=_status(run)))
         return await session.smith.cancel(run.id, by=session.by, reason=args.reason)
 
     return _do(args, act)

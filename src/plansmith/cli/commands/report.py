@@ -16,6 +16,7 @@ from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines, print_markdown, print_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
 from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
@@ -68,7 +69,8 @@ def write_file(name: str, text: str) -> None:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise Misconfigured(f"cannot write {name}: {reason}", hint="check the path") from None
+        problem = Sentence("error.cannot_write", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
 
 
 COMMAND = FileCommand(_configure, _main)

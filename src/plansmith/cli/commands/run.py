@@ -15,6 +15,7 @@ from plansmith.cli.options import add_detail, add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
+from plansmith.cli.ui.words import error_text
 from plansmith.errors import Misconfigured, Refused, RunBusy
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
 from plansmith.plan.run import Run
@@ -36,7 +37,7 @@ def _run(args: argparse.Namespace) -> int:
             _refuse_over(run, session)
             if next_move(run) == Paused():
                 hint = session.command("resume", run.id)
-                raise Refused(f"run {run.id} is paused", hint=hint)
+                raise Refused(Sentence("error.run_paused", run=run.id), hint=hint)
             return await run_interactively(session, run.id, fresh=False)
         plan = load_foreign(args.what, args.dialect) if args.dialect else load_plan(args.what)
         await session.refuse_what_cannot_run(plan)
@@ -48,11 +49,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _refuse_over(run: Run, session: Session) -> None:
     if run.status.over:
-        hint = (
-            f"{session.command('retry', run.id)} continues from what is done, "
-            f"{session.command('rerun', run.id)} runs everything again"
-        )
-        raise Refused(f"run {run.id} is over: {run.status}", hint=hint)
+        retry, rerun = session.command("retry", run.id), session.command("rerun", run.id)
+        hint = Sentence("error.retry_or_rerun", retry=retry, rerun=rerun)
+        status = Sentence(f"status.{run.status.value}")
+        raise Refused(Sentence("error.run_over", run=run.id, status=status), hint=hint)
 
 
 def _configure_resume(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def _configure_resume(parser: argparse.ArgumentParser) -> None:
 def _resume(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         if args.all and args.force:
-            raise Misconfigured("--force is for one run", hint="name the run")
+            raise Misconfigured(Sentence("error.force_one"), hint=Sentence("error.name_run"))
         if args.all:
             return await _resume_all(session)
         run = await session.run(args.run)
@@ -102,7 +102,8 @@ async def _resume_all(session: Session) -> int:
     runs = await session.smith.runs.resume_all(busy=busy.append)
     for smith in await session.teams_of_open_runs():
         runs += await smith.runs.resume_all(busy=busy.append)
-    session.say(*dict.fromkeys(safe(str(each)) for each in busy))
+    locale = session.words["locale"]
+    session.say(*dict.fromkeys(safe(error_text(each, locale)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
     for run in runs:

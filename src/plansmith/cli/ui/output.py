@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence
 from plansmith.text import CJK_RANGE, safe, visible
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def read_file(name: str) -> bytes:
         return Path(name).read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise Misconfigured(f"cannot read {name}: {reason}", hint="check the path") from None
+        problem = Sentence("error.cannot_read", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
 
 
 def load_plan(name: str) -> Plan:
@@ -139,6 +141,11 @@ def clip_width(text: str, width: int) -> str:
     while text and text_width(text) >= width:
         text = text[:-1]
     return f"{text}…"
+
+
+def padded(text: str, width: int) -> str:
+    """Returns a text with spaces after it, up to so many columns of a terminal."""
+    return text + " " * max(width - text_width(text), 0)
 
 
 def text_width(text: str) -> int:

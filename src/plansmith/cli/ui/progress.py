@@ -76,14 +76,14 @@ def _parts(run: Run, now: datetime, words: Words) -> Iterator[str]:
             yield words[key].format(count=states.count(status))
     if run.questions:
         yield words["head_waiting"].format(count=len(run.questions))
-    yield from _spent(run, now)
+    yield from _spent(run, now, words)
 
 
-def _spent(run: Run, now: datetime) -> Iterator[str]:
+def _spent(run: Run, now: datetime, words: Words) -> Iterator[str]:
     if run.money:
         yield f"${run.money:.3f}"
     elif run.tokens:
-        yield f"{run.tokens:,} tokens"
+        yield words["tokens"].format(count=f"{run.tokens:,}")
     begun = run.started_at or run.created_at
     if begun is not None:
         yield elapsed(((run.updated_at or now) if run.status.over else now) - begun)
