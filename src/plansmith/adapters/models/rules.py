@@ -55,6 +55,16 @@ _FOLDER: Final = re.compile(
     r"\b(?:folder|directory) ([\w./-]*\w)|([\w./-]*\w) (?:folder|directory)\b"
 )
 _PLAIN: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
+# Two names without an extension are files where one is copied or moved to the other.
+_PAIR: Final = re.compile(
+    r"\b(?:copy|duplicate|move|rename)\s+(?:(?:the\s+)?(?:file|folder)\s+)?([\w./~-]+)\s+"
+    r"(?:to|as|into)\s+([\w./~-]*\w)|[把将]\s*([\w./~-]+?)\s*(?:复制|拷贝|移动|重命名|改名)[到为成至]\s*([\w./~-]*\w)",
+    re.IGNORECASE | re.ASCII,
+)
+_TARGET: Final = re.compile(r"^to$|dest|target|new_?(?:name|path)", re.IGNORECASE)
+_BEFORE_TARGET: Final = re.compile(
+    r"(?:\b(?:to|as|into)\s+|[到为成至]\s*)[\"'“‘`]?$", re.IGNORECASE
+)
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w+(?: [A-Z]\w+)*")
 
 
@@ -89,6 +99,8 @@ def read_values(text: str) -> Values:
     values.patterns += [f"*.{kind}" for kind in kinds if kind in _KINDS]
     values.dates += rest.take(_DATE, _iso)
     values.paths += rest.take(_FILE, lambda found: _VERB.sub("", found[0]) or found[0])
+    if not values.paths and not values.quoted and (pair := _PAIR.search(text)):
+        values.paths += [each for each in pair.groups() if each]
     folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
     values.folders += [each for each in folders if each.lower() not in _PLAIN]
     values.sums += rest.take(_SHARE, _share)
@@ -246,10 +258,21 @@ def _value(
     if _FILL_FOLDER.search(name):
         inner = [each for each in values.paths if "." not in each.rpartition("/")[2]]
         return _take(values.paths, inner[0]) if inner else next(iter(_pop(values.folders)), None)
+    if _TARGET.search(name) and not values.mails and (target := _target(values.paths, clause)):
+        return _take(values.paths, target)
     for known, pattern in _FILL_KINDS:
         found: list[str] = getattr(values, known)
         if found and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
             return found.pop(0)
+    return None
+
+
+def _target(paths: Sequence[str], clause: str) -> str | None:
+    """Returns the path that a request names as the place where something goes."""
+    for path in reversed(paths):
+        at = clause.rfind(path)
+        if at > 0 and _BEFORE_TARGET.search(clause[:at]):
+            return path
     return None
 
 
