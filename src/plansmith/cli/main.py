@@ -41,8 +41,8 @@ else:
 class WrongUsage(PlansmithError):
     """The arguments of a command are wrong; `usage` says what is right."""
 
-    def __init__(self, message: str, usage: str) -> None:
-        super().__init__(message, hint="see --help")
+    def __init__(self, message: str, usage: str, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
         self.usage = usage
 
 
@@ -51,7 +51,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises the error instead of printing it."""
-        raise WrongUsage(f"{self.prog}: {message}", self.format_usage())
+        raise WrongUsage(f"{self.prog}: {message}", self.format_usage(), hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        """Names the option that was meant, else the command that lists all options."""
+        wrong = [each for each in message.split() if each.startswith("--")]
+        known = [each for each in self._option_string_actions if each.startswith("--")]
+        near = difflib.get_close_matches(wrong[0].rstrip(",:"), known, n=1) if wrong else []
+        if near and near[0] not in wrong:
+            return sentence.Sentence("error.mean_option", name=near[0])
+        return sentence.Sentence("error.see_help", command=self.prog)
 
 
 class Output:
@@ -78,7 +87,8 @@ class Output:
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
         if isinstance(error, WrongUsage):
-            sys.stderr.write(visible(f"{error.usage}{error.message}\n"))
+            shown = words.error_text(error, words.own_locale())
+            sys.stderr.write(visible(f"{error.usage}{shown}\n"))
         else:
             shown = words.error_text(error, words.own_locale())
             sys.stderr.write(visible(f"plansmith: {shown}\n"))

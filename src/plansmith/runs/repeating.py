@@ -88,7 +88,8 @@ class RunRepeating:
         if wanted is None:
             return await self._plan_again(old, by=by)
         if from_step is not None and from_step not in old.steps:
-            raise Refused(Sentence("error.no_step", run=run_id, step=from_step))
+            hint = Sentence("error.its_steps", names=[*old.steps])
+            raise Refused(Sentence("error.no_step", run=run_id, step=from_step), hint=hint)
         kept = carried_over(old, wanted, again=[from_step] if from_step else [])
         if everything_done(wanted, kept):
             hint = Sentence("error.rerun_again", run=run_id)

@@ -182,7 +182,8 @@ async def _instruct(
 def _check_can_skip(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
-        raise Refused(Sentence("error.no_step", run=run.id, step=step))
+        hint = Sentence("error.its_steps", names=[*run.steps])
+        raise Refused(Sentence("error.no_step", run=run.id, step=step), hint=hint)
     if run.status.over:
         status = Sentence(f"status.{run.status.value}")
         raise Refused(Sentence("error.over_is", run=run.id, status=status))

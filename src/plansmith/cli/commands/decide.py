@@ -97,7 +97,8 @@ def _approve(args: argparse.Namespace) -> int:
             return await _approved(session, run, args.hash)
         move = next_move(run)
         if not isinstance(move, AwaitReview):
-            raise Refused(Sentence("error.not_reviewing", run=run.id, status=_status(run)))
+            refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
+            raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
         events = list(await session.smith.store.events(run.id))
         session.say(*review_lines(run, events, session))
         if session.has_person:
@@ -205,7 +206,8 @@ def _asked(run: Run, name: str | None) -> QuestionAsked:
     if name is None and len(known) == 1:
         return run.questions[known[0]]
     if not known:
-        raise Refused(Sentence("error.no_question", run=run.id, status=_status(run)))
+        none = Sentence("error.no_question", run=run.id, status=_status(run))
+        raise Refused(none, hint=Sentence("error.show_run", run=run.id))
     if name is None:
         many = Sentence("error.many_questions", run=run.id, count=len(known))
         raise Refused(many, hint=Sentence("error.name_one", names=known))
