@@ -190,12 +190,19 @@ class DemoJob:
         """Returns each step, and when it was done: before the crash or after it."""
         events = await session.smith.store.events(self.run_id)
         done = {each.body.step: each for each in events if isinstance(each.body, StepDone)}
-        return [(name, self._when(done.get(name), crash)) for name in _STEPS]
+        cut = {
+            each.body.step
+            for each in events
+            if isinstance(each.body, StepStarted) and each.number <= crash
+        }
+        return [(name, self._when(done.get(name), crash, cut=name in cut)) for name in _STEPS]
 
-    def _when(self, event: Event | None, crash: int) -> str:
+    def _when(self, event: Event | None, crash: int, *, cut: bool) -> str:
         if event is None:
             return self._words["failed"]
-        return self._words["demo_before" if event.number <= crash else "demo_after"]
+        if event.number <= crash:
+            return self._words["demo_before"]
+        return self._words["demo_again" if cut else "demo_after"]
 
     def outbox(self) -> Sequence[str]:
         """Returns the mails that were sent."""

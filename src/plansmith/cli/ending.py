@@ -12,7 +12,7 @@ from plansmith.cli.ui.output import dim, print_json, print_markdown, print_prose
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import in_language
 from plansmith.report.build import load_report
-from plansmith.report.markdown import answer_markdown, lacking_markdown, took_lines
+from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
 from plansmith.review.render import problem_lines
 from plansmith.text import safe
 
@@ -61,7 +61,7 @@ async def _report(session: Session, run: Run) -> Report | None:
     """Returns the report of a run that was executed to its end; None for any other."""
     if not run.status.over or run.status is RunStatus.ANSWERED or not run.report:
         return None
-    return await load_report(session.smith.store, run.id)
+    return await load_report(session.smith.store, run.id, locale=session.words["locale"])
 
 
 def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
@@ -72,7 +72,7 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     if report is None:
         print_prose(run.report or in_language(run.reason, session.words["locale"]))
     elif run.options.team is not None or not report.answer.text:
-        print_markdown(run.report)
+        print_markdown(to_markdown(report))
     elif session.detail == "quiet":
         session.say(*lacking_markdown(report).splitlines())
         print_markdown(answer_markdown(report, alone=True))

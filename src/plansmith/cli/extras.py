@@ -45,7 +45,7 @@ def _requirements(*extras: str) -> list[str]:
 
 def missing_runtime() -> Sentence:
     """Says that the runtime is missing, and the command that installs it."""
-    return Sentence("model.no_runtime", name=_PACKAGE, command=install_hint(_EXTRA))
+    return Sentence("model.runtime_missing", name=_PACKAGE, command=install_hint(_EXTRA))
 
 
 def install_runtime() -> None:

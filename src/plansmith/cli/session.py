@@ -98,9 +98,13 @@ class Session:
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
 
     def use_language_of(self, run: Run) -> None:
-        """Switches to the language of a run, unless the person chose one."""
+        """Switches to the language of a run, unless the person chose one.
+
+        English is also what a plan is in that says nothing about it: then the person's counts.
+        """
         if not vars(self.args).get("lang") and run.plan is not None:
-            self.words = words_for(run.locale if run.locale != "en" else run.plan.locale)
+            found = words_for(run.locale if run.locale != "en" else run.plan.locale)
+            self.words = words_for(own_locale()) if found["locale"] == "en" else found
 
     @property
     def detail(self) -> Detail:

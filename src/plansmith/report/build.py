@@ -94,8 +94,8 @@ def _is_recorded(result: Json, state: StepState) -> bool:
         return False
 
 
-async def load_report(store: PlanStore, run_id: str) -> Report:
-    """Builds the report of a run that is over, from the store."""
+async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Report:
+    """Builds the report of a run that is over, from the store; in its language if none is given."""
     try:
         events = await store.events(run_id)
         run = fold(events) if events else None
@@ -112,25 +112,31 @@ async def load_report(store: PlanStore, run_id: str) -> Report:
         results = await load_results(store, run)
     except JournalDamaged:
         results = await results_left(store, run)
-    return final_report(await whole_run(store, run, results), results, events)
+    return final_report(await whole_run(store, run, results), results, events, locale)
 
 
-def final_report(run: Run, results: Mapping[str, Json], events: Sequence[e.Event]) -> Report:
+def final_report(
+    run: Run, results: Mapping[str, Json], events: Sequence[e.Event], locale: str = ""
+) -> Report:
     """Builds the report of a run that is over, as it stood when it ended."""
     if not _is_concluded(run):
-        return make_report(run, run.status, results, events)
+        return make_report(run, run.status, results, events, locale)
     told = list(events)
     while len(told) > 1 and isinstance(told[-1].body, _CLOSING):
         told.pop()
-    return make_report(fold(told), run.status, results, told)
+    return make_report(fold(told), run.status, results, told, locale)
 
 
 def make_report(
-    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
+    run: Run,
+    status: RunStatus,
+    results: Mapping[str, Json],
+    events: Sequence[e.Event] = (),
+    locale: str = "",
 ) -> Report:
     """Builds the report of a run that has ended, or is about to end, with this status."""
     plan = run.plan
-    locale = plan.locale if plan else run.locale
+    locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
     missing_steps = missing(run, events)

@@ -56,7 +56,7 @@ def early_reads(run: Run, words: Words) -> Iterator[Entry]:
     for each in run.prefetches.values():
         key = "read_early" if each.step else "read_early_unused"
         text = words[key].format(tool=each.tool)
-        text = f"{text}: {_short(each.error)}" if each.error else text
+        text = f"{text}: {_short(in_language(each.error, words['locale']))}" if each.error else text
         yield Entry(text, each.step, "", each.started_at)
 
 

@@ -16,7 +16,7 @@ _OTHERS = re.compile(
     r"plansmith(?: -C \S+)? [a-z]+[^，。；：）”]*"  # a command
     r"|\"[^\"]*\"|'[^']*'|`[^`]*`"  # what somebody wrote
     r"|(?:tool|files|tables|charts)\.\w+|usage: .*|No such file or directory"
-    r"|\b\w+ = .*"  # arguments and results
+    r"|\b\w+ = .*|\w+ inputs\.\w+"  # arguments and results
 )
 PY = ("--tools", "tools.py")
 LOOK = {"id": "kan", "tool": "look", "inputs": {"name": "甲"}, "title": "看一看"}
@@ -46,7 +46,7 @@ def types(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
         return code
 
     yield run
-    assert found == []
+    assert "\n".join(found) == ""
 
 
 def test_the_words_of_a_sentence_are_found_and_names_are_not() -> None:

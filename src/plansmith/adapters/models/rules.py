@@ -360,8 +360,7 @@ def _answer_text(prompt: Prompt) -> str:
         case PlanBrief() as brief:
             return json.dumps(_plan(brief), ensure_ascii=False)
         case TriageBrief():
-            reason = "rules plan whatever they are asked"
-            return json.dumps({"decision": "plan", "reason": reason, "query": "", "answer": ""})
+            return json.dumps({"decision": "plan", "reason": "", "query": "", "answer": ""})
         case ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:

@@ -172,7 +172,7 @@ def _print(run: Run, locale: str) -> None:
         print_prose(in_language(run.reason, locale))
         return
     print_lines(plan_lines(run.plan, locale=locale))
-    print_lines(["", *tree(run.plan).splitlines()])
+    print_lines(["", *tree(run.plan, locale).splitlines()])
     if run.estimate is not None:
         print_lines(["", *estimate_lines(run.estimate, locale)])
     if run.problems:

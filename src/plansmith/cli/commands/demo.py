@@ -75,7 +75,8 @@ class _Tour:
         print_lines(["", f"  “{self.words['demo_request']}”", ""])
         run = await job.planned(session)
         if run.plan is not None:
-            print_lines(f"  {line}" for line in plan_lines(run.plan, locale=self.words["locale"]))
+            lines = plan_lines(run.plan, locale=self.words["locale"])
+            print_lines(f"  {line}".rstrip() for line in lines)
         self._prose("demo_checked")
         self._wait()
 

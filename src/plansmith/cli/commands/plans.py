@@ -247,7 +247,7 @@ def _configure_graph(parser: argparse.ArgumentParser) -> None:
 
 def _graph(args: argparse.Namespace) -> int:
     [plan] = _plans_of(args, args.plan)
-    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan))
+    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan, own_locale()))
     return Exit.OK
 
 

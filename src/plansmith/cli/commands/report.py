@@ -40,7 +40,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.find(args.run)
-        report = await load_report(session.smith.store, run)
+        session.use_language_of((await session.journals.listed(run))[0])
+        locale = session.words["locale"]
+        report = await load_report(session.smith.store, run, locale=locale)
         form = "json" if args.json else str(args.format)
         if form == "html":
             report = replace(report, pictures=await pictures_of_run(session.smith.runs, run))

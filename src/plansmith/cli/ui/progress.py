@@ -217,7 +217,8 @@ class Lines:
     def say(self, text: str) -> None:
         """Writes a line."""
         passed = int(time.monotonic() - self._start)
-        self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {safe(text)}\n")
+        shown = safe(in_language(text, self._words["locale"]))
+        self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {shown}\n")
         self._stream.flush()
 
     def tick(self) -> None:
