@@ -201,13 +201,19 @@ def _answer(
     seen = (step.needs() - RESERVED).union(earlier)
     checked = check_claims(text[:LONGEST_ANSWER], run, seen)
     notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
-    if checked.uncited:
+    if checked.uncited and not _is_used(step, run):
         notes.append(words["uncited"].format(count=checked.uncited))
     if len(text) > LONGEST_ANSWER:
         notes.append(words["clipped"].format(size=f"{len(text):,}"))
     notes += _earlier_notes(run, words["locale"])
     sources = (*(name for name in run.steps if name in seen), *earlier)
     return Answer(checked.text, checked.claims, sources), tuple(notes)
+
+
+def _is_used(reply: ReplyStep, run: Run) -> bool:
+    """Tells whether another step gets the text of a reply, which has no marks of sources then."""
+    steps = run.plan.steps if run.plan else ()
+    return any(ref.step == reply.id for step in steps for ref in step.refs())
 
 
 def _earlier_notes(run: Run, locale: str) -> list[str]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
+from plansmith.plan.citations import without_citations
 from plansmith.report.data import Evidence, Report, Took
 from plansmith.report.history import Entry
 from plansmith.report.result_text import facts
@@ -53,7 +54,10 @@ def answer_markdown(report: Report, *, alone: bool = False) -> str:
 def lacking_markdown(report: Report) -> str:
     """Returns what failed or is missing, and the notes on an answer; empty if there is nothing."""
     lines = [] if report.is_answered else [*_head(report), ""]
-    lines += [*_notes(report), *(f"- {each}" for each in _failures(report))]
+    # How well an answer is sourced is told where its sources are: in the whole report.
+    uncited = report.words["uncited"].partition("{")[0]
+    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(uncited)]
+    lines += [f"- {each}" for each in _failures(report)]
     return "\n".join(lines).strip()
 
 
@@ -130,8 +134,8 @@ def _prose(report: Report, *, cites: bool = True) -> Iterator[str]:
 
 
 def _blocks(text: str, *, cites: bool) -> Iterator[str]:
-    written = _Prose(cites=cites)
-    for token in prose.read_prose(text):
+    written = _Prose()
+    for token in prose.read_prose(text if cites else without_citations(text)):
         written.take(token)
     return (part for block in written.blocks for part in (block, ""))
 
@@ -216,10 +220,9 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
 
 
 class _Prose:
-    """Writes Markdown tokens as Markdown again, with or without the citations of steps."""
+    """Writes Markdown tokens as Markdown again."""
 
-    def __init__(self, *, cites: bool = True) -> None:
-        self._cites = cites
+    def __init__(self) -> None:
         self.blocks: list[str] = []
         self._edges: list[str] = []  # what comes before each line in quotes and lists
         self._counts: list[int | None] = []
@@ -230,8 +233,7 @@ class _Prose:
         """Writes one block token."""
         kind = token.type.removesuffix("_open")
         if kind == "inline":
-            inline = token.children or ()
-            text = _spans(each for each in inline if self._cites or each.type != "cite")
+            text = _spans(token.children or ())
             if self._rows is not None:
                 self._rows[-1].append(_one_line(text))
             else:

@@ -229,8 +229,8 @@ class Lines:
 
 
 def is_stage(text: str) -> bool:
-    """Whether a line tells a stage of planning."""
-    return hasattr(text, "stage")
+    """Whether a line tells a stage of planning, or a read while it goes on."""
+    return hasattr(text, "stage") or getattr(text, "code", "") == "planning.early_read"
 
 
 def line_of(run: Run, event: e.Event, words: Words) -> str:

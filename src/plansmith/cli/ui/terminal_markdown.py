@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.console import Console
@@ -50,4 +51,5 @@ def rendered(text: str, *, colour: bool) -> str:
     with console.capture() as captured:
         console.print(_TerminalMarkdown(text))
     lines = [line.rstrip() for line in captured.get().split("\n")]
-    return "\n".join(lines).strip("\n") + "\n"
+    single = (line for before, line in pairwise(["", *lines]) if line or before)
+    return "\n".join(single).strip("\n") + "\n"
