@@ -178,6 +178,7 @@ _FILL_KINDS: Final = (
 )
 _FILL_FOLDER: Final = re.compile(r"folder|dir", re.IGNORECASE)
 _WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
+_FILE_NAME: Final = re.compile(r"^path$|_path$|file_?name", re.IGNORECASE)  # no words of a text
 _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", re.IGNORECASE)
 
 
@@ -287,7 +288,8 @@ def _substitute(
         return ASK  # a query is no value: somebody has to think of it
     if _FILL_FOLDER.search(name) and tool.only_reads:
         return "."
-    text = _free_text(name, tool, values) if kind in (None, "string") else None
+    takes_text = kind in (None, "string") and not _FILE_NAME.search(name)
+    text = _free_text(name, tool, values) if takes_text else None
     if text is None and place and _RESULT.search(name):
         return f"${place}"
     if text is None and kind in (None, "string") and tool.only_reads and values.names:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from plansmith.cli.describe import done_so_far
+from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import finish
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session
 from plansmith.cli.ui.output import print_json
