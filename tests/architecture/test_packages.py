@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.certificates import trust_as_the_machine_does
@@ -27,6 +31,22 @@ def greet(name: str) -> str:
     """Greets somebody."""
     return f"Hello {name}"
 '''
+# What each extra is for: a module of ours that needs it.
+EXTRAS = {
+    "models": "plansmith.adapters.models.provider",
+    "mcp": "plansmith.adapters.tools.mcp.server",
+    "a2a": "plansmith.adapters.agents.a2a.registry",
+    "server": "plansmith.server.serve",
+    "telemetry": "opentelemetry.trace",
+    "local": "xllamacpp",
+    "oidc": "jwt",
+    "postgres": "psycopg",
+    "scale": "dbos",
+    "duckdb": "duckdb",
+    "charts": "resvg_py",
+    "documents": "pypdf",
+    "semantic": "plansmith.adapters.ranking.minilm",
+}
 # What no extra may bring: gigabytes that a planner does not need.
 HEAVY = ("torch", "nvidia", "tensorflow")
 
@@ -65,31 +85,69 @@ def test_the_packages_have_all_that_they_need_and_nothing_of_this_machine(packag
     assert {"README.md", "LICENSE", "mkdocs.yml", "scripts/test", "locks/dev.txt"} <= kept
 
 
-def test_the_core_alone_checks_compares_runs_and_resumes(packages: Path, tmp_path: Path) -> None:
-    [wheel] = packages.glob("*.whl")
-    bin_ = installed(tmp_path / "core", str(wheel))
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    (tmp_path / "tools.py").write_text(TOOLS)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PLANSMITH_OFFLINE": "1"}
+class Person(NamedTuple):
+    """Someone with an environment and an empty home."""
 
-    def said(*words: str) -> str:
-        done = subprocess.run(
-            [bin_ / "plansmith", *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+    programs: Path
+    home: Path
+
+    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(self.programs), os.environ["PATH"], str(UV.parent)])
+        own = {"HOME": str(self.home), "PLANSMITH_OFFLINE": "1", "PATH": path}
+        kept = {name: each for name, each in os.environ.items() if "CERT" in name or "UV_" in name}
+        return subprocess.run(
+            words, cwd=self.home, env=kept | own, capture_output=True, text=True, check=False
         )
+
+    def said(self, *words: str) -> str:
+        done = self.types("plansmith", *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+def test_the_core_alone_checks_compares_runs_and_is_a_library(
+    packages: Path, tmp_path: Path, kind: str
+) -> None:
+    [package] = packages.glob(kind)
+    person = Person(installed(tmp_path / "core", str(package)), tmp_path)
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    said = person.said
     assert "no problems" in said("check", "plan.yaml", "--tools", "tools.py")
     assert "equal" in said("diff", "plan.yaml", "plan.yaml")
     assert "Hello Ada" in said("run", "plan.yaml", "--tools", "tools.py")
     assert "done" in said("runs")
+    assert "done before the crash, not repeated" in said("demo")
     program = "import asyncio, plansmith; print(plansmith.Plansmith(store='memory'))"
-    subprocess.run([bin_ / "python", "-c", program], check=True, env=environment)
+    assert person.types("python", "-c", program).returncode == 0
+
+
+def test_the_core_names_commands_that_install_what_it_lacks(packages: Path, tmp_path: Path) -> None:
+    [wheel] = packages.glob("*.whl")
+    person = Person(installed(tmp_path / "core", str(wheel)), tmp_path)
+    for words in (("model", "pull", "--offline"), ("serve", "--no-browser", "--port", "0")):
+        lacking = person.types("plansmith", *words).stderr
+        [command] = re.findall(r"\S+ (?:-m )?pip install .*?(?=\)?$)", lacking, re.MULTILINE)
+        assert person.types(*shlex.split(command)).returncode == 0, command
+    assert "pip install" not in person.types("plansmith", "model", "pull", "--offline").stderr
+    assert person.types("python", "-c", "import plansmith.server.serve").returncode == 0
+
+
+@pytest.mark.parametrize(("extra", "module"), EXTRAS.items())
+def test_each_extra_installs_and_brings_what_it_is_for(
+    packages: Path, tmp_path: Path, extra: str, module: str
+) -> None:
+    [wheel] = packages.glob("*.whl")
+    person = Person(installed(tmp_path / extra, f"plansmith[{extra}] @ {wheel.as_uri()}"), tmp_path)
+    done = person.types("python", "-c", f"import {module}")
+    assert done.returncode == 0, done.stderr
+    assert "plansmith" in person.said("--version")
+
+
+def test_every_extra_is_installed_alone_by_a_test() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {*project["optional-dependencies"]} - {"all", "dev"} == {*EXTRAS}
 
 
 def test_no_extra_brings_gigabytes(packages: Path, tmp_path: Path) -> None:

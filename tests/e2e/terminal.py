@@ -163,6 +163,11 @@ class Terminal:
 
         return self._read_until(holds, wanted)
 
+    def read(self) -> None:
+        """Read what the command prints next."""
+        before = len(self.raw)
+        self._read_until(lambda: len(self.raw) > before, ("more",))
+
     def ended(self) -> int:
         """Read until the command is over; give its exit code."""
         self._read_until(lambda: False, ("the end",), to_the_end=True)

@@ -72,7 +72,7 @@ def test_a_question_about_the_files_here_is_planned_shown_run_and_answered(perso
     assert 'Search the files for "invoice"' in shown
     assert "3/3 · done" in shown
     assert "✓ search  done" in shown
-    assert "- may.txt (1)" in shown
+    assert "• may.txt (1)" in shown
     assert shown.count("✓ search  done") == 1
     assert terminal.screen.coloured
 
@@ -336,7 +336,7 @@ def test_in_tmux_too(person: Person) -> None:
     finally:
         tmux("kill-server")
     assert "✓ search  done" in shown
-    assert "- may.txt (1)" in shown
+    assert "• may.txt (1)" in shown
     assert "rc=0" in shown
 
 

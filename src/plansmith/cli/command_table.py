@@ -66,13 +66,14 @@ COMMANDS: Final = {
     "restore": Entry("housekeeping:RESTORE", "put a backup in the place of the store"),
     "vacuum": Entry("housekeeping:VACUUM", "give unused space of the store back"),
     "explain": Entry("plans:EXPLAIN", "explain a problem code"),
+    "demo": Entry("demo:COMMAND", "take a tour of a minute: no model, no network, no files"),
     "config": Entry("settings:COMMAND", "show the settings that count here, and their origin"),
     "completion": Entry("completion:COMMAND", "print a script that completes commands in a shell"),
 }
 
 DAILY: Final = (
     *("ask", "chat", "plan", "run", "approve", "answer", "resume"),
-    *("runs", "show", "report", "serve", "model"),
+    *("runs", "show", "report", "serve", "model", "demo"),
 )
 MORE: Final[Mapping[str, tuple[str, ...]]] = {
     "decide": ("reject", "edit", "changes", "undo", "pause", "skip", "cancel"),

@@ -22,6 +22,7 @@ from plansmith.cli.questions import (
     read_choice,
     whole_lines,
 )
+from plansmith.cli.ui.words import error_text
 from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused
 from plansmith.plan.sentence import Sentence
@@ -89,7 +90,8 @@ async def consented(
                 return True
         except Refused as error:
             seen = await preview_of(session, run, asked)
-            session.say(safe(str(error)), *preview_lines(seen, session))
+            problem = error_text(error, session.words["locale"])
+            session.say(safe(problem), *preview_lines(seen, session))
     return False
 
 
@@ -155,7 +157,7 @@ def read_change(given: str) -> tuple[str, Json]:
     """Reads NAME=VALUE; the value is JSON where it is some, else text."""
     name, mark, value = given.partition("=")
     if not mark or not name.strip():
-        raise Refused(f"{given!r} is not NAME=VALUE", hint="such as --set path=notes.md")
+        raise Refused(Sentence("error.not_set", given=given), hint=Sentence("error.such_as_set"))
     try:
         return name.strip(), json.loads(value)
     except ValueError:
@@ -171,7 +173,7 @@ async def _edited(session: Session, values: Mapping[str, Json]) -> dict[str, Jso
     finally:
         os.unlink(path)  # noqa: PTH108 - in an async function
     if values.keys() - edited.keys():
-        raise Refused("a value is missing", hint="keep all names, and change only their values")
+        raise Refused(Sentence("error.values_missing"), hint=Sentence("error.keep_names"))
     return {
         name: value for name, value in edited.items() if name not in values or values[name] != value
     }
@@ -188,7 +190,8 @@ def _read_values(path: Path) -> dict[str, Json]:
     try:
         edited = cast("Json", json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise Refused(f"that is not JSON: {error}", hint="type change to try it again") from None
+        problem = Sentence("error.not_json", error=str(error))
+        raise Refused(problem, hint=Sentence("error.change_again")) from None
     if not isinstance(edited, dict):
-        raise Refused("that is not an object of values", hint="keep all names")
+        raise Refused(Sentence("error.not_values"), hint=Sentence("error.keep_names"))
     return edited

@@ -162,16 +162,17 @@ def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:
     plans = [each.body for each in events if isinstance(each.body, PlanProposed)]
     if len(plans) < 2:
         return
-    cause = f" {clip(safe(plans[-1].cause))}" if plans[-1].cause else ""
+    why = in_language(plans[-1].cause, session.words["locale"])
+    cause = f" {clip(safe(why))}" if why else ""
     yield f"{session.words['changed']}{cause}"
-    yield from change_lines(plans[-2].plan, plans[-1].plan)
+    yield from change_lines(plans[-2].plan, plans[-1].plan, session.words["locale"])
     yield ""
 
 
-def change_lines(before: Plan, after: Plan) -> Iterator[str]:
+def change_lines(before: Plan, after: Plan, locale: str = "en") -> Iterator[str]:
     """Yields the changes from one plan to another, except the revision number."""
     diff = diff_plans(before.replace(revision=1), after.replace(revision=1))
-    yield from diff_lines(diff)
+    yield from diff_lines(diff, locale)
 
 
 def status_text(run: Run, session: Session) -> str:
@@ -195,7 +196,7 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
 def run_lines(run: Run, session: Session) -> Iterator[str]:
     """Yields the lines of `plansmith show`: status, steps and results."""
     now = session.smith.runs.journals.clock.now()
-    yield f"Run {run.id}: {status_text(run, session)}"
+    yield session.words["run_head"].format(run=run.id, status=status_text(run, session))
     yield f"  {clip(safe(run.request), 200)}"
     if session.thread:
         yield f"  {session.words['in_thread'].format(thread=safe(session.thread))}"

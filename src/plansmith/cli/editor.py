@@ -16,13 +16,14 @@ from plansmith.dialects.native import read_plan, to_yaml
 from plansmith.errors import Misconfigured, PlanInvalid, Refused
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.review.render import problem_lines
 
 
 async def edit_in_editor(session: Session, run: Run) -> Run:
     """Opens the plan of a run in the editor, checks the result and saves it in the run."""
     if run.plan is None:
-        raise Refused(f"run {run.id} has no plan")
+        raise Refused(Sentence("error.run_no_plan", run=run.id))
     editor = editor_of(session)
     path = _temporary_file(run)
     before = path.read_bytes()
@@ -52,7 +53,8 @@ async def edit_from(session: Session, run: Run, name: str) -> Run:
     """Replaces the plan of a run by the plan of a file."""
     edited = await session.smith.edit(run.id, read_plan(read_file(name)), by=session.by)
     if run.plan is not None and edited.plan is not None:
-        session.say(session.words["changed"], *change_lines(run.plan, edited.plan))
+        locale = session.words["locale"]
+        session.say(session.words["changed"], *change_lines(run.plan, edited.plan, locale))
     return edited
 
 
@@ -68,8 +70,8 @@ def editor_of(session: Session) -> str:
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not named and not session.has_person:
         # vi would wait for a terminal for ever.
-        hint = "give the plan with --file, or set EDITOR"
-        raise Misconfigured("there is no terminal to edit the plan in", hint=hint)
+        hint = Sentence("error.give_file")
+        raise Misconfigured(Sentence("error.no_terminal"), hint=hint)
     return named or "vi"
 
 
@@ -79,14 +81,11 @@ async def open_in_editor(editor: str, path: Path) -> None:
     try:
         process = await asyncio.create_subprocess_exec(*command)
     except OSError as error:
-        hint = "set EDITOR to your editor"
-        raise Misconfigured(
-            f"{command[0]} cannot be started: {error.strerror}", hint=hint
-        ) from None
+        why = Sentence("error.not_started", command=command[0], reason=error.strerror)
+        raise Misconfigured(why, hint=Sentence("error.set_editor")) from None
     if await process.wait():
-        raise Misconfigured(
-            f"{command[0]} ended with {process.returncode}", hint="set EDITOR to your editor"
-        )
+        ended = Sentence("error.ended_with", command=command[0], code=process.returncode)
+        raise Misconfigured(ended, hint=Sentence("error.set_editor"))
 
 
 def _show_problems(session: Session, error: PlanInvalid) -> None:

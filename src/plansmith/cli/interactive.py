@@ -9,23 +9,19 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith.cli.describe import done_so_far, run_json, waiting_lines
+from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.reviewing import Prompts, any_changes
-from plansmith.cli.session import Session, exit_of, has_no_plan, is_unusable
-from plansmith.cli.ui.output import dim, print_json, print_text
-from plansmith.cli.ui.progress import View, ticking
+from plansmith.cli.session import Session, exit_of, is_unusable
+from plansmith.cli.ui.progress import Lines, View, is_stage, ticking
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence, in_language
-from plansmith.report.build import load_report
-from plansmith.report.markdown import answer_markdown
-from plansmith.review.render import plan_lines, problem_lines
-from plansmith.text import safe
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith.review.render import plan_lines
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
@@ -104,8 +100,14 @@ async def interrupts() -> AsyncGenerator[asyncio.Queue[None]]:
 @asynccontextmanager
 async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
     """Shows messages of the planner in the view: other lines would break its block."""
-    smith = watcher.session.smith
-    before, smith.runs.planner.tell = smith.runs.planner.tell, watcher.view.say
+    smith, verbose = watcher.session.smith, watcher.session.detail == "verbose"
+
+    def say(text: str) -> None:
+        # Where lines are written one below the other, a stage is one only if it is wanted.
+        if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
+            watcher.view.say(text)
+
+    before, smith.runs.planner.tell = smith.runs.planner.tell, say
     try:
         yield
     finally:
@@ -211,7 +213,7 @@ def show_plan(session: Session, run: Run) -> None:
     """Shows a plan that starts now; one that is reviewed is shown there."""
     if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
         session.use_language_of(run)
-        session.say(*plan_lines(run.plan, locale=session.words["locale"]), "")
+        session.tell(*plan_lines(run.plan, locale=session.words["locale"]), "")
 
 
 async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:
@@ -289,54 +291,3 @@ async def _execute(watcher: Watcher, run: Run) -> Stop | None:
     # No new event: another process has the run, or it cannot continue here.
     stuck = executed.run.last == run.last
     return executed.stop if stuck or executed.stop is not Stop.ITSELF else None
-
-
-def _no_plan_text(session: Session, run: Run) -> str:
-    return session.words["degraded"].format(ran=done_so_far(run, session))
-
-
-def say_no_plan(session: Session, run: Run) -> None:
-    """Says that planning failed, why, and how to try again."""
-    session.say(_no_plan_text(session, run))
-    if run.problems:
-        session.say(*problem_lines(run.problems, session.words["locale"]))
-    session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
-
-
-async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
-    """Prints the result of a run on stdout, and what to do next on stderr."""
-    args = vars(session.args)
-    if args.get("json"):
-        print_json(run_json(run, session))
-    await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
-    if detached:
-        session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
-    elif not run.status.over:
-        session.say(*waiting_lines(run, session))
-    elif args.get("request") and session.has_person and not has_no_plan(run):
-        whole = session.command("report", run.id)
-        session.say(dim(session.words["details"].format(command=safe(whole))))
-        again = session.command("ask", "--thread", "last", "…")
-        session.say(dim(session.words["follow_up"].format(command=safe(again))))
-
-
-async def _outcome(session: Session, run: Run) -> str:
-    """Returns the answer of a run, after what failed or is missing; the report tells the rest.
-
-    A run without an answer has only its results to show, and the report of a team is its answer.
-    """
-    if run.status is RunStatus.ANSWERED or not run.report or run.options.team is not None:
-        return run.report or in_language(run.reason, session.words["locale"])
-    report = await load_report(session.smith.store, run.id)
-    return answer_markdown(report) if report.answer.text else run.report
-
-
-async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
-    """Prints what a run that is over came to, or why there is no plan."""
-    if run.status.over and not silent:
-        print_text(await _outcome(session, run))
-    if is_unusable(run):
-        found = problem_lines(run.problems, session.words["locale"])
-        session.say(_no_plan_text(session, run), *found)
-    if has_no_plan(run):
-        say_no_plan(session, run)

@@ -24,21 +24,25 @@ if TYPE_CHECKING:
     from importlib import metadata
 
     from plansmith import config, tenants
+    from plansmith.cli.ui import words
+    from plansmith.plan import sentence
 else:
     lazy_modules(
         globals(),
         config="plansmith.config",
         difflib="difflib",
         metadata="importlib.metadata",
+        sentence="plansmith.plan.sentence",
         tenants="plansmith.tenants",
+        words="plansmith.cli.ui.words",
     )
 
 
 class WrongUsage(PlansmithError):
     """The arguments of a command are wrong; `usage` says what is right."""
 
-    def __init__(self, message: str, usage: str) -> None:
-        super().__init__(message, hint="see --help")
+    def __init__(self, message: str, usage: str, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
         self.usage = usage
 
 
@@ -47,7 +51,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises the error instead of printing it."""
-        raise WrongUsage(f"{self.prog}: {message}", self.format_usage())
+        raise WrongUsage(f"{self.prog}: {message}", self.format_usage(), hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        """Names the option that was meant, else the command that lists all options."""
+        wrong = [each for each in message.split() if each.startswith("--")]
+        known = [each for each in self._option_string_actions if each.startswith("--")]
+        near = difflib.get_close_matches(wrong[0].rstrip(",:"), known, n=1) if wrong else []
+        if near and near[0] not in wrong:
+            return sentence.Sentence("error.mean_option", name=near[0])
+        return sentence.Sentence("error.see_help", command=self.prog)
 
 
 class Output:
@@ -74,9 +87,11 @@ class Output:
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
         if isinstance(error, WrongUsage):
-            sys.stderr.write(visible(f"{error.usage}{error.message}\n"))
+            shown = words.error_text(error, words.own_locale())
+            sys.stderr.write(visible(f"{error.usage}{shown}\n"))
         else:
-            sys.stderr.write(visible(f"plansmith: {error}\n"))
+            shown = words.error_text(error, words.own_locale())
+            sys.stderr.write(visible(f"plansmith: {shown}\n"))
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
@@ -185,8 +200,9 @@ def _help() -> str:
 
 def _unknown(name: str) -> PlansmithError:
     near = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean plansmith {near[0]}?" if near else "plansmith --help lists all"
-    return PlansmithError(f"there is no command {name!r}", hint=hint)
+    mean = sentence.Sentence("error.mean_command", name=near[0]) if near else ""
+    hint = mean or sentence.Sentence("error.help_lists")
+    return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
 
 
 def _in_folder(arguments: Sequence[str]) -> int:
@@ -196,7 +212,9 @@ def _in_folder(arguments: Sequence[str]) -> int:
             return main(arguments[1:])
     except OSError as error:
         folder = arguments[0] if arguments else "-C"
-        problem = PlansmithError(f"cannot work in {folder!r}: {error.strerror}")
+        problem = PlansmithError(
+            sentence.Sentence("error.cannot_work", folder=folder, reason=error.strerror)
+        )
         return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
 
 
@@ -220,7 +238,8 @@ def _guarded(
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("plansmith: interrupted\n")
+        told = sentence.in_language(sentence.Sentence("error.interrupted"), words.own_locale())
+        sys.stderr.write(f"plansmith: {told}\n")
         output.print_json(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:

@@ -6,11 +6,12 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), tenants="plansmith.tenants")
 
+Detail = Literal["quiet", "normal", "verbose"]
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
 _LIMITS: Final[dict[str, type[int | float]]] = {
@@ -49,6 +51,31 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
+def add_detail(parser: argparse.ArgumentParser) -> None:
+    """Adds `-q` and `-v`."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print the answer alone on stdout; on stderr only problems and what asks you",
+    )
+    how.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="tell on stderr each stage of planning, the model, times and tokens",
+    )
+
+
+def detail_of(args: argparse.Namespace) -> Detail:
+    """Returns how much a command tells beside its answer."""
+    given = vars(args)
+    if given.get("quiet"):
+        return "quiet"
+    return "verbose" if given.get("verbose") else "normal"
+
+
 def add_parts(parser: argparse.ArgumentParser) -> None:
     """Adds the flags for store, tools, model, documents and profile."""
     add_store(parser)
@@ -73,6 +100,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         "--budget", metavar="LIMITS", help="such as 0.50 (US dollars) or steps=20,tokens=50000"
     )
     parser.add_argument("--lang", help="the language of plan and report, such as en or zh-CN")
+    add_detail(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
     form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
@@ -138,8 +166,8 @@ def _limit(part: str) -> tuple[str, int | float]:
             return name or "money", kind(number.removeprefix("$"))
     except ValueError:
         pass
-    hint = f"a number of US dollars, or one of {', '.join(_LIMITS)} with = and a number"
-    raise Misconfigured(f"{part!r} is not a limit", hint=hint)
+    hint = Sentence("error.limit_is", names=[*_LIMITS])
+    raise Misconfigured(Sentence("error.not_limit", part=part), hint=hint)
 
 
 def repeated_flags(args: argparse.Namespace) -> list[str]:

@@ -16,9 +16,11 @@ from plansmith.cli.questions import (
     read_answer,
     read_choice,
 )
+from plansmith.cli.ui.words import error_text
 from plansmith.engine.requested import missing_in
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.review.policy import active_steps, effects
 from plansmith.text import clip, safe
 
@@ -47,7 +49,7 @@ class Prompts:
             await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
             return True
         if given:
-            session.say("--approve-plan names another plan: this one is not approved")
+            session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
         elif vars(session.args).get("yes_read_only") and await _is_read_only(session, run):
             # A plan made by rules is always reviewed; the flag approves it if it only reads.
             await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
@@ -83,14 +85,15 @@ class Prompts:
         match choice.kind:
             case "yes":
                 await session.smith.decide(run.id, approve=digest, by=session.by)
-                session.say(session.words["approved"])
+                session.tell(session.words["approved"])
             case "no":
                 await session.smith.decide(run.id, reject=True, by=session.by)
                 session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
             case "edit":
                 await edit_in_editor(session, run)
             case "changes":
-                await session.smith.request_changes(run.id, choice.text, by=session.by)
+                with session.planning():
+                    await session.smith.request_changes(run.id, choice.text, by=session.by)
             case "later":
                 self.put_off(session, run, choice)
                 return False
@@ -111,7 +114,7 @@ async def _answered(session: Session, run: Run, asked: QuestionAsked) -> bool:
         try:
             await session.smith.answer(run.id, asked.question, value, by=session.by)
         except Refused as error:
-            session.say(safe(str(error)))
+            session.say(safe(error_text(error, session.words["locale"])))
         else:
             return True
 

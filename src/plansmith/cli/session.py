@@ -8,6 +8,7 @@ import getpass
 import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import command_line, names_parts, repeated_flags, settings_of, warn
+from plansmith.cli.options import (
+    Detail,
+    command_line,
+    detail_of,
+    names_parts,
+    repeated_flags,
+    settings_of,
+    warn,
+)
 from plansmith.cli.ui.words import Words, own_locale, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
@@ -23,6 +32,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.events import RunCreated
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
 from plansmith.planner.fallback import stands_in
@@ -32,12 +42,13 @@ from plansmith.wiring import Parts, TeamSmiths, make_smith
 
 if TYPE_CHECKING:
     from plansmith.adapters.tools import toolset
-    from plansmith.cli.ui import progress
+    from plansmith.cli.ui import planning, progress
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
 else:
     lazy_modules(
         globals(),
+        planning="plansmith.cli.ui.planning",
         policy="plansmith.review.policy",
         progress="plansmith.cli.ui.progress",
         toolset="plansmith.adapters.tools.toolset",
@@ -61,7 +72,7 @@ class Session:
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
     turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
-    lines: progress.Lines | None = None  # where planning is told
+    lines: planning.PlanningProgress | None = None  # where planning is told
     journals: Journals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,14 +98,33 @@ class Session:
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
 
     def use_language_of(self, run: Run) -> None:
-        """Switches to the language of a run, unless the person chose one."""
+        """Switches to the language of a run, unless the person chose one.
+
+        English is also what a plan is in that says nothing about it: then the person's counts.
+        """
         if not vars(self.args).get("lang") and run.plan is not None:
-            self.words = words_for(run.locale if run.locale != "en" else run.plan.locale)
+            found = words_for(run.locale if run.locale != "en" else run.plan.locale)
+            self.words = words_for(own_locale()) if found["locale"] == "en" else found
+
+    @property
+    def detail(self) -> Detail:
+        """How much is told beside the answer."""
+        return detail_of(self.args)
 
     def say(self, *lines: str) -> None:
-        """Writes lines to stderr."""
-        sys.stderr.writelines(f"{line}\n" for line in lines)
-        sys.stderr.flush()
+        """Writes lines to stderr that a person needs: questions, problems, what waits."""
+        with self.lines.cleared() if self.lines is not None else nullcontext():
+            sys.stderr.writelines(f"{line}\n" for line in lines)
+            sys.stderr.flush()
+
+    def tell(self, *lines: str) -> None:
+        """Writes lines to stderr that may be left out: `-q` does."""
+        if self.detail != "quiet":
+            self.say(*lines)
+
+    def planning(self) -> AbstractContextManager[None]:
+        """Shows that planning goes on, inside the `with` block."""
+        return self.lines.moving() if self.lines is not None else nullcontext()
 
     def restart_clock(self) -> None:
         """Counts the time that planning tells from now on."""
@@ -103,7 +133,8 @@ class Session:
 
     def view(self) -> progress.View:
         """Returns a new view that shows the progress of a run."""
-        return progress.make_view(self.words, jsonl=bool(vars(self.args).get("jsonl")))
+        jsonl = bool(vars(self.args).get("jsonl"))
+        return progress.make_view(self.words, jsonl=jsonl, quiet=self.detail == "quiet")
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
@@ -145,9 +176,9 @@ class Session:
                 continue
             source = callees.tools.get(step.tool)
             if source is None or isinstance(source, toolset.DescribedTools):
-                why = "is only described, without code" if source else "is not available"
-                hint = "name the Python file that has it with --tools; nothing was run"
-                raise Misconfigured(f"{step.tool} (step {step.id}) {why}", hint=hint)
+                code = "error.tool_described" if source else "error.tool_missing"
+                why = Sentence(code, tool=step.tool, step=step.id)
+                raise Misconfigured(why, hint=Sentence("error.name_tools"))
 
 
 async def find_run(name: str, store: PlanStore, folder: str) -> str:
@@ -161,13 +192,13 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
     if len(found) == 1 and len(name) >= _SHORTEST:
         return found[0]
     if not found:
-        raise Misconfigured(f"there is no run {name!r}", hint="plansmith runs lists them")
-    hint = f"give more of the id: {', '.join(found[-3:])}"
-    raise Misconfigured(f"{len(found)} runs begin with {name!r}", hint=hint)
+        raise Misconfigured(Sentence("error.no_run", name=name), hint=Sentence("error.runs_lists"))
+    hint = Sentence("error.more_id", ids=found[-3:])
+    raise Misconfigured(Sentence("error.many_runs", count=len(found), name=name), hint=hint)
 
 
 async def _last_run(store: PlanStore, folder: str) -> str:
-    hint = "plansmith ask starts one"
+    hint = Sentence("error.ask_starts")
     async for run_id, _, _, summary in _newest(store):
         if summary is not None:
             belongs_to = summary.folder
@@ -179,8 +210,8 @@ async def _last_run(store: PlanStore, folder: str) -> str:
             belongs_to = created.folder if isinstance(created, RunCreated) else ""
         if belongs_to in ("", folder):
             return run_id
-        hint = "plansmith runs lists those of other folders, too"
-    raise Misconfigured("there is no run in this folder", hint=hint)
+        hint = Sentence("error.runs_elsewhere")
+    raise Misconfigured(Sentence("error.no_run_here"), hint=hint)
 
 
 async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
@@ -208,7 +239,7 @@ def in_session(
     """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
-    lines = progress.Lines(words)
+    lines = planning.PlanningProgress(words, detail=detail_of(args))
 
     async def go() -> int:
         parts: Parts = {"tell": lines.say}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from plansmith.cli.describe import run_json, status_text
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.questions import question_lines
-from plansmith.cli.ui.output import dim, print_json, print_text
+from plansmith.cli.ui.output import dim, print_json, print_prose
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
@@ -302,7 +302,7 @@ async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -
         if session.args.json:
             print_json(turn_with_run(turn, turn.run, session, Exit.OK))
         else:
-            print_text(turn.text)
+            print_prose(turn.text)
         return Exit.OK
     if turn.kind == "review":
         session.say(safe(turn.text))
@@ -312,14 +312,16 @@ async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -
 
 async def _said(session: Session, thread: Thread, options: dict[str, Any]) -> Turn:
     """Says the request, tells what it was taken for, and plans."""
-    turn = await thread.say(session.args.request, by=session.by, plan=False, **options)
+    with session.planning():
+        turn = await thread.say(session.args.request, by=session.by, plan=False, **options)
     undo = session.command("threads", "undo", turn.thread, str(turn.number))
     taken = await taken_line(session, thread, turn, undo=undo)
     if taken:
-        session.say(dim(taken))
-    for each in turn.earlier:
-        await thread.plan_left(each)
-    turn = await thread.plan(turn)
+        session.tell(dim(taken))
+    with session.planning():
+        for each in turn.earlier:
+            await thread.plan_left(each)
+        turn = await thread.plan(turn)
     session.thread, session.turn = turn.thread, turn_json(turn)
     return turn
 

@@ -108,13 +108,22 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
         message = Sentence("ps.many_steps", count=len(steps), most=MAX_STEPS)
         return [problem("PS006", message, hint=Sentence("hint.use_maps"), path=("steps",))]
+    # `show --json` prints the hash of a plan with it.
+    stated = value.get("hash")
+    given = {name: each for name, each in value.items() if name != "hash"} if stated else value
     try:
-        return Plan.model_validate(value)
+        plan = Plan.model_validate(given)
+        return plan if stated in (None, plan.hash) else [_other_hash()]
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         # Each form that `on_error` may have finds it wrong: one problem is enough.
         told = [each for each in details if Instead.__name__ not in each["loc"]]
         return _shortened([_problem_of(detail, value) for detail in told or details])
+
+
+def _other_hash() -> Problem:
+    hint = Sentence("hint.remove_hash")
+    return problem("PS003", Sentence("ps.other_hash"), hint=hint, path=("hash",))
 
 
 def to_json(plan: Plan) -> str:

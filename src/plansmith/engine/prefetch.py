@@ -156,7 +156,8 @@ class Prefetch:
                 prefetched.key = ""  # another process writes to this run now: no early reads
                 self._closed = True
                 return
-        self._tell(f"early read: {step.tool} {value_line(step.inputs, 200)}")
+        inputs_line = value_line(step.inputs, 200)
+        self._tell(Sentence("planning.early_read", tool=step.tool, inputs=inputs_line))
         clock = self._callees.clock
         prefetched.started = clock.monotonic()
         call = self._callees.call(

@@ -12,6 +12,7 @@ import msgspec
 
 from plansmith.errors import NotFound
 from plansmith.lazy import lazy_modules
+from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.event_body import FrozenStruct
@@ -304,13 +305,16 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """The text of the last reply that was written; empty while there is none."""
+        """The text of the last reply that was written; empty while there is none.
+
+        Without the marks of its sources, `[step:ID]`: the report shows those.
+        """
         if self.phase is RunStatus.ANSWERED:
             return self.report or in_language(self.reason, self.locale)
         replies = [step.id for step in self.plan.steps if step.kind == "reply"] if self.plan else []
         done = [self.steps[name] for name in replies if name in self.steps]
         texts = [str(each.result) for each in done if each.status is StepStatus.DONE]
-        return texts[-1] if texts else ""
+        return without_citations(texts[-1]) if texts else ""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
@@ -94,42 +94,49 @@ def _is_recorded(result: Json, state: StepState) -> bool:
         return False
 
 
-async def load_report(store: PlanStore, run_id: str) -> Report:
-    """Builds the report of a run that is over, from the store."""
+async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Report:
+    """Builds the report of a run that is over, from the store; in its language if none is given."""
     try:
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        hint = f"plansmith repair {run_id} continues after the last good event"
-        raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
+        problem = Sentence("error.damaged", run=run_id, damage=str(damage))
+        raise Refused(problem, hint=Sentence("error.repair", run=run_id)) from None
     if run is None:
-        raise NotFound(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+        raise NotFound(Sentence("error.no_run", name=run_id), hint=Sentence("error.runs_lists"))
     if not run.status.over:
-        hint = "a report is made when a run is over; plansmith show shows its state"
-        raise Refused(f"run {run_id} is {run.status}", hint=hint)
+        status = Sentence(f"status.{run.status.value}")
+        hint = Sentence("error.report_when_over")
+        raise Refused(Sentence("error.run_is", run=run_id, status=status), hint=hint)
     try:
         results = await load_results(store, run)
     except JournalDamaged:
         results = await results_left(store, run)
-    return final_report(await whole_run(store, run, results), results, events)
+    return final_report(await whole_run(store, run, results), results, events, locale)
 
 
-def final_report(run: Run, results: Mapping[str, Json], events: Sequence[e.Event]) -> Report:
+def final_report(
+    run: Run, results: Mapping[str, Json], events: Sequence[e.Event], locale: str = ""
+) -> Report:
     """Builds the report of a run that is over, as it stood when it ended."""
     if not _is_concluded(run):
-        return make_report(run, run.status, results, events)
+        return make_report(run, run.status, results, events, locale)
     told = list(events)
     while len(told) > 1 and isinstance(told[-1].body, _CLOSING):
         told.pop()
-    return make_report(fold(told), run.status, results, told)
+    return make_report(fold(told), run.status, results, told, locale)
 
 
 def make_report(
-    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
+    run: Run,
+    status: RunStatus,
+    results: Mapping[str, Json],
+    events: Sequence[e.Event] = (),
+    locale: str = "",
 ) -> Report:
     """Builds the report of a run that has ended, or is about to end, with this status."""
     plan = run.plan
-    locale = plan.locale if plan else run.locale
+    locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
     missing_steps = missing(run, events)
@@ -194,13 +201,19 @@ def _answer(
     seen = (step.needs() - RESERVED).union(earlier)
     checked = check_claims(text[:LONGEST_ANSWER], run, seen)
     notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
-    if checked.uncited:
+    if checked.uncited and not _is_used(step, run):
         notes.append(words["uncited"].format(count=checked.uncited))
     if len(text) > LONGEST_ANSWER:
         notes.append(words["clipped"].format(size=f"{len(text):,}"))
     notes += _earlier_notes(run, words["locale"])
     sources = (*(name for name in run.steps if name in seen), *earlier)
     return Answer(checked.text, checked.claims, sources), tuple(notes)
+
+
+def _is_used(reply: ReplyStep, run: Run) -> bool:
+    """Tells whether another step gets the text of a reply, which has no marks of sources then."""
+    steps = run.plan.steps if run.plan else ()
+    return any(ref.step == reply.id for step in steps for ref in step.refs())
 
 
 def _earlier_notes(run: Run, locale: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from plansmith.engine.provenance import ALLOW
 from plansmith.plan import events as e
+from plansmith.plan.citations import CITATION
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.earlier import source_name
@@ -55,7 +56,7 @@ def early_reads(run: Run, words: Words) -> Iterator[Entry]:
     for each in run.prefetches.values():
         key = "read_early" if each.step else "read_early_unused"
         text = words[key].format(tool=each.tool)
-        text = f"{text}: {_short(each.error)}" if each.error else text
+        text = f"{text}: {_short(in_language(each.error, words['locale']))}" if each.error else text
         yield Entry(text, each.step, "", each.started_at)
 
 
@@ -182,7 +183,6 @@ def _short(text: str) -> str:
     return clip(" ".join(text.split()), _MAX_LENGTH)
 
 
-CITATION: Final = re.compile(r"\[step:\s*([^\[\]\n]{1,400})\]")
 Flaw = Literal["unknown", "undone", "unseen"]
 
 

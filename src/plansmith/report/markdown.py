@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
+from plansmith.plan.citations import without_citations
 from plansmith.report.data import Evidence, Report, Took
 from plansmith.report.history import Entry
+from plansmith.report.result_text import facts
 from plansmith.report.words import Words
 from plansmith.text import visible
 
@@ -25,24 +27,43 @@ _LINE_START: Final = re.compile(
     r"^(\s*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=>\s-]*$)|>)", re.MULTILINE
 )
 _NUMBERED: Final = re.compile(r"^(\s*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_BRIEF: Final = 12  # lines of a result that is shown in brief
 _TICKS: Final = re.compile(r"`+")
 _MARKS: Final = {"strong": "**", "em": "*"}
 
 
-def to_markdown(report: Report) -> str:
-    """Returns the report as Markdown, in which text from tools has no effect."""
-    return "\n".join(_lines(report)).strip() + "\n"
+def to_markdown(report: Report, *, brief: bool = False) -> str:
+    """Returns the report as Markdown, in which text from tools has no effect.
+
+    `brief` shows results as tables and a few lines, not as they are stored.
+    """
+    return "\n".join(_lines(report, brief=brief)).strip() + "\n"
 
 
-def answer_markdown(report: Report) -> str:
+def answer_markdown(report: Report, *, alone: bool = False) -> str:
     """Returns what a run came to, as Markdown: what failed or is missing, then the answer.
 
-    How it was found out (steps, evidence, decisions, cost) is left to the whole report.
+    How it was found out (steps, evidence, decisions, cost) is left to the whole report; `alone`
+    leaves out also what `lacking_markdown` tells.
     """
+    answer = "\n".join(each.rstrip() for each in _prose(report, cites=False)).strip()
+    lacking = "" if alone else lacking_markdown(report)
+    return f"{lacking}\n\n{answer}\n" if lacking else f"{answer}\n"
+
+
+def lacking_markdown(report: Report) -> str:
+    """Returns what failed or is missing, and the notes on an answer; empty if there is nothing."""
     lines = [] if report.is_answered else [*_head(report), ""]
-    lines += [each.rstrip() for each in _prose(report, cites=False)]
-    lines += [*_notes(report), *(f"- {each}" for each in _failures(report))]
-    return "\n".join(lines).strip() + "\n"
+    # How well an answer is sourced is told where its sources are: in the whole report.
+    uncited = report.words["uncited"].partition("{")[0]
+    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(uncited)]
+    lines += [f"- {each}" for each in _failures(report)]
+    return "\n".join(lines).strip()
+
+
+def harmless(text: str) -> str:
+    """Returns a model's Markdown as ours: no HTML, no images, only web and mail links."""
+    return "\n".join(_blocks(text, cites=False)).strip()
 
 
 def plain(text: str) -> str:
@@ -75,7 +96,7 @@ def listing(text: str) -> str:
     return f"{fence}text\n{shown}\n{fence}"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, *, brief: bool) -> Iterator[str]:
     words = report.words
     yield f"# {line(report.title)}"
     if not report.is_answered:
@@ -93,7 +114,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.evidence:
         yield from ("", f"## {words['evidence']}")
         for each in report.evidence:
-            yield from _evidence(each, words)
+            yield from _evidence(each, words, brief=brief)
     yield from _section(words["deviations"], [_entry(each) for each in report.deviations])
     yield from _section(words["assumptions"], [line(each) for each in report.assumptions])
     yield from _section(words["failures"], list(_failures(report)))
@@ -109,10 +130,14 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _prose(report: Report, *, cites: bool = True) -> Iterator[str]:
-    answer = _Prose(cites=cites)
-    for token in prose.read_prose(report.answer.text):
-        answer.take(token)
-    return (part for block in answer.blocks for part in (block, ""))
+    return _blocks(report.answer.text, cites=cites)
+
+
+def _blocks(text: str, *, cites: bool) -> Iterator[str]:
+    written = _Prose()
+    for token in prose.read_prose(text if cites else without_citations(text)):
+        written.take(token)
+    return (part for block in written.blocks for part in (block, ""))
 
 
 def _notes(report: Report) -> Iterator[str]:
@@ -131,15 +156,28 @@ def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
         yield from (f"- {entry}" for entry in entries)
 
 
-def _evidence(each: Evidence, words: Words) -> Iterator[str]:
+def _evidence(each: Evidence, words: Words, *, brief: bool) -> Iterator[str]:
     title = f" — {line(each.title)}" if each.title else ""
     callee = f" ({coded(each.callee)})" if each.callee else ""
     yield from ("", f"**{line(each.step)}**{title}{callee}", "")
     if each.taken_from:
         yield from (f"{line(taken_over(each, words))}", "")
+    if brief:
+        yield from _beginning(each, words)
+        return
     yield listing(each.shown)
     if each.clipped:
         yield from ("", words["clipped"].format(size=f"{each.size:,}"))
+
+
+def _beginning(each: Evidence, words: Words) -> Iterator[str]:
+    """Yields a result as tables and lists, at most a few lines of it."""
+    shown = facts(each.shown, language="zh" if words["locale"] == "zh" else "en")
+    lines = "\n".join(_blocks(shown, cites=False)).rstrip().split("\n")
+    yield from lines[:_BRIEF]
+    left = len(lines) - _BRIEF
+    if left > 0 or each.clipped:
+        yield from ("", words["brief"].format(size=f"{each.size:,}"))
 
 
 def _entry(entry: Entry) -> str:
@@ -182,10 +220,9 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
 
 
 class _Prose:
-    """Writes Markdown tokens as Markdown again, with or without the citations of steps."""
+    """Writes Markdown tokens as Markdown again."""
 
-    def __init__(self, *, cites: bool = True) -> None:
-        self._cites = cites
+    def __init__(self) -> None:
         self.blocks: list[str] = []
         self._edges: list[str] = []  # what comes before each line in quotes and lists
         self._counts: list[int | None] = []
@@ -196,8 +233,7 @@ class _Prose:
         """Writes one block token."""
         kind = token.type.removesuffix("_open")
         if kind == "inline":
-            inline = token.children or ()
-            text = _spans(each for each in inline if self._cites or each.type != "cite")
+            text = _spans(token.children or ())
             if self._rows is not None:
                 self._rows[-1].append(_one_line(text))
             else:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from plansmith.plan.graph import Needs, levels, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.rule_text import rule_sentences
+from plansmith.plan.sentence import in_language, joined
 from plansmith.plan.steps import StepFields
 from plansmith.review.render import action
 from plansmith.text import clip, safe
@@ -58,21 +59,22 @@ class Branch(NamedTuple):
     also: tuple[str, ...]
 
 
-def tree(plan: Plan) -> str:
+def tree(plan: Plan, locale: str = "en") -> str:
     """Returns the plan as a tree: each step once, under the need that comes latest."""
-    return "\n".join(_drawn(plan, branch) for branch in branches(plan)) + "\n"
+    return "\n".join(_drawn(plan, branch, locale) for branch in branches(plan)) + "\n"
 
 
-def _drawn(plan: Plan, branch: Branch) -> str:
+def _drawn(plan: Plan, branch: Branch, locale: str) -> str:
     joins = f"  ⇠ {', '.join(branch.also)}" if branch.also else ""
     step = plan.by_id[branch.step]
-    return f"{branch.lead}● {safe(branch.step)}  {clip(action(step), 60)}{_condition(step)}{joins}"
+    does = f"{clip(action(step, locale), 60)}{_condition(step, locale)}"
+    return f"{branch.lead}● {safe(branch.step)}  {does}{joins}"
 
 
-def _condition(step: StepFields) -> str:
+def _condition(step: StepFields, locale: str = "en") -> str:
     """Says under which condition a step runs and how often, if it says so itself."""
     rules = [each for each in rule_sentences(step) if each.code.startswith(_DRAWN)]
-    return f" ({clip('; '.join(rules), 80)})" if rules else ""
+    return f" ({clip(in_language(joined(rules), locale), 80)})" if rules else ""
 
 
 def branches(plan: Plan) -> list[Branch]:

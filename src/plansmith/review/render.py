@@ -129,27 +129,29 @@ def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[s
     yield in_language(one if errors == 1 else many, locale)
 
 
-def diff_lines(diff: PlanDiff) -> Iterator[str]:
+def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:
     """Yields the changes, one a line: + added, - removed, ~ changed, > moved."""
+    words = _words(locale)
     for change in diff.plan:
-        yield f"~ plan {_change(change)}"
+        yield f"~ {words['whole_plan']} {_change(change, locale)}"
     for gone in diff.removed:
-        yield f"- {safe(gone.step.id)}: {action(gone.step)}"
+        yield f"- {safe(gone.step.id)}: {action(gone.step, locale)}"
     for new in diff.added:
-        yield f"+ {safe(new.step.id)}: {action(new.step)}"
+        yield f"+ {safe(new.step.id)}: {action(new.step, locale)}"
         for name, value in _inputs(new.step).items():
             yield f"+   {safe(name)} = {value_line(value)}"
-        yield from (f"+   {rule}" for rule in rule_sentences(new.step))
+        yield from (f"+   {in_language(rule, locale)}" for rule in rule_sentences(new.step))
     for step in diff.changed:
-        yield from (f"~ {safe(step.id)} {_change(change)}" for change in step.fields)
+        yield from (f"~ {safe(step.id)} {_change(change, locale)}" for change in step.fields)
     for move in diff.moved:
-        yield f"> {safe(move.id)}: from place {move.before + 1} to {move.after + 1}"
+        moved = words["moved"].format(before=move.before + 1, after=move.after + 1)
+        yield f"> {safe(move.id)}: {moved}"
 
 
-def _change(change: FieldChange) -> str:
+def _change(change: FieldChange, locale: str) -> str:
     place = safe(path_text(change.path))
     if is_rule(change.path):
-        return f"{place}: {_rule_change(str(change.path[-1]), change)}"
+        return f"{place}: {_rule_change(str(change.path[-1]), change, locale)}"
     match change.change:
         case "added":
             return f"{place}: + {value_line(change.after)}"
@@ -159,15 +161,17 @@ def _change(change: FieldChange) -> str:
             return f"{place}: {value_line(change.before, 70)} -> {value_line(change.after, 70)}"
 
 
-def _rule_change(name: str, change: FieldChange) -> str:
+def _rule_change(name: str, change: FieldChange, locale: str) -> str:
     """Says a rule that came, went or changed as a sentence."""
+    before = in_language(rule_text(name, change.before), locale)
+    after = in_language(rule_text(name, change.after), locale)
     match change.change:
         case "added":
-            return f"+ {rule_text(name, change.after)}"
+            return f"+ {after}"
         case "removed":
-            return f"- {rule_text(name, change.before)}"
+            return f"- {before}"
         case _:
-            return f"{rule_text(name, change.before)} -> {rule_text(name, change.after)}"
+            return f"{before} -> {after}"
 
 
 def path_text(path: Path) -> str:
@@ -178,9 +182,20 @@ def path_text(path: Path) -> str:
 
 def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
     """Yields the estimate of a plan on two lines: the sums, and what they are based on."""
-    effects = ", ".join(f"{count} {name}" for name, count in estimate.effects.items() if count)
-    cost = "price unknown" if estimate.cost_usd is None else f"${estimate.cost_usd}"
-    seconds = f"about {estimate.seconds:.0f} s" if estimate.seconds >= 1 else "about a second"
-    yield f"Takes {seconds}, {estimate.tokens:,} tokens, {cost}; {effects or 'no effects'}"
+    words = _words(locale)
+    counted = [
+        words[f"effect_{name}"].format(count=count)
+        for name, count in estimate.effects.items()
+        if count
+    ]
+    unknown = in_language(Sentence("estimate.no_price"), locale)
+    cost = unknown if estimate.cost_usd is None else f"${estimate.cost_usd}"
+    seconds = words["seconds"].format(count=f"{estimate.seconds:.0f}")
+    yield words["takes"].format(
+        seconds=seconds if estimate.seconds >= 1 else words["a_second"],
+        tokens=f"{estimate.tokens:,}",
+        cost=cost,
+        effects=words["comma"].join(counted) or words["no_effects"],
+    )
     basis = joined([each for each in estimate.basis if each != "price unknown"])
     yield f"      ({in_language(basis, locale)})"

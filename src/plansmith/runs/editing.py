@@ -65,8 +65,8 @@ class PlanEditing:
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
-            hint = "pause it first, or retry it with your plan"
-            raise Refused(f"run {run_id} is {run.status}", hint=hint)
+            hint, status = Sentence("error.pause_first"), Sentence(f"status.{run.status.value}")
+            raise Refused(Sentence("error.run_is", run=run_id, status=status), hint=hint)
         taken = await self._intake.take_in(plan, run.options, run.earlier, notes=notes)
         who = e.actor(by)
         edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
@@ -111,7 +111,7 @@ class PlanEditing:
         """Goes back to the previous plan; called again, to the one before that."""
         found = versions(await self._journals.store.events(run_id)).before
         if found is None:
-            raise Refused(f"run {run_id} has no earlier plan")
+            raise Refused(Sentence("error.no_earlier_plan", run=run_id))
         why = "you went back to an earlier plan"
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
@@ -119,7 +119,7 @@ class PlanEditing:
         """Goes forward again to the plan that was undone last."""
         found = versions(await self._journals.store.events(run_id)).after
         if found is None:
-            raise Refused(f"run {run_id} has no undone plan to return to")
+            raise Refused(Sentence("error.no_later_plan", run=run_id))
         why = "you went forward to a later plan"
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
@@ -135,7 +135,8 @@ class PlanEditing:
         journal = await self._journals.load(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
-            raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
+            status = Sentence(f"status.{run.status.value}")
+            raise Refused(Sentence("error.nothing_to_change", run=run_id, status=status))
         if run.rejections >= self._reviser.limits.max_rejections + run.grants.get("rejections", 0):
             if not any(each.limit_asked == "rejections" for each in run.questions.values()):
                 question = Sentence("question.rejections", count=run.rejections)

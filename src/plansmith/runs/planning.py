@@ -354,12 +354,11 @@ class RunPlanner:
     def equip(self, callees: Callees, run: Run) -> Callees:
         """Adds what a run needs to call its steps: the writer of replies, and early reads."""
         early = self._early.get(run.id)
-        if self._report_model is None:
+        # Without a model a reply is its instruction; but results are shown as tables then, too.
+        if self._report_model is None and not _shows_results(run):
             return replace(callees, early=early) if early is not None else callees
-        prompts = self._settings.prompts
-        composer = replies.Composer(
-            self._report_model, locale=run.locale, prompts=prompts, said=self._said_before(run)
-        )
+        model, prompts = self._report_model, self._settings.prompts
+        composer = replies.composer_of(run, model, prompts=prompts, said=self._said_before(run))
         return replace(callees, compose=composer, early=early)
 
     def _said_before(self, run: Run) -> Callable[[], Awaitable[Sequence[Message]]] | None:
@@ -367,7 +366,6 @@ class RunPlanner:
         thread, message = run.options.thread, run.options.message
         if not thread:
             return None
-
         return partial(self._said, thread, message)
 
     def has_early(self, run: Run) -> bool:
@@ -384,6 +382,12 @@ class RunPlanner:
         """Stops every early read."""
         for run_id in list(self._early):
             await self.drop_early(run_id)
+
+
+def _shows_results(run: Run) -> bool:
+    """Tells whether a reply of a run's plan shows results as tables and lists."""
+    steps = run.plan.steps if run.plan else ()
+    return any(step.kind == "reply" and step.style == "results" for step in steps)
 
 
 def _has_read(request: PlanRequest) -> bool:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from plansmith.errors import ModelFailed, ToolBusy
+from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
 from plansmith.plan.refs import Ref, pieces, value_text
-from plansmith.plan.steps import ReplyStyle
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import language_of
+from plansmith.plan.steps import MapStep, ReplyStep, ReplyStyle
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.token_budget import Count, Part, clipped, fit, rough_count
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
+from plansmith.report.result_text import Language, facts
 from plansmith.report.words import words_for
 
 MAX_TOKENS: Final = 24_000
@@ -33,7 +38,8 @@ class Composer:
 
     Without a model, when it fails, or where there is nothing to word, a reply is its instruction
     with the results filled in.
-    `said` reads the conversation before the request.
+    `said` reads the conversation before the request; `used` gives the instructions of replies that
+    other steps use: their text has no marks of its sources.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class Composer:
         tokens: int = MAX_TOKENS,
         count: Count = rough_count,
         said: Callable[[], Awaitable[Sequence[Message]]] | None = None,
+        used: Callable[[], Collection[str]] = frozenset[str],
     ) -> None:
         self._model = model
         self._locale = locale
@@ -52,6 +59,7 @@ class Composer:
         self._tokens = tokens
         self._count = count
         self._said = said
+        self._used = used
 
     async def __call__(
         self,
@@ -67,7 +75,7 @@ class Composer:
         """
         given = results or {}
         if self._model is None or (style == "worded" and _needs_no_words(instruction, given)):
-            return filled(instruction, given)
+            return self._plainly(instruction, given, style)
         prompt = await self._conversation() + self._reply_prompt(instruction, given)
         prompt += _AS_RESULTS if style == "results" else ""
         text = render("reply", folder=self._prompts, locale=self._locale, instruction=prompt)
@@ -77,13 +85,15 @@ class Composer:
                 self._model.stream(Prompt([Message("user", text)], brief=brief))
             )
         except ModelFailed as failure:
-            return self._without_model(filled(instruction, given), failure.message)
+            return self._without_model(self._plainly(instruction, given, style), failure.message)
         call.spend(answer.usage)
         if answer.text.strip():
-            return answer.text.strip()
+            text = answer.text.strip()
+            return without_citations(text) if instruction in self._used() else text
         if call.attempt < _TRIES:
             raise ToolBusy("the model gave an empty answer")
-        return self._without_model(filled(instruction, given), "it gave an empty answer")
+        plainly = self._plainly(instruction, given, style)
+        return self._without_model(plainly, "it gave an empty answer")
 
     async def _conversation(self) -> str:
         """Returns the conversation before the request, so that a reply fits into it."""
@@ -112,8 +122,46 @@ class Composer:
         fitted = fit(parts, tokens=max(left, 0), count=self._count)
         return head + (fitted.text or "; ".join(fitted.notes))
 
+    def _plainly(self, instruction: str, results: Mapping[str, Json], style: ReplyStyle) -> str:
+        """Returns a reply that no model words: values in their places, or tables and lists."""
+        if style != "results" or not results:
+            return filled(instruction, results)
+        own = "".join(each for each in pieces(instruction) if isinstance(each, str))
+        tables = (
+            facts(value_text(each), language=_language(self._locale)) for each in results.values()
+        )
+        return "\n\n".join(filter(None, (" ".join(own.split()), *tables)))
+
     def _without_model(self, instruction: str, reason: str) -> str:
         return f"{words_for(self._locale)['plainly'].format(reason=reason)}\n\n{instruction}"
+
+
+def _language(locale: str) -> Language:
+    return "zh" if language_of(locale) == "zh" else "en"
+
+
+Said = Callable[[], Awaitable[Sequence[Message]]]
+
+
+def composer_of(
+    run: Run, model: ChatModel | None, *, prompts: Path | None = None, said: Said | None = None
+) -> Composer:
+    """Returns what writes the replies of a run."""
+
+    def used() -> frozenset[str]:
+        return _used_replies(run.plan, run.templates.values()) if run.plan else frozenset()
+
+    return Composer(model, locale=run.locale, prompts=prompts, said=said, used=used)
+
+
+def _used_replies(plan: Plan, templates: Iterable[Plan]) -> frozenset[str]:
+    """Returns the instructions of replies whose text other steps get, in templates and maps too."""
+    found = {ref.step for step in plan.steps for ref in step.refs()}
+    replies = [step for step in plan.steps if isinstance(step, ReplyStep) and step.id in found]
+    inner = [step.each for step in plan.steps if isinstance(step, MapStep)]
+    below = [step for each in templates for step in each.steps]
+    within = [step for step in (*inner, *below) if isinstance(step, ReplyStep)]
+    return frozenset(step.instruction for step in (*replies, *within))
 
 
 def _needs_no_words(instruction: str, results: Mapping[str, Json]) -> bool:

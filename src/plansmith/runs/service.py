@@ -315,7 +315,7 @@ class RunService:
         await self._expire(journal)
         asked = journal.run.questions.get(question)
         if asked is None:
-            raise Refused(f"run {run_id} has no open question {question!r}")
+            raise Refused(Sentence("error.not_this_question", run=run_id, name=question))
         known = await self.intake.known(journal.run.plan, journal.run.templates)
         why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
         if why:

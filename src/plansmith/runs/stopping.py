@@ -115,7 +115,8 @@ class RunStopping:
         if force:
             await self._take_over(journal, by)
         if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused) and not force:
-            raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
+            status = Sentence(f"status.{journal.run.status.value}")
+            raise Refused(Sentence("error.not_paused", run=run_id, status=status))
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Who) -> None:
@@ -141,7 +142,8 @@ class RunStopping:
         """Pauses a run without waiting for running calls; the executing process obeys."""
         journal = await self._journals.load(run_id)
         if not await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused):
-            raise Refused(f"run {run_id} is {journal.run.status}")
+            status = Sentence(f"status.{journal.run.status.value}")
+            raise Refused(Sentence("error.run_is", run=run_id, status=status))
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
@@ -180,15 +182,18 @@ async def _instruct(
 def _check_can_skip(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
-        raise Refused(f"run {run.id} has no step {step!r}")
+        hint = Sentence("error.its_steps", names=[*run.steps])
+        raise Refused(Sentence("error.no_step", run=run.id, step=step), hint=hint)
     if run.status.over:
-        raise Refused(f"run {run.id} is over: it is {run.status}")
+        status = Sentence(f"status.{run.status.value}")
+        raise Refused(Sentence("error.over_is", run=run.id, status=status))
     if state.status is StepStatus.UNKNOWN or state.unsure:
-        hint = "answer its question: done, not_done or retry"
-        raise Refused(f"it is not known whether {step!r} took effect", hint=hint)
+        hint = Sentence("error.answer_unknown")
+        raise Refused(Sentence("error.effect_unknown", step=step), hint=hint)
     if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
-        hint = "only a step that has not started, or that waits for an answer, can be skipped"
-        raise Refused(f"step {step!r} is {state.status}", hint=hint)
+        status = Sentence(f"status.{state.status.value}")
+        hint = Sentence("error.only_waiting")
+        raise Refused(Sentence("error.step_is", step=step, status=status), hint=hint)
 
 
 def _skip_events(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:

@@ -144,7 +144,7 @@ def test_a_chat_counts_the_time_of_each_message_from_its_beginning(
         return Reply(NEW)
 
     travel.judge = judge
-    _, _, err = pipe("Plan a trip", "Find hotels in Rome", "Rome", flags=PY)
+    _, _, err = pipe("Plan a trip", "Find hotels in Rome", "Rome", flags=(*PY, "-v"))
     assert "[01:30] triage" in err
     assert err.rindex("[00:00] triage") > err.index("[01:30] triage")
 

@@ -24,7 +24,9 @@ def test_a_report_is_printed_in_each_form(cli: Cli, write: Write, intake: Path) 
     done(cli, write)
     code, text, _ = cli("report", "last")
     assert (code, "## Evidence" in text) == (0, True)
-    assert '"name": "Oslo"' in text
+    assert "- Oslo" in text
+    assert '"name": "Oslo"' not in text
+    assert '"name": "Oslo"' in cli("report", "last", "--evidence")[1]
     code, out, _ = cli("report", "last", "--json")
     assert json.loads(out)["answer"]["sources"] == ["a"]
     assert json.loads(cli("report", "last", "--format", "json")[1]) == json.loads(out)

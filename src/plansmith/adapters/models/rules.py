@@ -55,6 +55,16 @@ _FOLDER: Final = re.compile(
     r"\b(?:folder|directory) ([\w./-]*\w)|([\w./-]*\w) (?:folder|directory)\b"
 )
 _PLAIN: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
+# Two names without an extension are files where one is copied or moved to the other.
+_PAIR: Final = re.compile(
+    r"\b(?:copy|duplicate|move|rename)\s+(?:(?:the\s+)?(?:file|folder)\s+)?([\w./~-]+)\s+"
+    r"(?:to|as|into)\s+([\w./~-]*\w)|[把将]\s*([\w./~-]+?)\s*(?:复制|拷贝|移动|重命名|改名)[到为成至]\s*([\w./~-]*\w)",
+    re.IGNORECASE | re.ASCII,
+)
+_TARGET: Final = re.compile(r"^to$|dest|target|new_?(?:name|path)", re.IGNORECASE)
+_BEFORE_TARGET: Final = re.compile(
+    r"(?:\b(?:to|as|into)\s+|[到为成至]\s*)[\"'“‘`]?$", re.IGNORECASE
+)
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w+(?: [A-Z]\w+)*")
 
 
@@ -89,6 +99,8 @@ def read_values(text: str) -> Values:
     values.patterns += [f"*.{kind}" for kind in kinds if kind in _KINDS]
     values.dates += rest.take(_DATE, _iso)
     values.paths += rest.take(_FILE, lambda found: _VERB.sub("", found[0]) or found[0])
+    if not values.paths and not values.quoted and (pair := _PAIR.search(text)):
+        values.paths += [each for each in pair.groups() if each]
     folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
     values.folders += [each for each in folders if each.lower() not in _PLAIN]
     values.sums += rest.take(_SHARE, _share)
@@ -166,6 +178,7 @@ _FILL_KINDS: Final = (
 )
 _FILL_FOLDER: Final = re.compile(r"folder|dir", re.IGNORECASE)
 _WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
+_FILE_NAME: Final = re.compile(r"^path$|_path$|file_?name", re.IGNORECASE)  # no words of a text
 _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", re.IGNORECASE)
 
 
@@ -246,10 +259,21 @@ def _value(
     if _FILL_FOLDER.search(name):
         inner = [each for each in values.paths if "." not in each.rpartition("/")[2]]
         return _take(values.paths, inner[0]) if inner else next(iter(_pop(values.folders)), None)
+    if _TARGET.search(name) and not values.mails and (target := _target(values.paths, clause)):
+        return _take(values.paths, target)
     for known, pattern in _FILL_KINDS:
         found: list[str] = getattr(values, known)
         if found and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
             return found.pop(0)
+    return None
+
+
+def _target(paths: Sequence[str], clause: str) -> str | None:
+    """Returns the path that a request names as the place where something goes."""
+    for path in reversed(paths):
+        at = clause.rfind(path)
+        if at > 0 and _BEFORE_TARGET.search(clause[:at]):
+            return path
     return None
 
 
@@ -264,7 +288,8 @@ def _substitute(
         return ASK  # a query is no value: somebody has to think of it
     if _FILL_FOLDER.search(name) and tool.only_reads:
         return "."
-    text = _free_text(name, tool, values) if kind in (None, "string") else None
+    takes_text = kind in (None, "string") and not _FILE_NAME.search(name)
+    text = _free_text(name, tool, values) if takes_text else None
     if text is None and place and _RESULT.search(name):
         return f"${place}"
     if text is None and kind in (None, "string") and tool.only_reads and values.names:
@@ -337,8 +362,7 @@ def _answer_text(prompt: Prompt) -> str:
         case PlanBrief() as brief:
             return json.dumps(_plan(brief), ensure_ascii=False)
         case TriageBrief():
-            reason = "rules plan whatever they are asked"
-            return json.dumps({"decision": "plan", "reason": reason, "query": "", "answer": ""})
+            return json.dumps({"decision": "plan", "reason": "", "query": "", "answer": ""})
         case ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:

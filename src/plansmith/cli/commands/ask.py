@@ -13,12 +13,13 @@ from plansmith.cli.commands.model import offer_model
 from plansmith.cli.commands.plans import print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import run_json, waiting_lines
+from plansmith.cli.ending import say_no_plan
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import is_new, run_interactively, say_no_plan, show_plan
-from plansmith.cli.options import add_parts, add_running, positive, settings_of
+from plansmith.cli.interactive import is_new, run_interactively, show_plan
+from plansmith.cli.options import add_detail, add_parts, add_running, positive, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.threads import add_thread, say_request
-from plansmith.cli.ui.output import print_json, print_lines, print_text, read_file
+from plansmith.cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith.cli.ui.words import own_locale, words_for
 from plansmith.dialects.dialect import DIALECTS
 from plansmith.dialects.native import to_yaml
@@ -27,7 +28,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import Replan
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.context.profile import read_profile
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
@@ -66,6 +67,7 @@ def _configure_plan(parser: argparse.ArgumentParser) -> None:
     _add_request(parser)
     parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
     parser.add_argument("--dialect", choices=DIALECTS, help="draft it in another system's format")
+    add_detail(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print all as JSON")
     form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
@@ -107,7 +109,8 @@ def _plan(args: argparse.Namespace) -> int:
             say_no_plan(session, run)
         if run.status.over or is_unusable(run):
             return exit_of(run)
-        session.say(*waiting_lines(run, session))
+        say = session.say if run.plan is None else session.tell
+        say(*waiting_lines(run, session))
         return Exit.WAITING if run.plan is None else Exit.OK
 
     prepare(args)
@@ -130,9 +133,9 @@ def request_options(session: Session) -> dict[str, Any]:
     """Returns what the flags say about a request; tells if there is no model."""
     args, settings = session.args, session.settings
     if args.request is not None and not args.request.strip():
-        raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
+        raise Misconfigured(Sentence("error.request_empty"), hint=Sentence("error.say_what"))
     if settings.models.plan.model == "demo":
-        session.say(NOTICE[session.words["locale"]])
+        session.tell(NOTICE[session.words["locale"]])
     options: dict[str, Any] = {
         "locale": args.lang or "",
         "target": args.agent,
@@ -148,7 +151,8 @@ def request_options(session: Session) -> dict[str, Any]:
 async def _planned(session: Session, options: dict[str, Any]) -> Run:
     """Plans the request; the run has a plan, or an answer if no plan is needed."""
     try:
-        return await session.smith.plan(session.args.request, by=session.by, **options)
+        with session.planning():
+            return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
         session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
         raise
@@ -165,10 +169,10 @@ async def _planning_json(session: Session, run: Run) -> dict[str, Json]:
 
 def _print(run: Run, locale: str) -> None:
     if run.plan is None:
-        print_text(in_language(run.reason, locale))
+        print_prose(in_language(run.reason, locale))
         return
     print_lines(plan_lines(run.plan, locale=locale))
-    print_lines(["", *tree(run.plan).splitlines()])
+    print_lines(["", *tree(run.plan, locale).splitlines()])
     if run.estimate is not None:
         print_lines(["", *estimate_lines(run.estimate, locale)])
     if run.problems:

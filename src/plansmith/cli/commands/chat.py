@@ -47,9 +47,9 @@ async def _talk(chat: Chat, first: str | None) -> int:
     )
     if editor.asks:
         await chat.show_last()
-        chat.session.say(dim(chat.session.words["chat_begin"]))
+        chat.session.tell(dim(chat.session.words["chat_begin"]))
     code = await _take_lines(chat, editor, first or "")
-    chat.session.say(*come_back(chat))
+    chat.session.tell(*come_back(chat))
     return chat.code if code is None else code
 
 

@@ -110,7 +110,7 @@ async def _report(chat: Chat, rest: str) -> None:
     if not found:
         raise Refused("nothing is over yet" if not rest else f"no run {rest} is over here")
     whole = await load_report(chat.session.smith.store, found[0].id)
-    _show(chat, "/report", to_markdown(whole).rstrip().split("\n"))
+    _show(chat, "/report", to_markdown(whole, brief=True).rstrip().split("\n"))
 
 
 async def _resume(chat: Chat, rest: str) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import waiting_lines
+from plansmith.cli.ending import print_end
 from plansmith.cli.exit_codes import Exit, exit_for
 from plansmith.cli.interactive import (
     Executed,
     Stop,
     is_new,
-    print_end,
     run_to_rest,
     show_plan,
     stoppable,
@@ -29,7 +29,8 @@ from plansmith.cli.threads import (
     waiting_in,
     withdraw,
 )
-from plansmith.cli.ui.output import dim, print_line_json, print_text
+from plansmith.cli.ui.output import dim, print_line_json, print_prose
+from plansmith.cli.ui.words import error_text
 from plansmith.text import clip, safe, visible
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class Chat:
         """Says something, and runs what comes of it."""
         session, thread = self.session, self.thread
         session.restart_clock()
-        turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
+        with session.planning():
+            turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
         if turn is None:
             await withdraw(session, thread)
             self.tell(Exit.INTERRUPTED, session.words["chat_withdrawn"])
@@ -125,10 +127,11 @@ class Chat:
         self._show_others(turn)
         taken = await taken_line(session, thread, turn, undo="/undo")
         if taken:
-            session.say(dim(taken))
-        for each in turn.earlier:
-            await stoppable(thread.plan_left(each))
-        planned = await stoppable(thread.plan(turn))
+            session.tell(dim(taken))
+        with session.planning():
+            for each in turn.earlier:
+                await stoppable(thread.plan_left(each))
+            planned = await stoppable(thread.plan(turn))
         if planned is None:
             self._show_stopped(turn)
         else:
@@ -137,7 +140,7 @@ class Chat:
     async def come_of(self, turn: Turn) -> None:
         """Shows the answer that a message got at once, and runs the run it is about."""
         if turn.kind in ("why", "review") and not self.as_json:
-            print_text(self._told(turn))
+            print_prose(self._told(turn))
             sys.stdout.flush()
         run, code = turn.run, Exit.OK
         if turn.kind == "why" and self.session.has_person:
@@ -188,7 +191,8 @@ class Chat:
         """Shows why a line could not be taken; the conversation goes on."""
         code = exit_for(error)
         self.code = code
-        sys.stderr.write(visible(f"plansmith: {error}\n"))
+        shown = error_text(error, self.session.words["locale"])
+        sys.stderr.write(visible(f"plansmith: {shown}\n"))
         if self.as_json:
             told: dict[str, Json] = {
                 "code": code.name.lower(),

@@ -19,7 +19,7 @@ from plansmith.cli.describe import (
 from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_json, add_parts
+from plansmith.cli.options import add_detail, add_json, add_parts
 from plansmith.cli.questions import (
     ALL,
     ask_line,
@@ -39,7 +39,7 @@ from plansmith.plan.events import Event, PlanProposed, QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
@@ -50,6 +50,7 @@ Action = Callable[[Session, Run], Awaitable[Run | None]]
 def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
     add_parts(parser)
+    add_detail(parser)
     add_json(parser)
     parser.add_argument(
         "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
@@ -71,8 +72,8 @@ def _do(args: argparse.Namespace, act: Action) -> int:
             return await run_interactively(session, run.id, fresh=False)
         if args.json:
             print_json(run_json(run, session))
-        session.say(f"{run.id}: {status_text(run, session)}")
-        session.say(*waiting_lines(run, session, served=await _is_served(session)))
+        session.tell(f"{run.id}: {status_text(run, session)}")
+        session.tell(*waiting_lines(run, session, served=await _is_served(session)))
         return Exit.OK
 
     return in_session(args, work)
@@ -96,7 +97,8 @@ def _approve(args: argparse.Namespace) -> int:
             return await _approved(session, run, args.hash)
         move = next_move(run)
         if not isinstance(move, AwaitReview):
-            raise Refused(f"run {run.id} does not wait for approval: it is {run.status}")
+            refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
+            raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
         events = list(await session.smith.store.events(run.id))
         session.say(*review_lines(run, events, session))
         if session.has_person:
@@ -151,7 +153,7 @@ def _answer(args: argparse.Namespace) -> int:
 
     async def act(session: Session, run: Run) -> Run | None:
         if len(args.words) > 2:
-            raise Refused("too many arguments", hint="put the answer in quotes")
+            raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
         is_named = len(args.words) == 2 or (args.words and args.changes)
         name = args.words[0] if is_named else None
         asked = _asked(run, name)
@@ -167,7 +169,8 @@ def _answer(args: argparse.Namespace) -> int:
             session.say(*waiting_lines(run, session))
             return None
         value = read_answer(asked, typed or "")
-        return await session.smith.answer(run.id, asked.question, value, by=session.by)
+        with session.planning():
+            return await session.smith.answer(run.id, asked.question, value, by=session.by)
 
     return _do(args, act)
 
@@ -199,18 +202,23 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
 
 def _asked(run: Run, name: str | None) -> QuestionAsked:
     """Returns the named question, or the only one."""
-    known = ", ".join(run.questions)
-    if name is None and len(run.questions) == 1:
-        return next(iter(run.questions.values()))
-    if not run.questions:
-        raise Refused(f"run {run.id} has no open question: it is {run.status}")
+    known = [*run.questions]
+    if name is None and len(known) == 1:
+        return run.questions[known[0]]
+    if not known:
+        none = Sentence("error.no_question", run=run.id, status=_status(run))
+        raise Refused(none, hint=Sentence("error.show_run", run=run.id))
     if name is None:
-        raise Refused(f"run {run.id} has {len(run.questions)} questions", hint=f"name one: {known}")
+        many = Sentence("error.many_questions", run=run.id, count=len(known))
+        raise Refused(many, hint=Sentence("error.name_one", names=known))
     if name not in run.questions:
-        raise Refused(
-            f"run {run.id} has no open question {name!r}", hint=f"open questions: {known}"
-        )
+        other = Sentence("error.not_this_question", run=run.id, name=name)
+        raise Refused(other, hint=Sentence("error.open_questions", names=known))
     return run.questions[name]
+
+
+def _status(run: Run) -> Sentence:
+    return Sentence(f"status.{run.status.value}")
 
 
 def _configure_edit(parser: argparse.ArgumentParser) -> None:
@@ -234,14 +242,15 @@ def _configure_changes(parser: argparse.ArgumentParser) -> None:
 
 def _changes(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
-        changed = await session.smith.request_changes(run.id, args.text, by=session.by)
+        with session.planning():
+            changed = await session.smith.request_changes(run.id, args.text, by=session.by)
         if changed.questions.keys() - run.questions.keys():
             session.say(*waiting_lines(changed, session))
             return None
         events = list(await session.smith.store.events(run.id))
         if why := _no_other_plan(events):
-            hint = f"the previous plan is still there: {session.command('show', run.id)}"
-            raise Refused(f"the plan was not changed: {why}", hint=hint)
+            hint = Sentence("error.still_there", command=session.command("show", run.id))
+            raise Refused(Sentence("error.not_changed", why=why), hint=hint)
         session.say(*revision_lines(events, session))
         return changed
 
@@ -300,7 +309,7 @@ def _pause(args: argparse.Namespace) -> int:
 def _cancel(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
         if run.status.over:
-            raise Refused(f"run {run.id} is over: {run.status}")
+            raise Refused(Sentence("error.run_over", run=run.id, status=_status(run)))
         return await session.smith.cancel(run.id, by=session.by, reason=args.reason)
 
     return _do(args, act)

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib.util import find_spec
+from importlib import invalidate_caches
 from pathlib import Path
 from typing import Final
 
@@ -33,13 +33,15 @@ from plansmith.adapters.models.local.prepare import preparation
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
+from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.words import Words
+from plansmith.cli.ui.words import Words, own_locale
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import safe
 
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
@@ -53,7 +55,7 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
     """
     plan = settings.models.plan
     models = ModelFolder()
-    if plan.model != "auto" or plan.base_url or find_spec("xllamacpp") is None:
+    if plan.model != "auto" or plan.base_url or not has_runtime():
         return
     if asyncio.run(choose(os.environ, shelf=models)).kind != "rules":
         return
@@ -202,6 +204,7 @@ def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
 
 def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
     model = known_model(args.name or models.chosen)
+    _get_runtime(yes=args.yes, offline=args.offline)
     given = Path(args.given).expanduser() if args.given else None
     path = pull_local(model, models, given=given, tell=tell)
     if path is None:
@@ -210,13 +213,27 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
             raise Refused(f"{model.name} is not on this machine", hint=hint)
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
-    if model.adapter is not None and find_spec("xllamacpp") is not None:
+    if model.adapter is not None and has_runtime():
         asyncio.run(_warm(model, models))
     if args.json:
         print_json(_row(model, models))
     else:
         print_lines([f"{model.name} is here: {safe(str(path))}"])
     return Exit.OK
+
+
+def _get_runtime(*, yes: bool, offline: bool) -> None:
+    """Names what runs the model where it is missing; installs it with consent."""
+    if has_runtime():
+        return
+    locale = own_locale()
+    tell(in_language(missing_runtime(), locale))
+    if offline or is_offline():
+        return
+    question = in_language(Sentence("model.install_runtime"), locale)
+    if yes or (sys.stdin.isatty() and read_choice(ask_line(question) or "").kind == "yes"):
+        install_runtime()
+        invalidate_caches()
 
 
 async def _warm(model: KnownModel, models: ModelFolder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import CODES, Problem, has_errors, problem
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
@@ -113,10 +114,16 @@ def _show(args: argparse.Namespace) -> int:
         return int(show_run(args))
     plan = load_plan(args.plan)
     if args.json or args.yaml:
-        sys.stdout.write(to_json(plan) if args.json else to_yaml(plan))
+        sys.stdout.write(_with_hash(plan) if args.json else to_yaml(plan))
     else:
-        print_lines(plan_lines(plan))
+        print_lines(plan_lines(plan, locale=own_locale()))
     return Exit.OK
+
+
+def _with_hash(plan: Plan) -> str:
+    """Returns a plan as JSON with the hash that `--approve-plan` takes; it can be read again."""
+    shown = {**plan.to_json(), "hash": plan.hash}
+    return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
 
 
 def _configure_check(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +145,8 @@ def _check(args: argparse.Namespace) -> int:
     known = known_tools(args.tools)
     problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
     bad = has_errors(problems)
-    unchecked = f"tools were not checked: {known.flaw}; give --tools FILE" if known.flaw else ""
+    flaw = Sentence("check.tools_unknown", flaw=known.flaw)
+    unchecked = in_language(flaw, "en" if args.json else own_locale()) if known.flaw else ""
     if args.json:
         print_json(
             {
@@ -152,8 +160,9 @@ def _check(args: argparse.Namespace) -> int:
     elif problems:
         print_lines(problem_lines(problems, own_locale()))
     else:
-        against = f" (checked against {safe(known.source)})" if known.source else " in its form"
-        print_lines([f"no problems{against}"])
+        here = Sentence("check.here") if known.source == HERE else safe(known.source)
+        sound = Sentence("check.sound", source=here) if here else Sentence("check.sound_form")
+        print_lines([in_language(sound, own_locale())])
     if unchecked and not args.json:
         print_lines([safe(unchecked)])
     if bad:
@@ -182,7 +191,7 @@ def _with_tools_hint(found: Problem) -> Problem:
     """Adds to an unknown tool that --tools may name more."""
     if found.code != "PS101":
         return found
-    hint = "; ".join(filter(None, (found.hint, "other tools: --tools FILE")))
+    hint = joined([found.hint, Sentence("check.other_tools")])
     return found.model_copy(update={"hint": hint})
 
 
@@ -199,11 +208,11 @@ def _diff(args: argparse.Namespace) -> int:
     if args.json:
         print_json(diff.to_json())
     elif not diff:
-        print_lines(["the plans are equal"])
+        print_lines([in_language(Sentence("check.equal"), own_locale())])
     else:
-        print_lines(diff_lines(diff))
+        print_lines(diff_lines(diff, own_locale()))
         if before.hash == after.hash:
-            print_lines(["both would run the same"])
+            print_lines([in_language(Sentence("check.same_run"), own_locale())])
     return Exit.OK
 
 
@@ -217,12 +226,16 @@ def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
         for name in names:
             plan = (await session.run(name)).plan if names_run(name) else load_plan(name)
             if plan is None:
-                raise Refused(f"run {name} has no plan", hint="plansmith show prints its status")
+                raise _without_plan(name)
             found.append(plan)
         return Exit.OK
 
     in_session(args, work)
     return found
+
+
+def _without_plan(run: str) -> Refused:
+    return Refused(Sentence("error.run_no_plan", run=run), hint=Sentence("error.show_status"))
 
 
 def _configure_graph(parser: argparse.ArgumentParser) -> None:
@@ -234,7 +247,7 @@ def _configure_graph(parser: argparse.ArgumentParser) -> None:
 
 def _graph(args: argparse.Namespace) -> int:
     [plan] = _plans_of(args, args.plan)
-    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan))
+    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan, own_locale()))
     return Exit.OK
 
 
@@ -254,7 +267,7 @@ def _configure_explain(parser: argparse.ArgumentParser) -> None:
 def _explain(args: argparse.Namespace) -> int:
     wanted = args.code.upper() if args.code else None
     if wanted is not None and wanted not in CODES:
-        raise Misconfigured(f"there is no problem code {args.code!r}", hint="plansmith explain")
+        raise Misconfigured(Sentence("error.no_code", code=args.code), hint="plansmith explain")
     for code, about in CODES.items():
         if wanted in (None, code):
             print_lines([f"{code} {about.name} ({about.severity}): {about.meaning}"])
@@ -327,7 +340,7 @@ def _export(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.run(args.plan)
         if run.plan is None:
-            raise Refused(f"run {run.id} has no plan", hint="plansmith show prints its status")
+            raise _without_plan(run.id)
         print_foreign(run.plan, args.dialect, run=run)
         return Exit.OK
 

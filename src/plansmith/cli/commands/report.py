@@ -13,9 +13,10 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, add_store
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import print_json, print_lines, print_text
+from plansmith.cli.ui.output import print_json, print_lines, print_markdown, print_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
 from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
@@ -29,6 +30,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--format", choices=["md", "html", "json"], default="md", help="the form")
     form.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.add_argument(
+        "--evidence", action="store_true", help="show the result of each step whole, as JSON"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
     add_store(parser)
 
@@ -36,25 +40,29 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.find(args.run)
-        report = await load_report(session.smith.store, run)
+        session.use_language_of((await session.journals.listed(run))[0])
+        locale = session.words["locale"]
+        report = await load_report(session.smith.store, run, locale=locale)
         form = "json" if args.json else str(args.format)
         if form == "html":
             report = replace(report, pictures=await pictures_of_run(session.smith.runs, run))
         if args.output:
-            write_file(args.output, _written(report, form))
+            write_file(args.output, _written(report, form, whole=args.evidence))
         elif form == "json":
             print_json(report.to_json())
-        else:
+        elif form == "html":
             print_text(_written(report, form))
+        else:
+            print_markdown(_written(report, form, whole=args.evidence))
         return Exit.OK
 
     return in_session(args, work)
 
 
-def _written(report: Report, form: str) -> str:
+def _written(report: Report, form: str, *, whole: bool = False) -> str:
     if form == "json":
         return json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
-    return to_html(report) if form == "html" else to_markdown(report)
+    return to_html(report) if form == "html" else to_markdown(report, brief=not whole)
 
 
 def write_file(name: str, text: str) -> None:
@@ -63,7 +71,8 @@ def write_file(name: str, text: str) -> None:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise Misconfigured(f"cannot write {name}: {reason}", hint="check the path") from None
+        problem = Sentence("error.cannot_write", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
 
 
 COMMAND = FileCommand(_configure, _main)

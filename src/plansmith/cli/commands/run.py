@@ -8,12 +8,14 @@ import asyncio
 from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.plans import add_dialect, load_foreign, names_run
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
+from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import Watcher, finish, interrupts, run_interactively
-from plansmith.cli.options import add_parts, add_running
+from plansmith.cli.interactive import Watcher, interrupts, run_interactively
+from plansmith.cli.options import add_detail, add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
+from plansmith.cli.ui.words import error_text
 from plansmith.errors import Misconfigured, Refused, RunBusy
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
 from plansmith.plan.run import Run
@@ -35,7 +37,7 @@ def _run(args: argparse.Namespace) -> int:
             _refuse_over(run, session)
             if next_move(run) == Paused():
                 hint = session.command("resume", run.id)
-                raise Refused(f"run {run.id} is paused", hint=hint)
+                raise Refused(Sentence("error.run_paused", run=run.id), hint=hint)
             return await run_interactively(session, run.id, fresh=False)
         plan = load_foreign(args.what, args.dialect) if args.dialect else load_plan(args.what)
         await session.refuse_what_cannot_run(plan)
@@ -47,11 +49,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _refuse_over(run: Run, session: Session) -> None:
     if run.status.over:
-        hint = (
-            f"{session.command('retry', run.id)} continues from what is done, "
-            f"{session.command('rerun', run.id)} runs everything again"
-        )
-        raise Refused(f"run {run.id} is over: {run.status}", hint=hint)
+        retry, rerun = session.command("retry", run.id), session.command("rerun", run.id)
+        hint = Sentence("error.retry_or_rerun", retry=retry, rerun=rerun)
+        status = Sentence(f"status.{run.status.value}")
+        raise Refused(Sentence("error.run_over", run=run.id, status=status), hint=hint)
 
 
 def _configure_resume(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +71,7 @@ def _configure_resume(parser: argparse.ArgumentParser) -> None:
 def _resume(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         if args.all and args.force:
-            raise Misconfigured("--force is for one run", hint="name the run")
+            raise Misconfigured(Sentence("error.force_one"), hint=Sentence("error.name_run"))
         if args.all:
             return await _resume_all(session)
         run = await session.run(args.run)
@@ -101,11 +102,12 @@ async def _resume_all(session: Session) -> int:
     runs = await session.smith.runs.resume_all(busy=busy.append)
     for smith in await session.teams_of_open_runs():
         runs += await smith.runs.resume_all(busy=busy.append)
-    session.say(*dict.fromkeys(safe(str(each)) for each in busy))
+    locale = session.words["locale"]
+    session.say(*dict.fromkeys(safe(error_text(each, locale)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
     for run in runs:
-        session.say(f"{run.id}  {session.words[run.status.value]}")
+        session.tell(f"{run.id}  {session.words[run.status.value]}")
         session.say(*waiting_lines(run, session))
     left = Exit.WAITING if busy else Exit.OK
     return max((exit_of(run) for run in runs), default=left)
@@ -126,7 +128,7 @@ def _retry(args: argparse.Namespace) -> int:
         if plan is not None:
             await session.refuse_what_cannot_run(plan)
         run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
-        session.say(*continued_lines(run, session))
+        session.tell(*continued_lines(run, session))
         return await run_interactively(session, run.id)
 
     return in_session(args, work)
@@ -152,6 +154,7 @@ def _rerun(args: argparse.Namespace) -> int:
 def _configure_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
     add_parts(parser)
+    add_detail(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
     form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
@@ -164,7 +167,7 @@ def _watch(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.run(args.run)
         if not run.status.over:
-            session.say(session.words["watching"], f"  {session.command('resume', run.id)}")
+            session.tell(session.words["watching"], f"  {session.command('resume', run.id)}")
         return await _follow(session, run)
 
     return in_session(args, work)

@@ -12,10 +12,11 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, positive
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.output import padded, print_json, print_lines
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
@@ -59,7 +60,7 @@ def _main(args: argparse.Namespace) -> int:
         elif runs:
             ids = [run.run for run in runs]
             length = shortest({*ids, *await lists.beside(ids)})
-            print_lines(_table(runs, length, session.journals.folder))
+            print_lines(_table(runs, length, session))
         else:
             session.say(session.words["no_such_runs" if args.status else "no_runs"])
         return Exit.OK
@@ -77,17 +78,19 @@ def _place(run: RunSummary, here: str) -> str:
     return f"  ({safe(run.folder)})" if run.folder not in ("", here) else ""
 
 
-def _table(runs: Sequence[RunSummary], length: int, here: str) -> list[str]:
+def _table(runs: Sequence[RunSummary], length: int, session: Session) -> list[str]:
+    here, locale = session.journals.folder, session.words["locale"]
     return [
-        f"{run.run[:length]}  {_status(run):<11}  {_share(run):>5}"
+        f"{run.run[:length]}  {padded(_status(run, locale), 11)}  {_share(run):>5}"
         f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_place(run, here)}"
         for run in runs
     ]
 
 
-def _status(run: RunSummary) -> str:
+def _status(run: RunSummary, locale: str) -> str:
     """Returns the status for the list; `damaged` or `interrupted` come first."""
-    return "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
+    name = "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
+    return in_language(Sentence(f"status.{name}"), locale)
 
 
 def _began(run: RunSummary) -> str:

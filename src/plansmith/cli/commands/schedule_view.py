@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from plansmith.cli.describe import done_so_far
+from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import finish
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session
 from plansmith.cli.ui.output import print_json
@@ -18,6 +18,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
 from plansmith.review.render import plan_lines
@@ -175,7 +176,7 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     if given == offer.plan.hash:
         return True
     if given:
-        session.say("--approve-plan names another plan: this one is not approved")
+        session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
     if session.has_person:
         return read_choice(ask_line(session.words["schedule_ask"]) or "").kind == "yes"
     return False

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
+from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_parts, positive, settings_of
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
@@ -105,7 +106,7 @@ def _run_server() -> Any:
     try:
         return resolve_name("plansmith.server.serve:run_server")
     except ModuleNotFoundError as error:
-        hint = "pip install 'plansmith[server]'"
+        hint = install_hint("server")
         raise Misconfigured(f"the server needs the package {error.name}", hint=hint) from None
 
 
@@ -125,7 +126,7 @@ def _run_stdio() -> Any:
     try:
         return resolve_name("plansmith.server.mcp_stdio:run_stdio")
     except ModuleNotFoundError as error:
-        hint = "pip install 'plansmith[mcp,server]'"
+        hint = install_hint("mcp", "server")
         raise Misconfigured(f"the MCP server needs the package {error.name}", hint=hint) from None
 
 

@@ -10,13 +10,14 @@ from typing import Any, Final
 from plansmith.app import Plansmith
 from plansmith.cli.command import FileCommand
 from plansmith.cli.describe import run_json
-from plansmith.cli.interactive import finish, run_interactively, show_plan
-from plansmith.cli.options import add_parts, add_running, settings_of
+from plansmith.cli.ending import finish
+from plansmith.cli.interactive import run_interactively, show_plan
+from plansmith.cli.options import add_parts, add_running, detail_of, settings_of
 from plansmith.cli.questions import read_answer
 from plansmith.cli.session import Session, exit_of
 from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_text
-from plansmith.cli.ui.progress import Lines
+from plansmith.cli.ui.planning import PlanningProgress
 from plansmith.cli.ui.words import own_locale, words_for
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured
@@ -108,12 +109,14 @@ def _in_team(
         raise Misconfigured("give either a request or a run to continue", hint=hint)
     settings = settings_of(args)
     words = words_for(args.lang or own_locale())
-    lines = Lines(words)
+    lines = PlanningProgress(words, detail=detail_of(args))
 
     async def go() -> int:
         smith = make(settings, lines.say)
         try:
-            return await work(Session(smith, settings, args, words, TeamSmiths(smith, settings)))
+            return await work(
+                Session(smith, settings, args, words, TeamSmiths(smith, settings), lines=lines)
+            )
         finally:
             await smith.close()
 
@@ -156,7 +159,8 @@ def _options(session: Session, target: str | None = None) -> dict[str, Any]:
 async def _planned(session: Session, target: str | None = None) -> Run:
     options = _options(session, target)
     try:
-        return await session.smith.plan(session.args.request, by=session.by, **options)
+        with session.planning():
+            return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
         session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
         raise

@@ -12,6 +12,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import is_postgres, open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
+from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_json, add_parts, add_store, positive, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import Settings
@@ -24,7 +25,6 @@ from plansmith.server.settings import address
 
 _MOST_S: Final = 3600.0
 _SHOWN: Final = 5
-_EXTRA: Final = "pip install 'plansmith[scale]'"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,9 @@ def _load(dotted: str) -> Any:
     try:
         return resolve_name(dotted)
     except ModuleNotFoundError as error:
-        raise Misconfigured(f"a worker needs the package {error.name}", hint=_EXTRA) from None
+        raise Misconfigured(
+            f"a worker needs the package {error.name}", hint=install_hint("scale")
+        ) from None
 
 
 WORKER = FileCommand(_configure, _main)

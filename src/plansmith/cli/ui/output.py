@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
-from plansmith.text import safe
+from plansmith.plan.sentence import Sentence
+from plansmith.text import CJK_RANGE, safe, visible
 
 if TYPE_CHECKING:
+    from plansmith.cli.ui import terminal_markdown
     from plansmith.dialects import native
+    from plansmith.report import markdown
 else:
-    lazy_modules(globals(), native="plansmith.dialects.native")
+    lazy_modules(
+        globals(),
+        markdown="plansmith.report.markdown",
+        native="plansmith.dialects.native",
+        terminal_markdown="plansmith.cli.ui.terminal_markdown",
+    )
 
 
 def read_file(name: str) -> bytes:
@@ -29,7 +39,8 @@ def read_file(name: str) -> bytes:
         return Path(name).read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise Misconfigured(f"cannot read {name}: {reason}", hint="check the path") from None
+        problem = Sentence("error.cannot_read", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
 
 
 def load_plan(name: str) -> Plan:
@@ -62,11 +73,32 @@ def print_text(text: str) -> None:
     sys.stdout.writelines(f"{safe(line)}\n" for line in text.rstrip("\n").split("\n"))
 
 
+def print_prose(text: str) -> None:
+    """Prints a model's text: rendered on a terminal, without what could harm there."""
+    print_markdown(markdown.harmless(text) if sys.stdout.isatty() else text)
+
+
+def print_markdown(text: str) -> None:
+    """Prints Markdown of ours: rendered on a terminal, elsewhere as it is written."""
+    if sys.stdout.isatty():
+        shown = terminal_markdown.rendered(visible(text), colour=use_colour(sys.stdout))
+        sys.stdout.write(shown)
+        sys.stdout.flush()
+    else:
+        print_text(text)
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Prints lines; colours them by their first characters on a terminal."""
     colours = use_colour(sys.stdout)
     for line in lines:
         sys.stdout.write((_coloured(line) if colours else line) + "\n")
+
+
+_WIDEST: Final = 100
+_NARROWEST: Final = 40
+# A word with what follows it, or one Chinese character with the mark after it.
+_BREAKS: Final = re.compile(rf"[{CJK_RANGE}][，。；：、！？）”]*\s*|[^\s{CJK_RANGE}]+\s*|\s+")
 
 
 def use_colour(stream: TextIO) -> bool:
@@ -76,7 +108,52 @@ def use_colour(stream: TextIO) -> bool:
 
 def dim(text: str) -> str:
     """Returns a line for stderr that is less bright on a terminal."""
-    return f"\x1b[2m{text}\x1b[0m" if use_colour(sys.stderr) else text
+    return dim_on(sys.stderr, text)
+
+
+def dim_on(stream: TextIO, text: str) -> str:
+    """Returns a line that is less bright where the stream is a terminal."""
+    return f"\x1b[2m{text}\x1b[0m" if use_colour(stream) else text
+
+
+def bold(text: str) -> str:
+    """Returns a line for stdout that is bold on a terminal."""
+    return f"\x1b[1m{text}\x1b[0m" if use_colour(sys.stdout) else text
+
+
+def wrapped(text: str) -> Iterator[str]:
+    """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
+    width = max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
+    line, used = "", 0
+    for part in _BREAKS.findall(text):
+        size = text_width(part.rstrip())
+        if line and used + size > width:
+            yield line.rstrip()
+            line, used = "", 0
+        line, used = line + part, used + text_width(part)
+    yield line.rstrip()
+
+
+def clip_width(text: str, width: int) -> str:
+    """Shortens a text to so many columns of a terminal; a cut text ends with `…`."""
+    if text_width(text) <= width:
+        return text
+    while text and text_width(text) >= width:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def padded(text: str, width: int) -> str:
+    """Returns a text with spaces after it, up to so many columns of a terminal."""
+    return text + " " * max(width - text_width(text), 0)
+
+
+def text_width(text: str) -> int:
+    """Returns how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)
 
 
 _COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36", "error": "31", "warning": "33"}

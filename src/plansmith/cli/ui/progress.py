@@ -76,14 +76,14 @@ def _parts(run: Run, now: datetime, words: Words) -> Iterator[str]:
             yield words[key].format(count=states.count(status))
     if run.questions:
         yield words["head_waiting"].format(count=len(run.questions))
-    yield from _spent(run, now)
+    yield from _spent(run, now, words)
 
 
-def _spent(run: Run, now: datetime) -> Iterator[str]:
+def _spent(run: Run, now: datetime, words: Words) -> Iterator[str]:
     if run.money:
         yield f"${run.money:.3f}"
     elif run.tokens:
-        yield f"{run.tokens:,} tokens"
+        yield words["tokens"].format(count=f"{run.tokens:,}")
     begun = run.started_at or run.created_at
     if begun is not None:
         yield elapsed(((run.updated_at or now) if run.status.over else now) - begun)
@@ -217,7 +217,8 @@ class Lines:
     def say(self, text: str) -> None:
         """Writes a line."""
         passed = int(time.monotonic() - self._start)
-        self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {safe(text)}\n")
+        shown = safe(in_language(text, self._words["locale"]))
+        self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {shown}\n")
         self._stream.flush()
 
     def tick(self) -> None:
@@ -225,6 +226,11 @@ class Lines:
 
     def stop(self) -> None:
         """Does nothing."""
+
+
+def is_stage(text: str) -> bool:
+    """Whether a line tells a stage of planning, or a read while it goes on."""
+    return hasattr(text, "stage") or getattr(text, "code", "") == "planning.early_read"
 
 
 def line_of(run: Run, event: e.Event, words: Words) -> str:
@@ -261,6 +267,22 @@ def _step_line(run: Run, event: e.Event, words: Words) -> str:
     return f"{text}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else text
 
 
+class Silent:
+    """Shows nothing: for `-q`."""
+
+    def show(self, run: Run, event: e.Event) -> None:
+        """Does nothing."""
+
+    def say(self, text: str) -> None:
+        """Does nothing."""
+
+    def tick(self) -> None:
+        """Does nothing."""
+
+    def stop(self) -> None:
+        """Does nothing."""
+
+
 class JsonLines:
     """Prints events as lines of JSON on stdout, and the usual lines on stderr."""
 
@@ -285,10 +307,12 @@ class JsonLines:
         self._inner.stop()
 
 
-def make_view(words: Words, *, jsonl: bool = False) -> View:
-    """Makes the view that suits stderr: JSON lines, plain lines or a live block."""
+def make_view(words: Words, *, jsonl: bool = False, quiet: bool = False) -> View:
+    """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
     if jsonl:
-        return JsonLines(Lines(words))
+        return JsonLines(Silent() if quiet else Lines(words))
+    if quiet:
+        return Silent()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Lines(words)
     block: View = resolve_name("plansmith.cli.ui.live:LiveBlock")(words)

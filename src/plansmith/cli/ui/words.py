@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from plansmith.plan.sentence import language_of, texts_under
+from plansmith.errors import PlansmithError
+from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under
 
 Words = Mapping[str, str]
+_SHOWN: Final = 3
 
 
 def words_for(locale: str) -> Words:
     """Returns the texts of a locale; English for unknown languages."""
     return texts_under("cli.", language_of(locale))
+
+
+def error_text(error: PlansmithError, locale: str) -> str:
+    """Returns what went wrong and what helps, in the person's language."""
+    problems: Sequence[Any] = getattr(error, "problems", ())
+    message = in_language(error.message, locale)
+    if problems and language_of(locale) != "en":
+        shown = [each.line(locale) for each in problems[:_SHOWN]]
+        left = len(problems) - len(shown)
+        more = [in_language(Sentence("error.more_problems", count=left), locale)] if left else []
+        unusable = Sentence("error.plan_unusable", problems="；".join([*shown, *more]))
+        message = in_language(unusable, locale)
+    hint = in_language(error.hint, locale)
+    return (
+        in_language(Sentence("error.with_hint", message=message, hint=hint), locale)
+        if hint
+        else message
+    )
 
 
 def own_locale(environment: Mapping[str, str] | None = None) -> str:

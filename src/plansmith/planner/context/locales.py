@@ -50,7 +50,7 @@ _COMMON: Final[Mapping[str, frozenset[str]]] = {
     "en": _words(
         "the an and or of to in on at for from with is are was be what which who when where how "
         "why my me you your it this that these do does did can could please not if then i we "
-        "by about all any into there between"
+        "by about all any into there between as"
     ),
     "de": _words(
         "der die das den dem des ein eine einen einem einer und oder ist sind war nicht mit für "
@@ -92,10 +92,10 @@ _LETTERS: Final[Mapping[str, frozenset[str]]] = {
     "tr": frozenset("ğış"),
 }
 _VERBS: Final = _words(
-    "add ask book build buy calculate call check compare convert count create delete describe "
-    "download email explain fetch find fix generate get give help list look make open plan "
-    "read remind rename run save schedule search send show summarise summarize tell translate "
-    "update use write"
+    "add append ask book build buy calculate call check compare convert copy count create delete "
+    "describe download draw email explain export fetch find fix generate get give help list look "
+    "make move open plan put read remind rename replace run save schedule search send show "
+    "summarise summarize tell translate update use write"
 )
 
 
@@ -161,6 +161,7 @@ def _of_words(text: str) -> str:
     votes = dict.fromkeys([DEFAULT, *_COMMON, *_LETTERS], 0)
     for language, common in _COMMON.items():
         votes[language] += sum(word in common for word in words)
+    votes[DEFAULT] += bool(words) and words[0] in _VERBS
     for language, letters in _LETTERS.items():
         votes[language] += 2 * sum(letter in letters for letter in text)
     return max(votes, key=votes.__getitem__)

@@ -13,7 +13,7 @@ import pytest
 from plansmith.adapters.models.local.answer_check import check_wording, strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import ROOM, answer_messages, material
 from plansmith.adapters.models.local.answering import answer
-from plansmith.adapters.models.local.result_text import facts
+from plansmith.report.result_text import facts
 from plansmith.adapters.models.local.wording import Task, without_model, worded
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelFailed

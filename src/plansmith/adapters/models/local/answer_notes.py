@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plansmith.adapters.models.local.result_text import Language
+from plansmith.report.result_text import Language
 
 # Notes are written in English by the tools; those of other people's tools stay as they are.
 _CHINESE: Final = """

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.adapters.models.local.result_text import facts
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import Message
+from plansmith.report.result_text import facts
 from plansmith.text import HAN
 
 SYSTEM: Final = (

@@ -19,7 +19,7 @@ from plansmith.adapters.models.local.answer_shape import (
     table_in,
 )
 from plansmith.adapters.models.local.file_answers import FILE_RULES
-from plansmith.adapters.models.local.result_text import Language, number_text
+from plansmith.report.result_text import Language, number_text
 
 _COLUMNS: Final = re.compile(
     r"\b(?:describe|types?|structure|schema|overview|about|missing|distinct|min|max|mean|average|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.adapters.models.local.result_text import Language, table
+from plansmith.report.result_text import Language, table
 
 Fields = Mapping[str, Any]
 MOST_NAMES: Final = 12

@@ -11,10 +11,10 @@ from plansmith.adapters.models.local.answer_check import strange_names, unfounde
 from plansmith.adapters.models.local.answer_prompt import best_blocks, file_texts, is_summary
 from plansmith.adapters.models.local.answer_rules import notes_of, rule_answer
 from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer
-from plansmith.adapters.models.local.result_text import Language, facts
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.planner.shortlist.words import terms
 from plansmith.ports import ReplyBrief
+from plansmith.report.result_text import Language, facts
 from plansmith.text import HAN, clip
 
 _NOTHING: Final = re.compile(

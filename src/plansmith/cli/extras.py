@@ -1,0 +1,58 @@
+"""What an extra brings: whether it is there, and the command that installs it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from typing import Final
+
+from plansmith.errors import Refused
+from plansmith.plan.sentence import Sentence
+
+_EXTRA: Final = "local"
+_PACKAGE: Final = "xllamacpp"
+_OF_EXTRA: Final = re.compile(r"^(?P<wanted>[^;]+);.*\bextra\s*==\s*['\"](?P<extra>[\w-]+)['\"]")
+
+
+def has_runtime() -> bool:
+    """Whether embedded models can run here."""
+    return find_spec(_PACKAGE) is not None
+
+
+def install_command(*extras: str) -> list[str]:
+    """Returns the command that installs extras into the environment of this very program."""
+    wanted = _requirements(*extras)
+    if find_spec("pip") is None and (uv := shutil.which("uv")):
+        return [uv, "pip", "install", "--python", sys.executable, *wanted]
+    return [sys.executable, "-m", "pip", "install", *wanted]
+
+
+def install_hint(*extras: str) -> str:
+    """Returns that command as it is typed."""
+    return shlex.join(install_command(*extras))
+
+
+def _requirements(*extras: str) -> list[str]:
+    """Returns what extras ask for: by name, since Plansmith need not be on an index."""
+    found = (_OF_EXTRA.match(each) for each in metadata.requires("plansmith") or ())
+    return [each["wanted"].strip() for each in found if each and each["extra"] in extras]
+
+
+def missing_runtime() -> Sentence:
+    """Says that the runtime is missing, and the command that installs it."""
+    return Sentence("model.runtime_missing", name=_PACKAGE, command=install_hint(_EXTRA))
+
+
+def install_runtime() -> None:
+    """Installs the runtime; raises `Refused` if that fails."""
+    done = subprocess.run(install_command(_EXTRA), stdout=sys.stderr, check=False)  # noqa: S603 - ours
+    if done.returncode:
+        code = Sentence(
+            "error.ended_with", command=install_command(_EXTRA)[0], code=done.returncode
+        )
+        raise Refused(code, hint=missing_runtime())

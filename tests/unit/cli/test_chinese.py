@@ -1,0 +1,114 @@
+"""The command line in Chinese: no English sentence of ours is left, whatever is typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+# Two words beside each other are a sentence of ours, unless they are one of these.
+_ENGLISH = re.compile(r"[A-Za-z]{2,}(?:['’-][a-z]+)?(?:,? [a-z]{2,}){1,}")
+_OTHERS = re.compile(
+    r"plansmith(?: -C \S+)? [a-z]+[^，。；：）”]*"  # a command
+    r"|\"[^\"]*\"|'[^']*'|`[^`]*`"  # what somebody wrote
+    r"|(?:tool|files|tables|charts)\.\w+|usage: .*|No such file or directory"
+    r"|\b\w+ = .*|\w+ inputs\.\w+"  # arguments and results
+)
+PY = ("--tools", "tools.py")
+LOOK = {"id": "kan", "tool": "look", "inputs": {"name": "甲"}, "title": "看一看"}
+NOTE = {"id": "ji", "tool": "note", "inputs": {"text": "{{kan.name}}"}}
+BROKEN = {"id": "huai", "tool": "broken", "inputs": {"name": "甲"}}
+SAYS = {"id": "da", "say": "看到了 {{kan.name}}"}
+
+
+def english(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if _ENGLISH.search(_OTHERS.sub(" ", line)):
+            yield line
+
+
+Typed = Callable[..., int]
+
+
+@pytest.fixture
+def types(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
+    """Types a command in Chinese; at the end, everything that was English is shown."""
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    found: list[str] = []
+
+    def run(*words: str) -> int:
+        code, out, err = cli(*words)
+        found.extend(f"{' '.join(words[:2])}: {line}" for line in english(out + err))
+        return code
+
+    yield run
+    assert "\n".join(found) == ""
+
+
+def test_the_words_of_a_sentence_are_found_and_names_are_not() -> None:
+    assert [*english("Takes about 2 s, price unknown")]
+    assert [*english("错误：there is no run “x”")]
+    assert not [*english("工具 tables.sql · plansmith approve last 0af3 --tools tools.py")]
+
+
+def test_a_request_is_planned_reviewed_run_and_reported_in_chinese(
+    types: Typed, intake: Path
+) -> None:
+    (intake / "五月.txt").write_text("两张发票\n", encoding="utf-8")
+    asked = "哪些文件提到了发票？"
+    assert types("plan", asked, "--model", "rules") == 0
+    assert types("ask", asked, "--model", "rules", "--no-input") == 5
+    assert types("show", "last") == 0
+    assert types("approve", "last") == 5
+    assert types("ask", asked, "--model", "rules", "--yes-read-only", "-v") == 0
+    for words in (("report", "last"), ("show", "last"), ("runs",), ("graph", "last")):
+        assert types(*words) == 0
+    assert types("ask", "写一首关于春天的诗", "--model", "rules", "--no-input") != 0
+
+
+def test_a_plan_is_run_asked_about_and_continued_in_chinese(
+    types: Typed, write: Write, cli: Cli
+) -> None:
+    plan = write(LOOK, NOTE, SAYS, goal="记下来")
+    assert types("run", plan, *PY, "--no-input") == 5
+    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
+    assert types("approve", "last", digest, *PY, "--run", "--no-input") == 5  # asks for consent
+    assert types("show", "last") == 0
+    assert types("answer", "last", "--show", *PY) == 0
+    assert types("answer", "last", "allow", *PY, "--run") == 0
+    assert types("report", "last", "--evidence") == 0
+    failing = write(LOOK, BROKEN, goal="会失败", name="b.json")
+    assert types("run", failing, *PY) != 0
+    assert types("runs") == 0
+    changed = write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
+    for words in (("check", plan, *PY), ("diff", plan, changed), ("show", changed)):
+        assert types(*words) == 0
+
+
+def test_what_goes_wrong_is_told_in_chinese(types: Typed, write: Write, cli: Cli) -> None:
+    write({"id": "x", "tol": "look"}, name="broken.json")
+    cli("run", write(LOOK, SAYS), *PY)
+    for words in (
+        ("shwo", "last"),
+        ("show", "0000ffff"),
+        ("run", "missing.yaml"),
+        ("run", "broken.json"),
+        ("check", "broken.json"),
+        ("run", "last", *PY),
+        ("resume", "last", *PY),
+        ("retry", "last", *PY),
+        ("answer", "last", "yes"),
+        ("approve", "last"),
+        ("cancel", "last"),
+        ("changes", "last", "改一下"),
+        ("undo", "last"),
+        ("skip", "last", "nichts"),
+        ("ask", " "),
+        ("run", "plan.json", "--budget", "viel"),
+        ("explain", "PS999"),
+    ):
+        assert types(*words) != 0, words

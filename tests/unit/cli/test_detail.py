@@ -1,0 +1,76 @@
+"""How much a command tells: -q the answer alone, -v stages, model, times and tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
+SAYS = {"id": "answer", "say": "It is {{a.name}}"}
+NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
+PY = ("--tools", "tools.py")
+
+
+@pytest.fixture(autouse=True)
+def letters(intake: Path) -> None:
+    (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+
+
+def test_quiet_prints_the_answer_alone(cli: Cli, write: Write) -> None:
+    plan = write(LOOK, SAYS)
+    assert cli("run", plan, *PY, "-q") == (0, "It is x\n", "")
+    code, out, err = cli("run", plan, *PY)
+    assert (code, out) == (0, "It is x\n")
+    assert err
+
+
+def test_quiet_tells_what_is_wrong_with_an_answer_on_stderr(cli: Cli) -> None:
+    asked = ("ask", "Which files here mention invoices?", "--yes-read-only", "--no-input")
+    code, out, err = cli(*asked, "-q", "--model", "rules")
+    assert code == 0
+    assert "may.txt" in out
+    assert "made by rules" not in out
+    assert "made by rules" in err
+
+
+def test_quiet_tells_problems_and_what_waits_for_a_person(cli: Cli, write: Write) -> None:
+    code, out, err = cli("run", write(NOTE), *PY, "-q", "--no-input")
+    assert (code, out) == (5, "")
+    assert "plansmith approve" in err
+    broken = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
+    code, out, err = cli("run", write(broken, name="broken.json"), *PY, "-q")
+    assert code != 0
+    assert "boom" in out + err
+
+
+def test_quiet_decisions_and_plans_tell_nothing_but_their_outcome(cli: Cli, write: Write) -> None:
+    cli("run", write(NOTE, SAYS | {"say": "noted"}), *PY, "--no-input")
+    hash_ = cli("show", "last", "--json")[1].split('"hash": "')[1][:64]
+    assert cli("approve", "last", hash_, *PY, "-q") == (0, "", "")
+    assert cli("resume", "last", *PY, "-q") == (0, "noted\n", "")
+    code, out, err = cli("plan", "What is 2 + 3?", "-q", "--model", "rules")
+    assert code == 0
+    assert out
+    assert not err
+
+
+def test_verbose_tells_stages_the_model_times_and_tokens(cli: Cli) -> None:
+    asked = ("ask", "Which files here mention invoices?", "--yes-read-only", "--no-input")
+    verbose = cli(*asked, "-v", "--model", "rules")[2]
+    assert "draft: rules" in verbose
+    assert "tokens" in verbose
+    assert "Time" in verbose or "time" in verbose
+    plain = cli(*asked, "--model", "rules")[2]
+    assert "draft: rules" not in plain
+
+
+@pytest.mark.parametrize(
+    "name", ["ask", "chat", "plan", "run", "resume", "retry", "watch", "approve", "answer"]
+)
+def test_the_help_of_commands_that_run_says_what_q_and_v_do(cli: Cli, name: str) -> None:
+    shown = cli(name, "--help")[1]
+    assert "-q, --quiet" in shown
+    assert "-v, --verbose" in shown
+    assert cli(name, "-q", "-v")[0] == 2
