@@ -65,8 +65,9 @@ class PlanEditing:
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
-            hint = "pause it first, or retry it with your plan"
-            raise Refused(f"run {run_id} is {run.status}", hint=hint)
+            state = Sentence(f"state.{run.status}")
+            hint = Sentence("refuse.pause_first")
+            raise Refused(Sentence("refuse.is", run=run_id, state=state), hint=hint)
         taken = await self._intake.take_in(plan, run.options, run.earlier, notes=notes)
         who = e.actor(by)
         edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
@@ -82,7 +83,7 @@ class PlanEditing:
                 journal, edited, *taken[1:], then=again, about=about, reviewed=reviewed, by=who
             )
         except StaleWriter:
-            raise StaleDecision(f"someone else changed run {run_id} first") from None
+            raise StaleDecision(Sentence("refuse.changed_first", run=run_id)) from None
         return await self._journals.whole(journal)
 
     async def change_values(
@@ -96,7 +97,7 @@ class PlanEditing:
             raise Refused(f"a {e.actor(by).kind} cannot change these values", hint=ONLY_PERSONS)
         journal = await self._journals.own(run_id)
         if question not in journal.run.questions:
-            raise StaleDecision(f"run {run_id} has no open question {question!r}")
+            raise StaleDecision(Sentence("refuse.no_question", run=run_id, question=question))
         asked = journal.run.questions[question]
         known = await self._intake.known(journal.run.plan, journal.run.templates)
         stored = await self._journals.store.get(asked.state) if asked.asks == "consent" else {}
@@ -111,16 +112,16 @@ class PlanEditing:
         """Goes back to the previous plan; called again, to the one before that."""
         found = versions(await self._journals.store.events(run_id)).before
         if found is None:
-            raise Refused(f"run {run_id} has no earlier plan")
-        why = "you went back to an earlier plan"
+            raise Refused(Sentence("refuse.no_earlier_plan", run=run_id))
+        why = Sentence("review.went_back")
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last."""
         found = versions(await self._journals.store.events(run_id)).after
         if found is None:
-            raise Refused(f"run {run_id} has no undone plan to return to")
-        why = "you went forward to a later plan"
+            raise Refused(Sentence("refuse.no_later_plan", run=run_id))
+        why = Sentence("review.went_forward")
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
@@ -135,7 +136,8 @@ class PlanEditing:
         journal = await self._journals.load(run_id)
         run = journal.run
         if run.plan is None or run.status.over:
-            raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
+            state = Sentence(f"state.{run.status}")
+            raise Refused(Sentence("refuse.no_plan_to_change", run=run_id, state=state))
         if run.rejections >= self._reviser.limits.max_rejections + run.grants.get("rejections", 0):
             if not any(each.limit_asked == "rejections" for each in run.questions.values()):
                 question = Sentence("question.rejections", count=run.rejections)

@@ -10,6 +10,7 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
+from plansmith.plan.sentence import Sentence
 from plansmith.runs.planning import READ_RESULTS, review_on_request
 from plansmith.runs.rerun import carried_over, everything_done
 
@@ -87,11 +88,11 @@ class RunRepeating:
         if wanted is None:
             return await self._plan_again(old, by=by)
         if from_step is not None and from_step not in old.steps:
-            raise Refused(f"run {run_id} has no step {from_step!r}")
+            raise Refused(Sentence("refuse.no_step", run=run_id, step=from_step))
         kept = carried_over(old, wanted, again=[from_step] if from_step else [])
         if everything_done(wanted, kept):
-            hint = f"plansmith rerun {run_id} runs it again"
-            raise Refused("every step is done: there is nothing to continue", hint=hint)
+            hint = Sentence("refuse.rerun_hint", run=run_id)
+            raise Refused(Sentence("refuse.all_done"), hint=hint)
         return await self._repeat(old, wanted, kept=kept, by=by)
 
     async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
@@ -147,8 +148,9 @@ class RunRepeating:
         old = await self._journals.get(run_id)
         self._journals.require_ours(old)
         if not old.status.over:
-            hint = "only a run that is over can be repeated"
-            raise Refused(f"run {run_id} is {old.status}", hint=hint)
+            state = Sentence(f"state.{old.status}")
+            hint = Sentence("refuse.only_over")
+            raise Refused(Sentence("refuse.is", run=run_id, state=state), hint=hint)
         return old
 
     async def _review_remaining(

@@ -30,12 +30,18 @@ class LeftOut(NamedTuple):
     with_it: tuple[str, ...] = ()
 
 
+def stale_hash(current: str) -> StaleDecision:
+    """Makes the error for the approval of another plan than the current one."""
+    hint = Sentence("refuse.stale_hash_hint", hash=current)
+    return StaleDecision(Sentence("refuse.stale_hash"), hint=hint)
+
+
 async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> None:
     """Writes a decision; refuses it if someone else changed the run first."""
     try:
         await journal.append(*bodies, by=e.actor(by))
     except StaleWriter:
-        raise StaleDecision(f"someone else decided about run {journal.id} first") from None
+        raise StaleDecision(Sentence("refuse.decided_first", run=journal.id)) from None
 
 
 async def append_answer(
@@ -56,7 +62,7 @@ async def append_answer(
         except StaleWriter:
             await journal.catch_up()
             if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
-                why = f"someone else decided about run {journal.id} first"
+                why = Sentence("refuse.decided_first", run=journal.id)
                 raise StaleDecision(why) from None
         else:
             return
@@ -115,7 +121,8 @@ class RunStopping:
         if force:
             await self._take_over(journal, by)
         if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused) and not force:
-            raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
+            state = Sentence(f"state.{journal.run.status}")
+            raise Refused(Sentence("refuse.not_paused", run=run_id, state=state))
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Who) -> None:
@@ -141,7 +148,8 @@ class RunStopping:
         """Pauses a run without waiting for running calls; the executing process obeys."""
         journal = await self._journals.load(run_id)
         if not await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused):
-            raise Refused(f"run {run_id} is {journal.run.status}")
+            state = Sentence(f"state.{journal.run.status}")
+            raise Refused(Sentence("refuse.is", run=run_id, state=state))
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
@@ -180,15 +188,16 @@ async def _instruct(
 def _check_can_skip(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
-        raise Refused(f"run {run.id} has no step {step!r}")
+        raise Refused(Sentence("refuse.no_step", run=run.id, step=step))
     if run.status.over:
-        raise Refused(f"run {run.id} is over: it is {run.status}")
+        over = Sentence("refuse.over_as", run=run.id, state=Sentence(f"state.{run.status}"))
+        raise Refused(over)
     if state.status is StepStatus.UNKNOWN or state.unsure:
-        hint = "answer its question: done, not_done or retry"
-        raise Refused(f"it is not known whether {step!r} took effect", hint=hint)
+        hint = Sentence("refuse.unknown_hint")
+        raise Refused(Sentence("refuse.unknown_effect", step=step), hint=hint)
     if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
-        hint = "only a step that has not started, or that waits for an answer, can be skipped"
-        raise Refused(f"step {step!r} is {state.status}", hint=hint)
+        why = Sentence("refuse.is_step", step=step, state=Sentence(f"state.{state.status}"))
+        raise Refused(why, hint=Sentence("refuse.skip_hint"))
 
 
 def _skip_events(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:
