@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from tests.web import conversation
+from tests.web import conversation, sales
 from tests.web.hostile import PAYLOADS
 
 from plansmith.adapters.tools.charts import ChartTools
@@ -221,9 +221,9 @@ def _says(prompt: str, schema: Mapping[str, Json] | None) -> str:
         return "I know no other way."
     if '"status": "failed"' in prompt:
         return json.dumps(trip(_first(prompt), hotel=False))
-    if "only the weather" in prompt:
-        return json.dumps(READING)
-    return json.dumps(trip(_first(prompt)))
+    known = {"sales by region": sales.PLAN, "only the weather": READING}
+    found = [plan for words, plan in known.items() if words in prompt]
+    return json.dumps(found[0] if found else trip(_first(prompt)))
 
 
 def _first(prompt: str) -> str:
