@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.e2e.test_page_run import LONGEST_TASK_MS, WAIT, tasks_of
 from tests.web.browser import ROOT, Stage, Watched, chrome
-from tests.web.screens import until
+from tests.web.screens import approve, until
 
 SCROLLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
@@ -35,13 +35,18 @@ def many(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator[
     stage.stop()
 
 
+@pytest.fixture(scope="module")
+def _own(chrome: Browser, many: Stage) -> Watched:
+    return Watched(chrome, many)  # one for the module: the link that signs in works once
+
+
 @pytest.fixture
-def own(chrome: Browser, many: Stage) -> Iterator[Watched]:
-    watched = Watched(chrome, many)
-    yield watched
-    for context in watched.contexts:
+def own(_own: Watched) -> Iterator[Watched]:
+    yield _own
+    for context in _own.contexts:
         context.close()
-    assert not watched.faults
+    _own.contexts.clear()
+    assert not _own.faults
 
 
 def scroll(page: Page, times: int) -> None:
@@ -140,9 +145,9 @@ def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
     # A run far down changes: its row says so, wherever it stands.
     page.goto(f"{many.url}#/runs")
     to_the_end(page, 330)
-    oldest = many.api("/v1/runs?q=Trip 255 to&status=reviewing")["items"][0]["id"]
+    waiting = many.api("/v1/runs?limit=100&status=reviewing")["items"]
+    oldest = waiting[-1]["id"]
     many.api(f"/v1/runs/{oldest}/decision", {"reject": True})
-    until(many, oldest, "cancelled")
     row = page.locator(f'.rows [data-key="{oldest}"]')
     page.evaluate("scrollTo(0, 74 * 44)")
     expect(row.locator(".badge")).to_have_text("Cancelled")
@@ -159,6 +164,7 @@ def test_what_is_typed_into_an_open_row_of_the_inbox_stays_when_it_is_scrolled_a
     own: Watched, many: Stage
 ) -> None:
     run = many.submit({"id": "q", "question": "Where to?"}, goal="Ask for a place")
+    approve(many, run)
     until(many, run, "asking")
     page = own.tab("inbox")
     row = page.get_by_role("listitem").filter(has=page.get_by_text("Ask for a place"))

@@ -125,7 +125,7 @@ async def test_refusals_are_told_in_the_language_of_the_reader(tmp_path: Path) -
             (
                 "POST",
                 "/v1/schedules/preview",
-                {"timing": {"daily_at": "07:00", "timezone": "Mars/Base"}},
+                {"daily_at": "07:00", "timezone": "Mars/Base"},
                 "there is no time zone 'Mars/Base'",
                 "没有时区“Mars/Base”",
             ),

@@ -197,7 +197,7 @@ class Journals:
 
     def require_ours(self, run: Run) -> None:
         """Refuses a run of another folder, or one whose team of agents is not loaded."""
-        self.require_here(Sentence("thing.the_run", run=run.id), run.folder)
+        self.require_here(Sentence("refuse.the_run", run=run.id), run.folder)
         team = run.options.team
         if team is None or (self.team is not None and self.team.name == team.name):
             return

@@ -34,7 +34,8 @@ export function useRunPages(asked: string): RunPages {
   const latest = useRef(state);
   const put = useCallback((next: State) => { latest.current = next; setState(next); }, []);
   const turn = useRef(0);
-  const reading = useRef(false);
+  // The page that is being read, so that it is asked for once.
+  const reading = useRef("");
   const changed = useRef(new Set<string>());
 
   const change = useCallback((of: string, make: (known: Paged<RunRow>) => Paged<RunRow>) => {
@@ -57,12 +58,13 @@ export function useRunPages(asked: string): RunPages {
   const more = useCallback(() => {
     const now = latest.current;
     const next = now.asked === asked ? now.value?.next : null;
-    if (!next || reading.current) return;
-    reading.current = true;
+    const mine = `${asked} ${next}`;
+    if (!next || reading.current === mine) return;
+    reading.current = mine;
     page(asked, NEXT, next)
       .then((found) => change(asked, (known) => (known.next === next ? withNext(known, found) : known)),
         (failure: unknown) => { const last = latest.current; if (last.asked === asked) put({ ...last, error: asError(failure) }); })
-      .finally(() => { reading.current = false; });
+      .finally(() => { if (reading.current === mine) reading.current = ""; });
   }, [asked]);
   // The first page is read again whenever anything changes; of the others, what holds a changed run.
   const refresh = useSoon(() => {

@@ -79,6 +79,8 @@ export function VirtualList<T>({ items, keyOf, children, guess, class: name, as:
     const taken = (rows: number[]): number => rows.reduce((total, at) => total + heights.top(at + 1) - heights.top(at), 0);
     const over = heights.top(first) - taken(above);
     const under = heights.height - heights.top(after) - taken(below);
+    // The browser would count the rows that came and not the room that they took, and scroll to and fro.
+    list.style.setProperty("overflow-anchor", whole ? "" : "none");
     list.style.paddingTop = !whole && over > 0 ? `${over}px` : "";
     list.style.paddingBottom = !whole && under > 0 ? `${under}px` : "";
     const wanted = heights.between(strip.from, strip.to);

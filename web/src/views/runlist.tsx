@@ -55,7 +55,7 @@ export function RunsView({ route }: { route: Route }): JSX.Element {
 function Older({ onNear }: { onNear: () => void }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const near = new IntersectionObserver(([seen]) => { if (seen?.isIntersecting) onNear(); }, { rootMargin: "1500px" });
+    const near = new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) onNear(); }, { rootMargin: "1500px" });
     if (box.current) near.observe(box.current);
     return () => near.disconnect();
   }, []);
