@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import FilePayload, Page, expect
+from playwright.sync_api import Browser, FilePayload, Page, expect
 from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
 from tests.web.screens import approve, until
 from tests.web.stage import trip
@@ -172,3 +173,34 @@ def test_the_first_minute_names_files_makes_examples_of_them_and_finds_a_model(
     none = page.locator(".model", has=page.get_by_role("heading", name="No model", exact=True))
     none.get_by_role("button", name="Use it").click()
     expect(page.locator(".model-line")).to_contain_text("No language model is set up yet")
+
+
+def test_a_plan_that_only_stands_in_is_nowhere_offered_with_a_blue_approve(
+    chrome: Browser, tmp_path: Path
+) -> None:
+    own = Stage(tmp_path / "stage")
+    (own.folder / "stand-in").touch()
+    own.start()
+    try:
+        run = str(own.api("/v1/runs", {"request": "nobody can plan this at all"})["id"])
+        told = until(own, run, "reviewing")
+        assert told["stand_in"]
+        assert [step["kind"] for step in told["plan"]["steps"]] == ["agent"] * 3
+        watched = Watched(chrome, own)
+        page = watched.tab(f"runs/{run}")
+        expect(page.get_by_role("alert")).to_contain_text("This is not a plan for your request")
+        # The blue button is what helps; the stand-in has a plain one that says what it is.
+        expect(page.locator(".button.primary")).to_have_text(["Try again"])
+        anyway = page.get_by_role("button", name="Run the stand-in anyway")
+        expect(anyway).to_be_enabled()
+        expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
+        page.goto(f"{own.url}#/inbox")
+        page.get_by_role("button", name="Look and decide").click()
+        expect(page.get_by_role("button", name="Approve and run")).to_be_disabled()
+        expect(page.locator(".here .bad")).to_contain_text("this one stands in for it")
+        assert own.api(f"/v1/runs/{run}")["status"] == "reviewing"
+        assert not watched.faults
+        for context in watched.contexts:
+            context.close()
+    finally:
+        own.stop()

@@ -242,3 +242,43 @@ def test_nothing_is_loaded_twice(watched: Watched, stage: Stage) -> None:
     calls = [each.partition("?")[0] for each in asked if each.startswith("v1/")]
     assert sorted(calls) == sorted(set(calls)), calls
     assert "v1/inbox?count=true" in asked
+
+
+def test_two_fingers_zoom_the_graph_and_one_of_them_goes_on_moving_it(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(*steps_of(40))
+    context = watched.context(has_touch=True)
+    page = context.new_page()
+    page.goto(f"{stage.url}#/runs/{run}/plan?view=graph")
+    drawing = page.locator(".graph .canvas > svg > g")
+    expect(page.locator(".graph .node").first).to_be_visible()
+    page.locator(".graph .canvas").scroll_into_view_if_needed()
+    box = page.locator(".graph .canvas").bounding_box()
+    assert box
+    x, y = box["x"] + 300, box["y"] + 120
+    touch = context.new_cdp_session(page)
+
+    def fingers(kind: str, *places: float) -> None:
+        points = [{"x": x + at, "y": y, "id": number} for number, at in enumerate(places)]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    def scale() -> float:
+        return float((drawing.get_attribute("transform") or "").split("(")[1].split(")")[0])
+
+    before = scale()
+    fingers("touchStart", 0)
+    fingers("touchStart", 0, 100)
+    fingers("touchMove", -50, 150)
+    page.wait_for_function(
+        "(old) => +document.querySelector('.graph .canvas > svg > g')"
+        ".getAttribute('transform').split(/[()]/)[1] > old * 1.5",
+        arg=before,
+    )
+    zoomed, at = scale(), drawing.get_attribute("transform") or ""
+    fingers("touchEnd", -50)
+    fingers("touchMove", -120)
+    expect(drawing).not_to_have_attribute("transform", at)
+    assert scale() == zoomed
+    fingers("touchEnd")
+    assert page.url.endswith("view=graph")  # the end of a movement opens nothing

@@ -99,3 +99,67 @@ async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(tmp_pat
         run = await house.until(run["id"], "done")
         told = await house.get(f"/v1/runs/{run['id']}", headers=CHINESE)
         assert told["steps"]["a"]["result"]["city"] == words
+
+
+async def test_refusals_are_told_in_the_language_of_the_reader(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = (await house.begin(MAIL))["id"]
+        await house.post(f"/v1/runs/{run}/decision", {"reject": True})
+        asked: list[tuple[str, str, dict[str, Any], str, str]] = [
+            ("GET", "/v1/runs/nothing", {}, "there is no run 'nothing'", "没有名为“nothing”的运行"),
+            ("POST", f"/v1/runs/{run}/cancel", {}, f"run {run} is over", f"运行 {run} 已经结束"),
+            (
+                "POST",
+                f"/v1/runs/{run}/decision",
+                {"approve": "0" * 64},
+                "this is not the hash of the current plan",
+                "这不是当前计划的哈希",
+            ),
+            (
+                "POST",
+                f"/v1/runs/{run}/pause",
+                {},
+                f"run {run} is cancelled",
+                f"运行 {run} 已取消",
+            ),
+            (
+                "POST",
+                "/v1/schedules/preview",
+                {"daily_at": "07:00", "timezone": "Mars/Base"},
+                "there is no time zone 'Mars/Base'",
+                "没有时区“Mars/Base”",
+            ),
+        ]
+        for method, path, body, english, chinese in asked:
+            for headers, wanted in (({}, english), (CHINESE, chinese)):
+                answer = await house.client.request(
+                    method, path, json=None if method == "GET" else body, headers=headers
+                )
+                told = answer.json()
+                assert told["detail"] == wanted, told
+                # A program knows it by the code, whatever language it is told in.
+                assert told["code"].isascii()
+
+
+async def test_wrong_input_is_told_in_the_language_of_the_reader_in_every_place(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as house:
+        body = {"request": "x", "max_steps": 0, "colour": "red"}
+        told = [
+            (await house.client.post("/v1/runs", json=body, headers=headers)).json()
+            for headers in ({}, CHINESE)
+        ]
+        assert [[each["message"] for each in one["problems"]] for one in told] == [
+            ["must be at least 1", "is not known"],
+            ["至少为 1", "不认识"],
+        ]
+        assert told[1]["detail"].endswith("：至少为 1")
+
+
+async def test_a_client_without_a_token_is_told_so_in_its_language(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        bare = {"Authorization": "", **CHINESE}
+        answer = await house.client.get("/v1/runs", headers=bare)
+        assert answer.status_code == 401
+        assert answer.json()["detail"] == "这需要令牌"

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, expect, sync_playwright
+from tests.web import sales
 from tests.web.browser import ARGUMENTS, Stage, Watched, chromium
-from tests.web.screens import addresses, settled
+from tests.web.screens import addresses, settled, until
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light-en": {"color_scheme": "light", "locale": "en-US"},
@@ -34,6 +35,7 @@ def main(out: Path) -> None:
             screens = addresses(stage)
             planning, running = _going_on(watched, stage)
             screens |= {"planning": planning, "running": running}
+            _hero(watched, stage, out)
             for look, options in LOOKS.items():
                 page = watched.tab(reduced_motion="reduce", **options)
                 for name, address in screens.items():
@@ -57,6 +59,16 @@ def _going_on(watched: Watched, stage: Stage) -> tuple[str, str]:
     page.keyboard.press("Enter")
     expect(page.locator(".written li").first).to_be_visible()
     return page.url.split("#/")[1], f"runs/{run}"
+
+
+def _hero(watched: Watched, stage: Stage, out: Path) -> None:
+    """The picture of the README: a plan in review, as a list and as a graph."""
+    (stage.work / "sales.csv").write_text(sales.table())
+    run = str(stage.api("/v1/runs", {"request": sales.REQUEST})["id"])
+    until(stage, run, "reviewing")
+    page = watched.tab(reduced_motion="reduce", viewport={"width": 1480, "height": 860})
+    _take(page, f"{stage.url}#/runs/{run}", out / "review.png")
+    page.close()
 
 
 def _take(page: Page, address: str, path: Path) -> None:

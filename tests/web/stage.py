@@ -3,7 +3,8 @@
     python -m tests.web.stage FOLDER PORT
 
 While a file `FOLDER/hold/NAME` exists, the tool or the model of that name waits: a test sees a
-state for as long as it wants, without counting seconds.
+state for as long as it wants, without counting seconds. With a file `FOLDER/stand-in` there is an
+agent, and three steps of it stand in for a plan that the model could not make.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from tests.web import conversation
+from tests.web import conversation, sales
 from tests.web.hostile import PAYLOADS
 
 from plansmith.adapters.tools.charts import ChartTools
@@ -27,7 +28,7 @@ from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.server.ops.logs import Log
@@ -113,6 +114,16 @@ class Stage:
         if tool == "hotels.search":
             return {"hotels": [{"name": "Harbour House", "price": 120}]}
         return {"done": True}
+
+
+class Helper:
+    """An agent that does whatever it is told."""
+
+    spec = AgentSpec(name="helper", description="Does anything.")
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        del inputs, call
+        return f"I have done this: {task}"
 
 
 def trip(first: str = "Oslo", *, hotel: bool = True) -> dict[str, Any]:
@@ -210,9 +221,9 @@ def _says(prompt: str, schema: Mapping[str, Json] | None) -> str:
         return "I know no other way."
     if '"status": "failed"' in prompt:
         return json.dumps(trip(_first(prompt), hotel=False))
-    if "only the weather" in prompt:
-        return json.dumps(READING)
-    return json.dumps(trip(_first(prompt)))
+    known = {"sales by region": sales.PLAN, "only the weather": READING}
+    found = [plan for words, plan in known.items() if words in prompt]
+    return json.dumps(found[0] if found else trip(_first(prompt)))
 
 
 def _first(prompt: str) -> str:
@@ -239,8 +250,12 @@ async def serve(folder: Path, port: int) -> None:
     work.mkdir(exist_ok=True)
     files = [FileTools(work), WorkspaceTools(work), TableTools(work), ChartTools(work)]
     tools = [stage, *files]
-    parts: dict[str, Any] = {"model": Player(stage), "tools": tools, "agents": [], "folder": work}
-    settings = Settings.model_validate({"store": url})
+    helps = (folder / "stand-in").exists()
+    agents = [Helper()] if helps else []
+    parts: dict[str, Any] = {"model": Player(stage), "tools": tools, "agents": agents}
+    planner = {"planner": {"fallback": "three_steps"}} if helps else {}
+    settings = Settings.model_validate({"store": url, **planner})
+    parts["folder"] = work
     server_state = make_state(settings, log=Log(), by="ada", engine=engine, **parts)
     wanted = Serve(token_file=folder / "token", port=port, engine=engine)
     wanted = replace(wanted, executes=8) if engine else wanted

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { comparedSteps } from "../src/data/comparison";
+import { chosenWith, partsWith, withFirst, withNext, withPart, without } from "../src/data/pages";
 import { askedOf, filterOf, isFiltered, nameOf, readViews } from "../src/data/savedviews";
 import type { RunView } from "../src/data/types";
 
@@ -41,4 +42,39 @@ test("two runs differ where an end, a result or the plan differs", () => {
   const left = run({ a: ["done", "1"], b: ["done", "2"], c: ["done", "3"], d: ["done", "4"] });
   const right = run({ a: ["done", "1"], b: ["done", "9"], c: ["failed", ""], e: ["done", "5"] });
   assert.deepEqual(comparedSteps(left, right).map((each) => [each.id, each.differs]), [["a", ""], ["b", "result"], ["c", "status"], ["d", "only"], ["e", "only"]]);
+});
+
+const row = (id: string, status = "done"): { id: string; status: string } => ({ id, status });
+const rows = (...ids: string[]): { id: string; status: string }[] => ids.map((id) => row(id));
+const idsOf = (of: { items: { id: string }[] }): string => of.items.map((each) => each.id).join("");
+
+test("a new first page keeps the older rows, also the one that it pushed out", () => {
+  const known = { items: rows("d", "c", "b", "a"), next: "a" };
+  assert.deepEqual(withFirst(known, { items: rows("e", "d"), next: "d" }), { items: rows("e", "d", "c", "b", "a"), next: "a" });
+  // One of the first page was deleted, so that another came up.
+  assert.equal(idsOf(withFirst(known, { items: rows("d", "b"), next: "b" })), "dba");
+  // So many are new that nobody knows what lies between: the list begins anew.
+  assert.deepEqual(withFirst(known, { items: rows("z", "y"), next: "y" }), { items: rows("z", "y"), next: "y" });
+  // That is all there is.
+  assert.deepEqual(withFirst(known, { items: rows("d"), next: null }), { items: rows("d"), next: null });
+  assert.deepEqual(withFirst(undefined, { items: [], next: null }), { items: [], next: null });
+});
+
+test("rows of later pages are read again in their part, and those that are gone leave it", () => {
+  const known = { items: rows("h", "g", "f", "e", "d", "c"), next: "c" };
+  const parts = partsWith(known, new Set(["h", "e"]), 2, 2);
+  assert.deepEqual(parts.map((each) => [each.after, [...each.ids].join("")]), [["g", "fe"]]);
+  const fresh = withPart(known, parts[0]!, [row("e", "cancelled")]);
+  assert.equal(idsOf(fresh), "hgedc");
+  assert.equal(fresh.items[2]!.status, "cancelled");
+  assert.equal(idsOf(withNext(known, { items: rows("c", "b"), next: null })), "hgfedcb");
+  assert.equal(idsOf(without(known, new Set(["g", "c"]))), "hfed");
+});
+
+test("a choice with the shift key takes or leaves all rows since the last one", () => {
+  const keys = ["a", "b", "c", "d"];
+  assert.deepEqual([...chosenWith(new Set(["d"]), keys, "b", "d")].sort(), ["b", "c", "d"]);
+  assert.deepEqual([...chosenWith(new Set(keys), keys, "c", "a")], ["d"]);
+  assert.deepEqual([...chosenWith(new Set(), keys, "c", "gone")], ["c"]);
+  assert.deepEqual([...chosenWith(new Set(), keys, "c", "")], ["c"]);
 });

@@ -9,7 +9,7 @@ import { fieldText } from "../src/data/json";
 import { NODE, edgePath, layOut } from "../src/data/layout";
 import { fold, stateOf } from "../src/data/run";
 import type { Event, Plan, RunView, Step } from "../src/data/types";
-import { boxes, fitted, opening, stepAt, visible, zoomedAt } from "../src/data/viewport";
+import { boxes, fitted, opening, pinched, stepAt, visible, zoomedAt } from "../src/data/viewport";
 import { folded, ticks, waitsOf } from "../src/data/waits";
 import { RowHeights } from "../src/data/window";
 import { Known } from "../src/live/hooks";
@@ -192,4 +192,18 @@ test("events that came before the run was read are folded onto it, values stay w
   known.learn({ last: done + 1, steps: { [name]: { result: 42, result_hash: String(events[done]!.body["result"]) } } });
   assert.equal(known.view!.steps[name]!.result, 42);
   assert.ok(!known.follow([events[done + 3]!]));
+});
+
+test("what was under two fingers stays under them", () => {
+  const view = { x: 40, y: -10, scale: 0.8 };
+  const before = [{ x: 100, y: 100 }, { x: 200, y: 100 }] as const;
+  const now = [{ x: 60, y: 130 }, { x: 210, y: 130 }] as const;
+  const after = pinched(view, before, now);
+  const under = (of: typeof view, at: { x: number; y: number }): number[] => [of.x + at.x / of.scale, of.y + at.y / of.scale];
+  for (const finger of [0, 1]) {
+    under(after, now[finger]!).forEach((each, axis) => assert.ok(Math.abs(each - under(view, before[finger]!)[axis]!) < 1e-9));
+  }
+  assert.equal(after.scale, 0.8 * 1.5);
+  // Fingers on one point are no division by nothing.
+  assert.ok(Number.isFinite(pinched(view, [now[0], now[0]], before).scale));
 });

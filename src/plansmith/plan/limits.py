@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.sentence import Sentence
 
 
 class Limits(Record):
@@ -74,40 +75,40 @@ class BudgetLimits(Record):
     seconds: Number | None = Field(default=None, gt=0)
 
 
-_RULES: Final[Mapping[str, str]] = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "decimal_max_digits": "must have at most {max_digits} digits",
-    "missing": "is missing",
-    "extra_forbidden": "is not known",
+# The code of each rule, and the name of its limit in the validation error.
+_RULES: Final[Mapping[str, tuple[str, str]]] = {
+    "greater_than_equal": ("must.at_least", "ge"),
+    "greater_than": ("must.more", "gt"),
+    "less_than_equal": ("must.at_most", "le"),
+    "less_than": ("must.less", "lt"),
+    "literal_error": ("must.one_of", "expected"),
+    "enum": ("must.one_of", "expected"),
+    "string_too_short": ("must.min_length", "min_length"),
+    "string_too_long": ("must.max_length", "max_length"),
+    "decimal_max_digits": ("must.max_digits", "max_digits"),
+    "missing": ("must.missing", ""),
+    "extra_forbidden": ("must.unknown", ""),
 }
 # What a pattern wants, in words; a test asks for one for each pattern of our own models.
 PATTERN_WORDS: Final[Mapping[str, str]] = {
-    r"\S": "must not be blank",
-    r"^[^\r\n\x00]*$": "must be one line",
-    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day such as 07:15",
-    r"^([1-9]\d{0,4}[hdw])?$": "must be a number of hours, days or weeks such as 12h, 90d or 8w",
-    r"^[^\W_][\w.-]{0,63}$": "must begin with a letter or digit, then letters, digits, _ . or -, "
-    "at most 64",
-    "^(auto|json_schema|tool|text)$": "must be auto, json_schema, tool or text",
+    r"\S": "must.not_blank",
+    r"^[^\r\n\x00]*$": "must.one_line",
+    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must.time_of_day",
+    r"^([1-9]\d{0,4}[hdw])?$": "must.length",
+    r"^[^\W_][\w.-]{0,63}$": "must.name",
+    "^(auto|json_schema|tool|text)$": "must.reply_form",
 }
 _KINDS: Final[Mapping[str, str]] = {
-    "int": "a whole number",
-    "float": "a number",
-    "finite": "a number",
-    "decimal": "a number",
-    "bool": "true or false",
-    "string": "text",
-    "list": "a list",
-    "tuple": "a list",
-    "dict": "a table",
-    "model": "a table",
+    "int": "must.int",
+    "float": "must.number",
+    "finite": "must.number",
+    "decimal": "must.number",
+    "bool": "must.bool",
+    "string": "must.text",
+    "list": "must.list",
+    "tuple": "must.list",
+    "dict": "must.table",
+    "model": "must.table",
 }
 
 
@@ -122,12 +123,13 @@ def broken_rule(first: Mapping[str, Any]) -> str:
     """The rule that an entry of a validation error breaks, such as `must be at least 1`."""
     kind = str(first["type"])
     if kind == "string_pattern_mismatch":
-        return PATTERN_WORDS.get(first["ctx"]["pattern"], "is not written in the right form")
+        return Sentence(PATTERN_WORDS.get(first["ctx"]["pattern"], "must.form"))
     if kind in _RULES:
-        return _RULES[kind].format(**first.get("ctx", {}))
+        code, limit = _RULES[kind]
+        return Sentence(code, value=str(first["ctx"][limit])) if limit else Sentence(code)
     wanted = _KINDS.get(kind.partition("_")[0])
     if wanted is not None and kind != "string_unicode":
-        return f"must be {wanted}"
+        return Sentence(wanted)
     return str(first["msg"]).removeprefix("Value error, ")
 
 

@@ -16,11 +16,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record, Whole
+from plansmith.plan.sentence import Sentence
 
 MOST_MINUTES: Final = 10 * 366 * 24 * 60
 _WAYS: Final = ("every_minutes", "daily_at", "cron", "once_at")
-_FIELDS: Final = "minute hour day month weekday, such as 30 9 * * MON-FRI"
-_ISO: Final = "such as 2026-12-01T09:00 (in the time zone) or 2026-12-01T08:00:00Z"
+_FIELDS: Final = "error.cron_hint"
+_ISO: Final = "error.time_hint"
 _LOOK_BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 26, 32 * 24, 367 * 24))
 
 
@@ -72,33 +73,35 @@ def _unusable(error: ValidationError, fields: dict[str, Any]) -> Misconfigured:
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     hints = {
-        "every_minutes": "a whole number of minutes, 1 or more",
-        "daily_at": "HH:MM from 00:00 to 23:59, such as 07:15",
+        "every_minutes": "error.minutes_hint",
+        "daily_at": "error.daily_hint",
         "cron": _FIELDS,
         "once_at": _ISO,
     }
     if not name:
-        return Misconfigured(
-            "the timing is not clear", hint=f"give exactly one of {', '.join(_WAYS)}"
-        )
+        hint = Sentence("error.timing_one", ways=list(_WAYS))
+        return Misconfigured(Sentence("error.timing_unclear"), hint=hint)
     if name not in Timing.model_fields:
         return Misconfigured(f"a timing has no {name!r}", hint=f"give one of {', '.join(_WAYS)}")
-    return Misconfigured(f"{name} cannot be {fields[name]!r}", hint=hints.get(name, "a name"))
+    why = Sentence("error.timing_value", field=name, value=repr(fields[name]))
+    return Misconfigured(why, hint=Sentence(hints[name]) if name in hints else "a name")
 
 
 def check_timing(timing: Timing) -> None:
     """Raises `Misconfigured` for a timing that this machine cannot compute or that never fires."""
     zone_of(timing.timezone)
     if (timing.every_minutes or 0) > MOST_MINUTES:
-        hint = f"at most {MOST_MINUTES}, which is ten years"
-        raise Misconfigured(f"every {timing.every_minutes} minutes is too rare", hint=hint)
+        hint = Sentence("error.too_rare_hint", count=str(MOST_MINUTES))
+        why = Sentence("error.too_rare", count=str(timing.every_minutes))
+        raise Misconfigured(why, hint=hint)
     if timing.once_at is not None:
         _once(timing)
     if timing.cron is not None:
         _cron(timing.cron, datetime(2026, 1, 1))  # noqa: DTZ001 - local times have no zone
         anchor = datetime(2026, 1, 1, tzinfo=UTC)
         if next(fires(timing, after=anchor, anchor=anchor), None) is None:
-            raise Misconfigured(f"the cron expression {timing.cron!r} never fires", hint=_FIELDS)
+            why = Sentence("error.cron_never", cron=timing.cron)
+            raise Misconfigured(why, hint=Sentence(_FIELDS))
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -112,11 +115,13 @@ def zone_of(name: str) -> ZoneInfo:
 def _no_zone(name: str) -> Misconfigured:
     known = available_timezones()
     if not known:
-        hint = "this machine has no time zones: pip install tzdata"
+        hint: str = "this machine has no time zones: pip install tzdata"
     else:
         near = difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]}?" if near else "an IANA name such as Europe/Oslo"
-    return Misconfigured(f"there is no time zone {name[:60]!r}", hint=hint)
+        hint = Sentence("error.zone_hint")
+        if near:
+            hint = Sentence("error.mean_option", name=near[0])
+    return Misconfigured(Sentence("error.no_zone", name=name[:60]), hint=hint)
 
 
 def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[datetime]:
@@ -176,7 +181,8 @@ def _once(timing: Timing) -> datetime:
         if at.tzinfo is not None:
             return at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise Misconfigured(f"{timing.once_at!r} is not a time: {error}", hint=_ISO) from None
+        why = Sentence("error.no_time", text=timing.once_at, error=str(error))
+        raise Misconfigured(why, hint=Sentence(_ISO)) from None
     return _first_instant(at, zone_of(timing.timezone))
 
 
@@ -189,13 +195,13 @@ def _expression(timing: Timing) -> str:
 
 def _cron(expression: str, local: datetime) -> CronSim:
     if len(expression.split()) != 5:
-        count = len(expression.split())
-        raise Misconfigured(f"{expression!r} has {count} fields, not five", hint=_FIELDS)
+        why = Sentence("error.cron_count", cron=expression, count=len(expression.split()))
+        raise Misconfigured(why, hint=Sentence(_FIELDS))
     try:
         return CronSim(expression, local)
     except CronSimError as error:
-        words = str(error).lower()
-        raise Misconfigured(f"the cron expression {expression!r}: {words}", hint=_FIELDS) from None
+        why = Sentence("error.cron_bad", cron=expression, error=str(error).lower())
+        raise Misconfigured(why, hint=Sentence(_FIELDS)) from None
 
 
 def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:

@@ -82,7 +82,7 @@ class PlanEditing:
                 journal, edited, *taken[1:], then=again, about=about, reviewed=reviewed, by=who
             )
         except StaleWriter:
-            raise StaleDecision(f"someone else changed run {run_id} first") from None
+            raise StaleDecision(Sentence("error.changed_first", run=run_id)) from None
         return await self._journals.whole(journal)
 
     async def change_values(
@@ -96,7 +96,7 @@ class PlanEditing:
             raise Refused(f"a {e.actor(by).kind} cannot change these values", hint=ONLY_PERSONS)
         journal = await self._journals.own(run_id)
         if question not in journal.run.questions:
-            raise StaleDecision(f"run {run_id} has no open question {question!r}")
+            raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))
         asked = journal.run.questions[question]
         known = await self._intake.known(journal.run.plan, journal.run.templates)
         stored = await self._journals.store.get(asked.state) if asked.asks == "consent" else {}
@@ -112,7 +112,7 @@ class PlanEditing:
         found = versions(await self._journals.store.events(run_id)).before
         if found is None:
             raise Refused(Sentence("error.no_earlier_plan", run=run_id))
-        why = "you went back to an earlier plan"
+        why = Sentence("review.went_back")
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
@@ -120,7 +120,7 @@ class PlanEditing:
         found = versions(await self._journals.store.events(run_id)).after
         if found is None:
             raise Refused(Sentence("error.no_later_plan", run=run_id))
-        why = "you went forward to a later plan"
+        why = Sentence("review.went_forward")
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:

@@ -29,6 +29,7 @@ from plansmith.plan.ids import Ids
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import SummaryStore
 
@@ -185,10 +186,10 @@ class Journals:
         """Refuses a run or schedule of another folder."""
         if self.is_here(folder):
             return
-        hint = f"cd {shlex.quote(folder)} and do the same there, or use plansmith -C FOLDER"
+        hint = Sentence("error.folder_hint", folder=shlex.quote(folder))
         if not Path(folder).is_dir():
-            hint = "that folder does not exist any more: restore it, or start a new run here"
-        raise OtherFolder(f"{what} belongs to the folder {folder}", hint=hint)
+            hint = Sentence("error.folder_gone")
+        raise OtherFolder(Sentence("error.folder", what=what, folder=folder), hint=hint)
 
     def is_ours(self, run: Run) -> bool:
         """Tells whether a run may be resumed here: same folder and same team."""
@@ -196,14 +197,14 @@ class Journals:
 
     def require_ours(self, run: Run) -> None:
         """Refuses a run of another folder, or one whose team of agents is not loaded."""
-        self.require_here(f"run {run.id}", run.folder)
+        self.require_here(Sentence("error.the_run", run=run.id), run.folder)
         team = run.options.team
         if team is None or (self.team is not None and self.team.name == team.name):
             return
         hint = (
             f"plansmith {team.name} --resume {run.id}{' --db URL' if team.name == 'data' else ''}"
         )
-        raise OtherTeam(f"run {run.id} needs the agents of the {team.name} team", hint=hint)
+        raise OtherTeam(Sentence("error.team", run=run.id, team=team.name), hint=hint)
 
 
 def run_created(

@@ -123,7 +123,7 @@ class RunPlanner:
     def need_model(self) -> ChatModel:
         """Returns the planning model; raises `Misconfigured` if there is none."""
         if self.model is None:
-            raise Misconfigured("there is no model to plan with", hint="pass Plansmith(model=…)")
+            raise Misconfigured(Sentence("error.no_model"), hint="pass Plansmith(model=…)")
         return self.model
 
     @property

@@ -159,8 +159,8 @@ def check_unknown(run: Run, plan: Plan) -> None:
     """Refuses a plan that changes a step while nobody knows whether it took effect."""
     for root, name in unknown_steps(run).items():
         if root not in plan.by_id or _is_changed(root, run, plan):
-            hint = f"answer the question about {name!r} first: done, not_done or retry"
-            raise Refused(f"it is not known whether {name!r} took effect", hint=hint)
+            hint = Sentence("error.unknown_first", step=name)
+            raise Refused(Sentence("error.effect_unknown", step=name), hint=hint)
 
 
 def _is_open(name: str, run: Run) -> bool:

@@ -36,7 +36,7 @@ from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping, append_answer, append_decision
+from plansmith.runs.stopping import RunStopping, append_answer, append_decision, stale_hash
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
@@ -287,12 +287,12 @@ class RunService:
         run = journal.run
         # The phase, not the status: an open question does not prevent a decision.
         if run.phase is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
-            raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
+            why = Sentence("error.not_waiting", run=run_id, state=Sentence(f"status.{run.status}"))
+            raise StaleDecision(why)
         if run.cancel_asked and not reject:
-            raise StaleDecision(f"run {run_id} is being cancelled")
+            raise StaleDecision(Sentence("error.cancelling", run=run_id))
         if approve is not None and approve != run.plan.hash:
-            hint = f"the plan now has the hash {run.plan.hash}: look at it again"
-            raise StaleDecision("this is not the hash of the current plan", hint=hint)
+            raise stale_hash(run.plan.hash)
         bodies: list[e.AnyBody] = []
         if approve is not None:
             need_second_person(run, e.actor(by), self.intake.policy)

@@ -30,12 +30,18 @@ class LeftOut(NamedTuple):
     with_it: tuple[str, ...] = ()
 
 
+def stale_hash(current: str) -> StaleDecision:
+    """Makes the error for the approval of another plan than the current one."""
+    hint = Sentence("error.stale_hash_hint", hash=current)
+    return StaleDecision(Sentence("error.stale_hash"), hint=hint)
+
+
 async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> None:
     """Writes a decision; refuses it if someone else changed the run first."""
     try:
         await journal.append(*bodies, by=e.actor(by))
     except StaleWriter:
-        raise StaleDecision(f"someone else decided about run {journal.id} first") from None
+        raise StaleDecision(Sentence("error.decided_first", run=journal.id)) from None
 
 
 async def append_answer(
@@ -56,7 +62,7 @@ async def append_answer(
         except StaleWriter:
             await journal.catch_up()
             if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
-                why = f"someone else decided about run {journal.id} first"
+                why = Sentence("error.decided_first", run=journal.id)
                 raise StaleDecision(why) from None
         else:
             return

@@ -49,8 +49,9 @@ class RunUndoing:
         old = await self._journals.get(run_id)
         self._journals.require_ours(old)
         if not old.status.over:
-            hint = "cancel it first, or wait until it is over"
-            raise Refused(f"run {run_id} is {old.status}", hint=hint)
+            state = Sentence(f"status.{old.status}")
+            hint = Sentence("error.cancel_first")
+            raise Refused(Sentence("error.run_is", run=run_id, status=state), hint=hint)
         while True:
             found = await self._found(old)
             earlier = await self._earlier(old, _names(found))
@@ -80,8 +81,8 @@ class RunUndoing:
             run = fold(events)
             count, last = count + 1, run.id
             if not run.status.over:
-                hint = f"decide about it first: plansmith show {run.id}"
-                raise Refused(f"run {run.id} is there to undo run {old.id}", hint=hint)
+                hint = Sentence("error.undo_open_hint", run=run.id)
+                raise Refused(Sentence("error.undo_open", run=run.id, old=old.id), hint=hint)
             steps = {step: effect for effect, step in names.items()}
             made = {name for name, state in run.steps.items() if state.status in _MADE}
             undone |= {steps[name] for name in made if name in steps}
@@ -91,15 +92,15 @@ class RunUndoing:
         self, old: Run, found: Sequence[Reversal], left: Sequence[Reversal], earlier: _Earlier
     ) -> None:
         if not found:
-            hint = "only a step that is done and has undo_with can be taken back"
-            raise Refused(f"run {old.id} did nothing that can be taken back", hint=hint)
+            hint = Sentence("error.undo_none_hint")
+            raise Refused(Sentence("error.undo_none", run=old.id), hint=hint)
         if not left:
-            hint = f"look at run {earlier.last}"
-            raise Refused(f"what run {old.id} did was taken back already", hint=hint)
+            hint = Sentence("error.look_at_run", run=earlier.last)
+            raise Refused(Sentence("error.undone", run=old.id), hint=hint)
         if not any(each.inputs is not None for each in left):
-            steps = ", ".join(each.step for each in left)
-            hint = "take it back by hand: values that its undo_with refers to are not usable"
-            raise Refused(f"no call can be told that takes back {steps}", hint=hint)
+            steps = [each.step for each in left]
+            hint = Sentence("error.undo_by_hand")
+            raise Refused(Sentence("error.undo_unknown", steps=steps), hint=hint)
 
     async def _make(
         self,

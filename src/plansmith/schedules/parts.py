@@ -50,8 +50,7 @@ class Schedules(Protocol):
 def refuse_parts(plan: Plan | None) -> None:
     """Refuses one schedule for a plan whose steps run at different times."""
     if plan is not None and plan.schedules:
-        hint = "submit the plan and schedule its run, which makes a schedule for each time"
-        raise Refused("the steps of this plan run at different times", hint=hint)
+        raise Refused(Sentence("error.parts"), hint=Sentence("error.parts_hint"))
 
 
 async def schedule_parts(
@@ -95,12 +94,13 @@ def _approved(source: Run, approve: str, by: e.Who) -> Plan:
     if e.actor(by).kind != "person":
         raise Refused(f"a {e.actor(by).kind} cannot approve a schedule")
     if plan is None or source.status.over:
-        raise Refused(f"run {source.id} has no plan to schedule: it is {source.status}")
+        state = Sentence(f"status.{source.status}")
+        raise Refused(Sentence("error.no_plan_to_schedule", run=source.id, state=state))
     if all(part.timing is None for part in parts(plan)):
-        raise Refused(f"no step of run {source.id} is to be repeated", hint="run it")
+        raise Refused(Sentence("error.nothing_repeats", run=source.id), hint="run it")
     if approve != plan.hash:
-        hint = f"review it and approve its hash: {plan.hash}"
-        raise StaleDecision("this is not the hash of the plan", hint=hint)
+        hint = Sentence("error.plan_hash_hint", hash=plan.hash)
+        raise StaleDecision(Sentence("error.plan_hash"), hint=hint)
     return plan
 
 

@@ -26,7 +26,7 @@ from plansmith.plan.schedules import (
     make_schedule,
     passed_over,
 )
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
 from plansmith.ports import ScheduleStore
@@ -147,7 +147,7 @@ class Schedules:
     def _new(self, fields: dict[str, Any]) -> Schedule:
         refuse_parts(fields["plan"])
         if fields["timing"] is None:
-            raise Misconfigured("the schedule has no times", hint="give a timing, such as daily_at")
+            raise Misconfigured(Sentence("error.no_times"), hint="give a timing, such as daily_at")
         if (team := self._runs.journals.team) is not None:
             hint = "run it yourself: schedules cannot set up a team"
             raise Refused(f"the {team.name} team cannot be scheduled", hint=hint)
@@ -162,7 +162,8 @@ class Schedules:
             schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
         )
         if not upcoming:
-            raise Refused(f"{schedule.timing} is in the past", hint="give a time in the future")
+            why = Sentence("error.past", timing=str(schedule.timing))
+            raise Refused(why, hint=Sentence("error.past_hint"))
         gaps = [after - before for before, after in pairwise(upcoming)]
         if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
             hint = f"give less than {min(gaps).total_seconds():g}, the seconds between two fires"
@@ -182,10 +183,10 @@ class Schedules:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
         if approve != plan.hash:
-            hint = f"review it and approve its hash: {plan.hash}"
+            hint = Sentence("error.plan_hash_hint", hash=plan.hash)
             if approve:
-                raise StaleDecision("this is not the hash of the plan", hint=hint)
-            raise Refused("a scheduled plan runs unattended and needs approval", hint=hint)
+                raise StaleDecision(Sentence("error.plan_hash"), hint=hint)
+            raise Refused(Sentence("error.unattended"), hint=hint)
         await need_second_scheduler(plan, who, source, self._runs.intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._runs.intake.definitions(plan)
@@ -198,14 +199,14 @@ class Schedules:
             plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)
         )
         if reasons:
-            hint = "change the plan, or run it yourself"
-            raise Refused(f"this plan cannot run unattended: {'; '.join(reasons)}", hint=hint)
+            why = Sentence("error.attended", reasons=joined(reasons))
+            raise Refused(why, hint=Sentence("error.attended_hint"))
 
     async def _free_name(self, schedule: Schedule, wanted: str) -> str:
         taken = {each.name.lower() for each in await self.all()}
         if wanted:
             if " ".join(wanted.split()).lower() in taken:
-                raise Refused(f"there is a schedule {wanted!r} already", hint="use another name")
+                raise Refused(Sentence("error.name_taken", name=wanted))
             return wanted
         return free_name(schedule, taken)
 
@@ -222,7 +223,7 @@ class Schedules:
             found = [each for each in schedules if each.id.startswith(wanted)]
         if not found:
             hint = "plansmith schedule list lists them"
-            raise NotFound(f"there is no schedule {name!r}", hint=hint)
+            raise NotFound(Sentence("error.no_schedule", name=name), hint=hint)
         if len(found) > 1:
             hint = f"give an id: {', '.join(each.id for each in found[:3])}"
             raise Misconfigured(f"{name!r} fits {len(found)} schedules", hint=hint)
@@ -279,7 +280,7 @@ class Schedules:
         """Ends the pause of a schedule; times that passed meanwhile are recorded as missed."""
         schedule = await self._own_schedule(name)
         if not schedule.paused:
-            raise Refused(f"schedule {schedule.name} is not paused")
+            raise Refused(Sentence("error.schedule_runs", name=schedule.name))
         now = self._runs.clock.now()
         passed = passed_over(schedule, now, "passed while it was paused")
         if passed is not None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -18,6 +19,7 @@ from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp, Scope
 
 from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import Auth, need_scope
 from plansmith.server.errors import HttpProblem, of_error, wanted_language
 from plansmith.server.middleware import GateRules, RequestGate
@@ -196,9 +198,7 @@ class _Observed:
             server_state.log.failure("request_crashed", path=scope["path"], error=repr(error))
             if status:
                 raise  # the response has begun: only closing the connection tells the client
-            hint = "the server's log has more"
-            problem = HttpProblem(500, "broke", "the server failed on this request", hint=hint)
-            await problem.response()(scope, receive, send_seen)
+            await _broken(scope)(scope, receive, send_seen)
         finally:
             seconds = server_state.smith.runs.journals.clock.monotonic() - began
             route = scope.get("plansmith_route", "other")
@@ -210,3 +210,10 @@ class _Observed:
                 status=status,
                 ms=round(seconds * 1000, 1),
             )
+
+
+def _broken(scope: Any) -> Response:
+    """Makes the response to a request on which the server itself failed."""
+    hint = Sentence("error.broke_hint")
+    language = wanted_language(Headers(scope=scope).get("accept-language", ""))
+    return HttpProblem(500, "broke", Sentence("error.broke"), hint=hint).response(language)

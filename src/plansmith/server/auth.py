@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Actor
+from plansmith.plan.sentence import Sentence
 from plansmith.server.errors import HttpProblem
 from plansmith.server.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
 
@@ -184,10 +185,8 @@ def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
     """Returns the grant of a request's client; refuses a client without this scope."""
     grant = grant_of(scope)
     if wanted not in grant.scopes:
-        hint = f"plansmith tokens create NAME --scope {wanted} makes a token that has it"
-        raise HttpProblem(
-            403, "no_scope", f"this needs a token with the scope {wanted!r}", hint=hint
-        )
+        hint = Sentence("error.no_scope_hint", scope=wanted)
+        raise HttpProblem(403, "no_scope", Sentence("error.no_scope", scope=wanted), hint=hint)
     return grant
 
 

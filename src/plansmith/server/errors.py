@@ -13,7 +13,7 @@ from plansmith import errors as err
 from plansmith.plan.data import Json
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.problem import Problem
-from plansmith.plan.sentence import LANGUAGES, in_language, language_of
+from plansmith.plan.sentence import LANGUAGES, Sentence, in_language, language_of
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
@@ -92,14 +92,14 @@ class HttpProblem(Exception):
         self.digest = digest
 
     def response(self, language: str = "en") -> JSONResponse:
-        """Makes the response, with a plan's problems in the client's language."""
+        """Makes the response, in the client's language as far as it is made of sentences."""
         body = ProblemBody(
             type=f"urn:plansmith:{self.code}",
             title=_TITLES.get(self.status, "Request failed"),
             status=self.status,
-            detail=self.detail,
+            detail=in_language(self.detail, language),
             code=self.code,
-            hint=self.hint,
+            hint=in_language(self.hint, language),
             problems=[dict(in_reader_language(each, language)) for each in self.problems],
             hash=self.digest,
         )
@@ -140,7 +140,9 @@ def in_reader_language(value: Any, language: str) -> Any:
 
 def not_found(what: str, name: str) -> HttpProblem:
     """Makes the error for a name that does not exist."""
-    return HttpProblem(404, "not_found", f"there is no {what} {name[:100]!r}")
+    kind = Sentence(f"thing.{what.replace(' ', '_')}")
+    detail = Sentence("error.not_found", what=kind, name=repr(name[:100])[1:-1])
+    return HttpProblem(404, "not_found", detail)
 
 
 def of_error(error: err.PlansmithError) -> HttpProblem:
@@ -166,8 +168,11 @@ def of_validation(error: ValidationError, where: str) -> HttpProblem:
         for each in first
     ]
     place = ".".join(map(str, first[0]["loc"]))
-    detail = f"{where}{f' ({place})' if place else ''}: {broken_rule(first[0])}"
-    return HttpProblem(422, "invalid_input", detail, hint="see /openapi.json", problems=told)
+    rule = broken_rule(first[0])
+    named = f"{where} ({place})" if place else where
+    detail = Sentence("error.input", where=named, rule=rule)
+    hint = Sentence("error.input_hint")
+    return HttpProblem(422, "invalid_input", detail, hint=hint, problems=told)
 
 
 def problem_json(found: Problem) -> dict[str, Json]:

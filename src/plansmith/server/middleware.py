@@ -23,8 +23,9 @@ from starlette.responses import (
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import Auth, grant_of, put_grant
-from plansmith.server.errors import HttpProblem
+from plansmith.server.errors import HttpProblem, wanted_language
 from plansmith.server.oidc_login import LoginResponse, OidcLogin
 from plansmith.server.plain_pages import plain_page
 
@@ -220,7 +221,7 @@ class RequestGate:
                 language = headers.get("accept-language", "")
                 has_login = self.login is not None
                 return plain_page(kind, 401, accepts=language, by_provider=has_login)
-            return problem.response()
+            return problem.response(wanted_language(headers.get("accept-language", "")))
         except Misconfigured as error:  # the tokens file cannot be read: refuse every token
             return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
         return None
@@ -269,9 +270,8 @@ class RequestGate:
         raise HttpProblem(
             401,
             "no_token",
-            "this needs a token",
-            hint="make one with plansmith tokens create and send it as Authorization: Bearer …, "
-            "or open the link that plansmith serve printed",
+            Sentence("error.no_token"),
+            hint=Sentence("error.no_token_hint"),
             headers={"WWW-Authenticate": "Bearer"},
         )
 
@@ -355,11 +355,9 @@ def _cookie(headers: Headers, name: str) -> str:
 
 def _too_often(wait: float) -> HttpProblem:
     seconds = str(max(1, round(wait + 0.5)))
-    hint = f"try again in {seconds} s"
-    return HttpProblem(
-        429, "too_often", "too many requests", hint=hint, headers={"Retry-After": seconds}
-    )
+    hint, why = Sentence("error.too_often_hint", seconds=seconds), Sentence("error.too_often")
+    return HttpProblem(429, "too_often", why, hint=hint, headers={"Retry-After": seconds})
 
 
 def _too_large(most: int) -> HttpProblem:
-    return HttpProblem(413, "too_large", f"a request body may have at most {most:,} bytes")
+    return HttpProblem(413, "too_large", Sentence("error.too_large", count=most))

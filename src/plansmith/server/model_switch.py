@@ -28,6 +28,7 @@ from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.models import make_model
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
 
 Kind = Literal["auto", "key", "server", "embedded", "rules"]
@@ -92,15 +93,15 @@ async def _fields(
         case "embedded":
             known = known_model(model)
             if not ModelFolder().has(known):
-                hint = "download it first"
-                raise Refused(f"the file of {known.name} is not on this machine", hint=hint)
+                why = Sentence("error.no_model_file", model=known.name)
+                raise Refused(why, hint=Sentence("error.download_first"))
             return {"model": f"local:{known.name}"}
         case "server":
             place = next((each for each in usual_places(os.environ) if each.url == url), None)
             servers = await ask_servers([place]) if place else []
             if not servers or model not in servers[0].models:
-                hint = "start it, and look again"
-                raise Refused(f"{url or 'the server'} has no model {model!r} now", hint=hint)
+                why = Sentence("error.no_such_model", server=url or "the server", model=model)
+                raise Refused(why, hint=Sentence("error.start_server"))
             return {"model": f"openai:{model}", "base_url": servers[0].place.base_url}
         case "key":
             return _keyed(variable, model, has_key=has_key)
@@ -112,7 +113,8 @@ def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]
         hint = f"use {', '.join(each.variable for each in KEYS)}"
         raise Misconfigured(f"{variable!r} is not the key of a known provider", hint=hint)
     if not has_key and not os.environ.get(variable, "").strip():
-        raise Refused(f"{variable} is not set, and no key was given", hint="enter the key")
+        why = Sentence("error.no_key", variable=variable)
+        raise Refused(why, hint=Sentence("error.enter_key"))
     name = f"{key.provider}:{model.strip() or key.model}"
     return {
         "model": name,
@@ -157,7 +159,8 @@ class ModelDownloads:
         if self.current is not None and self.current.state in ("loading", "checking"):
             if self.current.name == model.name:
                 return self.current
-            raise Refused(f"{self.current.name} is being downloaded", hint="wait for it to end")
+            why = Sentence("error.downloading", model=self.current.name)
+            raise Refused(why, hint=Sentence("error.downloading_hint"))
         self.current = Download(model.name, model.size)
         self._task = asyncio.create_task(self._load(model, self.current))
         return self.current

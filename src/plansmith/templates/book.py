@@ -124,7 +124,7 @@ class TemplateBook:
             return shipped[name]
         names = [*(each for each in known if "@" not in each), *shipped]
         hint = Names(names).hint(name.partition("@")[0])
-        raise NotFound(f"there is no template {name!r}", hint=hint)
+        raise NotFound(Sentence("error.no_template", name=name), hint=hint)
 
     @staticmethod
     def shipped(language: str = "en") -> dict[str, Template]:
@@ -146,10 +146,10 @@ class TemplateBook:
         """Saves a plan or a finished run as a template; `parameters` maps names to places."""
         plan = source.plan if isinstance(source, Run) else source
         if isinstance(source, Run) and source.status is not RunStatus.DONE:
-            hint = "only a run that is done can become a template; save its plan file instead"
-            raise Refused(f"run {source.id} is {source.status}", hint=hint)
+            state, hint = Sentence(f"status.{source.status}"), Sentence("error.only_done")
+            raise Refused(Sentence("error.run_is", run=source.id, status=state), hint=hint)
         if plan is None:
-            raise Refused("the run has no plan")
+            raise Refused(Sentence("error.no_plan"))
         tools = (await self._intake.callees()).specs
         made = parametrise(plan, parameters or {}, tools=tools, required=required)
         bare = made.plan.replace(id=None, revision=1, thought="", degraded=None)
@@ -164,7 +164,7 @@ class TemplateBook:
         if reading.problems:
             raise PlanInvalid(reading.problems)
         if not isinstance(reading.value, dict):
-            raise Refused("the file contains no template", hint="`templates export` writes one")
+            raise Refused(Sentence("error.no_template_file"), hint="`templates export` writes one")
         fields = {key: each for key, each in reading.value.items() if key != "version"}
         return await self._keep(_template(fields | ({"name": name} if name else {})), by)
 
@@ -176,7 +176,7 @@ class TemplateBook:
         if newest is not None and newest.substance() == template.substance():
             return newest
         if newest is not None and newest.saved_at is None:
-            raise Refused(f"the program passes in a template {template.name!r} itself")
+            raise Refused(Sentence("error.given_template", name=template.name))
         signed = template.replace(
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
@@ -188,9 +188,9 @@ class TemplateBook:
         """Removes a template or one version of it; returns how many versions were removed."""
         template = await self.get(name)
         if template.name in self.shipped() and name not in await self.all():
-            raise Refused(f"the template {name!r} comes with Plansmith")
+            raise Refused(Sentence("error.shipped_template", name=name))
         if template.saved_at is None:
-            raise Refused(f"the program passes in the template {template.name!r} itself")
+            raise Refused(Sentence("error.given_template", name=template.name))
         version = template.version if "@" in name else None
         return await self._store.drop_template(template.name, version)
 
@@ -384,4 +384,5 @@ def _template(fields: Mapping[str, object]) -> Template:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Refused(f"this is not a valid template: {place} {broken_rule(first)}") from None
+        rule = broken_rule(first)
+        raise Refused(Sentence("error.bad_template", place=place, rule=rule)) from None

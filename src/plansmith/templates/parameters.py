@@ -22,6 +22,7 @@ from plansmith.plan.refs import (
     pieces,
     value_text,
 )
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 
 NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
@@ -85,9 +86,11 @@ def parametrise(
     properties: dict[str, Json] = {}
     for name, wheres in chosen.items():
         if not re.fullmatch(NAME, name):
-            raise Refused(f"{name!r} is not a valid parameter name", hint="use letters and _")
+            why = Sentence("error.parameter_name", name=name)
+            raise Refused(why, hint=Sentence("error.parameter_name_hint"))
         if not wheres:
-            raise Refused(f"the parameter {name!r} has no place in the plan", hint="name a value")
+            why = Sentence("error.parameter_place", name=name)
+            raise Refused(why, hint=Sentence("error.parameter_place_hint"))
         value = _value_at(plan, tree, wheres[0])
         form = _schema_of(plan, wheres[0], value, tools)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
@@ -96,7 +99,8 @@ def parametrise(
             _replace(plan, tree, where, value, name)
     unknown = sorted(set(required) - chosen.keys())
     if unknown:
-        raise Refused(f"there is no parameter {unknown[0]!r}", hint="choose a value for it first")
+        why = Sentence("error.no_parameter", name=unknown[0])
+        raise Refused(why, hint=Sentence("error.no_parameter_hint"))
     schema: dict[str, Json] = {
         "type": "object",
         "properties": properties,
@@ -110,7 +114,7 @@ def _value_at(plan: Plan, tree: dict[str, Json], where: str) -> Json:
     holder, key = _holder(plan, tree, where)
     value = _member(holder, key, where)
     if list(find(value)):
-        raise Refused(f"{where} is not a value: it comes from another step")
+        raise Refused(Sentence("error.parameter_step", place=where))
     return value
 
 
@@ -123,8 +127,9 @@ def _replace(plan: Plan, tree: dict[str, Json], where: str, value: Json, name: s
     elif isinstance(old, str) and _in_text(value_text(value)).search(old):
         new = _in_text(value_text(value)).sub(lambda _: mark, old)
     else:
-        message = f"{where} is {value_text(old)[:60]!r} and not {value_text(value)[:60]!r}"
-        raise Refused(message, hint="a parameter has one value; use another one for this place")
+        was, other = value_text(old)[:60], value_text(value)[:60]
+        why = Sentence("error.parameter_other", place=where, old=was, value=other)
+        raise Refused(why, hint=Sentence("error.parameter_other_hint"))
     cast("dict[str | int, Json]", holder)[key] = new
 
 

@@ -30,7 +30,7 @@ const dayOf = (text: string): Date | undefined => {
 
 export function askedOf(filter: Filter, now: Date): URLSearchParams {
   const { q, status, origin, when = "", since = "", until = "" } = filter;
-  const asked = new URLSearchParams({ limit: "50" });
+  const asked = new URLSearchParams();
   if (q) asked.set("q", q);
   if (status) asked.set("status", status);
   if (origin) asked.set("origin", origin);

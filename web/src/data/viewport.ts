@@ -54,6 +54,15 @@ export function zoomedAt(view: Viewport, factor: number, at: Place): Viewport {
   return { x: view.x + at.x / view.scale - at.x / scale, y: view.y + at.y / view.scale - at.y / scale, scale };
 }
 
+// Two fingers: what was under each of them stays under it, as far as turning is left out.
+export function pinched(view: Viewport, before: readonly [Place, Place], now: readonly [Place, Place]): Viewport {
+  const apart = ([one, other]: readonly [Place, Place]): number => Math.max(1, Math.hypot(one.x - other.x, one.y - other.y));
+  const middle = ([one, other]: readonly [Place, Place]): Place => ({ x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 });
+  const [from, to] = [middle(before), middle(now)];
+  const zoomed = zoomedAt(view, apart(now) / apart(before), from);
+  return { ...zoomed, x: zoomed.x - (to.x - from.x) / zoomed.scale, y: zoomed.y - (to.y - from.y) / zoomed.scale };
+}
+
 export function visible(layout: Layout, view: Viewport, room: Size): Set<string> {
   const right = view.x + room.width / view.scale;
   const bottom = view.y + room.height / view.scale;

@@ -31,7 +31,7 @@ export function useSoon(act: () => void, wait = CALM): () => void {
   }, []);
 }
 
-const asError = (error: unknown): ApiError =>
+export const asError = (error: unknown): ApiError =>
   error instanceof ApiError ? error : new ApiError(500, "page", String(error), "", []);
 
 // `wakes` says which events make the resource worth reading again, `said` in which conversations.

@@ -55,6 +55,7 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
           {whole.value?.can_change && <Button icon="planning" disabled={action.busy} onClick={() => setChanging(true)}>{t("consent.change")}</Button>}
         </div>
       )}
+      {values && !whole.value?.can_change && <p class="dim small">{t("consent.many")}</p>}
       <p class="dim small">{t("consent.once")}{question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}</p>
       <ErrorNote error={action.error} />
     </article>

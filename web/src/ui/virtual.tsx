@@ -20,11 +20,13 @@ interface Props<T> {
   class?: string;
   as?: "ol" | "ul" | "div";
   label?: string;
-  // A row that is brought into view when it changes, such as the selected one.
+  // A row that is brought into view when it changes, such as the selected one; it stays drawn.
   shown?: string | undefined;
+  // Whether more rows follow than are known here.
+  more?: boolean;
 }
 
-export function VirtualList<T>({ items, keyOf, children, guess, class: name, as: Tag = "ol", label, shown }: Props<T>): JSX.Element {
+export function VirtualList<T>({ items, keyOf, children, guess, class: name, as: Tag = "ol", label, shown, more = false }: Props<T>): JSX.Element {
   const box = useRef<HTMLElement>(null);
   const heights = useMemo(() => new RowHeights(guess), [guess]);
   const keys = items.map(keyOf);
@@ -61,9 +63,9 @@ export function VirtualList<T>({ items, keyOf, children, guess, class: name, as:
   const { first, after } = whole ? { first: 0, after: items.length } : heights.between(strip.from, strip.to);
   const rows = [];
   for (let index = first; index < after; index++) rows.push(index);
-  // The row with the focus stays, wherever the list is scrolled to.
-  const held = whole || kept === undefined ? -1 : keys.indexOf(kept);
-  const outside = held >= 0 && (held < first || held >= after) ? held : -1;
+  // The row with the focus and the open one stay, wherever the list is scrolled to: what was typed is in them.
+  const held = whole ? [] : [...new Set([kept, shown])].map((key) => (key === undefined ? -1 : keys.indexOf(key))).sort((one, other) => one - other);
+  const [above, below] = [held.filter((at) => at >= 0 && at < first), held.filter((at) => at >= after)];
 
   // The room of the rows that are left out is set by hand: drawing all rows again for it would cost twice.
   useLayoutEffect(() => {
@@ -74,25 +76,25 @@ export function VirtualList<T>({ items, keyOf, children, guess, class: name, as:
       const key = row.dataset["key"];
       if (key !== undefined && heights.measure(key, row.getBoundingClientRect().height)) news = true;
     }
-    const taken = outside >= 0 ? heights.top(outside + 1) - heights.top(outside) : 0;
-    const above = heights.top(first) - (outside < first ? taken : 0);
-    const below = heights.height - heights.top(after) - (outside >= after ? taken : 0);
-    list.style.paddingTop = !whole && above > 0 ? `${above}px` : "";
-    list.style.paddingBottom = !whole && below > 0 ? `${below}px` : "";
+    const taken = (rows: number[]): number => rows.reduce((total, at) => total + heights.top(at + 1) - heights.top(at), 0);
+    const over = heights.top(first) - taken(above);
+    const under = heights.height - heights.top(after) - taken(below);
+    // The browser would count the rows that came and not the room that they took, and scroll to and fro.
+    list.style.setProperty("overflow-anchor", whole ? "" : "none");
+    list.style.paddingTop = !whole && over > 0 ? `${over}px` : "";
+    list.style.paddingBottom = !whole && under > 0 ? `${under}px` : "";
     const wanted = heights.between(strip.from, strip.to);
     if (news && (wanted.first < first || wanted.after > after)) measured((count) => count + 1);
   });
 
   const draw = (index: number): ComponentChildren => children(items[index]!, index, {
-    key: keys[index]!, "data-key": keys[index]!, ...(whole ? {} : { "aria-setsize": items.length, "aria-posinset": index + 1 }),
+    key: keys[index]!, "data-key": keys[index]!, ...(whole ? {} : { "aria-setsize": more ? -1 : items.length, "aria-posinset": index + 1 }),
   });
   return (
     <Tag ref={box as never} class={name} aria-label={label}
       onFocusIn={(event: FocusEvent) => setKept((event.target as HTMLElement).closest<HTMLElement>("[data-key]")?.dataset["key"])}
       onKeyDown={(event: KeyboardEvent) => move(event, keys, box.current, reach)}>
-      {outside >= 0 && outside < first && draw(outside)}
-      {rows.map(draw)}
-      {outside >= after && draw(outside)}
+      {[...above, ...rows, ...below].map(draw)}
     </Tag>
   );
 }

@@ -9,14 +9,14 @@ import { link } from "../route";
 import { Button, Confirm, ErrorNote, useAction } from "../ui/parts";
 import { t } from "../words/words";
 
-export function ChosenRuns({ runs, onDone, onClear }: { runs: RunRow[]; onDone: (removed: string[]) => void; onClear: () => void }): JSX.Element {
+export function ChosenRuns({ runs, onRemoved, onClear }: { runs: RunRow[]; onRemoved: (ids: string[]) => void; onClear: () => void }): JSX.Element {
   const action = useAction();
   const [sure, setSure] = useState<"" | "cancel" | "delete">("");
   const [done, setDone] = useState("");
   const open = runs.filter((each) => !isOver(each.status));
   const [one, other] = [...runs].sort((left, right) => left.created_at.localeCompare(right.created_at));
   // One after the other, so that what fails is known; those before it are done and said so.
-  const each = (some: RunRow[], work: (run: RunRow) => Promise<unknown>): void => action.act(async () => {
+  const each = (some: RunRow[], work: (run: RunRow) => Promise<unknown>, whenDone?: (ids: string[]) => void): void => action.act(async () => {
     const gone: string[] = [];
     try {
       for (const run of some) {
@@ -24,13 +24,15 @@ export function ChosenRuns({ runs, onDone, onClear }: { runs: RunRow[]; onDone: 
         gone.push(run.id);
         setDone(t("desk.progress", { done: gone.length, total: some.length }));
       }
-      onDone(gone);
+      onClear();
     } finally {
       setDone("");
+      whenDone?.(gone);
     }
   });
+  // Events tell that a run was cancelled; nothing tells that one was deleted.
   const cancel = (): void => each(open, (run) => post(runPath(run.id, "/cancel")));
-  const remove = (): void => each(runs, (run) => call("DELETE", runPath(run.id)));
+  const remove = (): void => each(runs, (run) => call("DELETE", runPath(run.id)), onRemoved);
   return (
     <div class="chosen" role="group" aria-label={t("desk.chosen", { count: runs.length })}>
       <b>{t("desk.chosen", { count: runs.length })}</b>

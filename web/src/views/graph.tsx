@@ -4,13 +4,14 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { dependents, needs } from "../data/graph";
 import { NODE, layOut } from "../data/layout";
-import type { Layout, Place } from "../data/layout";
+import type { Layout } from "../data/layout";
 import { boxes, centred, fitted, opening, openingScale, stepAt, visible, zoomedAt } from "../data/viewport";
 import type { Size, Viewport } from "../data/viewport";
 import type { Effect, Plan, StepStatus } from "../data/types";
 import { Button } from "../ui/parts";
 import { t } from "../words/words";
 import { Edges, MiniMap, Node, statusGroups } from "./graphparts";
+import { useHands } from "./graphhands";
 import { stepName } from "./steptext";
 
 export { KIND_ICONS } from "./graphparts";
@@ -124,57 +125,6 @@ function useRoom(canvas: { current: HTMLDivElement | null }): Size {
     return () => watcher.disconnect();
   }, []);
   return room;
-}
-
-// A press that moves less than this is a click.
-const STILL = 4;
-// Somebody who scrolls the page past the drawing goes on scrolling the page.
-const SCROLLING = 400;
-
-// Dragging moves, the wheel zooms about the pointer.
-function useHands(canvas: { current: HTMLDivElement | null }, view: Viewport, setView: (view: Viewport) => void): void {
-  const latest = useRef(view);
-  latest.current = view;
-  useEffect(() => {
-    const box = canvas.current!;
-    let from: (Place & { view: Viewport; far: boolean }) | undefined;
-    let scrolled = 0;
-    const anyWheel = (event: WheelEvent): void => { if (!box.contains(event.target as globalThis.Node)) scrolled = event.timeStamp; };
-    const wheel = (event: WheelEvent): void => {
-      if (!event.ctrlKey && !event.metaKey && event.timeStamp - scrolled < SCROLLING) {
-        scrolled = event.timeStamp;
-        return;
-      }
-      event.preventDefault();
-      const { left, top } = box.getBoundingClientRect();
-      const pixels = event.deltaY * (event.deltaMode === 1 ? 30 : 1);
-      latest.current = zoomedAt(latest.current, Math.exp(-Math.max(-120, Math.min(120, pixels)) / 400), { x: event.clientX - left, y: event.clientY - top });
-      setView(latest.current);
-    };
-    const down = (event: PointerEvent): void => {
-      if (event.button === 0 && !(event.target as Element).closest(".minimap")) from = { x: event.clientX, y: event.clientY, view: latest.current, far: false };
-    };
-    const move = (event: PointerEvent): void => {
-      if (!from) return;
-      const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
-      if (!from.far && Math.hypot(dx, dy) < STILL) return;
-      if (!from.far) box.setPointerCapture(event.pointerId);
-      from.far = true;
-      setView({ ...from.view, x: from.view.x - dx / from.view.scale, y: from.view.y - dy / from.view.scale });
-    };
-    const up = (): void => {
-      const far = from?.far;
-      from = undefined;
-      if (far) addEventListener("click", (event) => { event.preventDefault(); event.stopPropagation(); }, { capture: true, once: true, signal: AbortSignal.timeout(50) });
-    };
-    const handlers = { wheel, pointerdown: down, pointermove: move, pointerup: up, pointercancel: up, dragstart: (event: globalThis.Event) => event.preventDefault() };
-    for (const [name, handler] of Object.entries(handlers)) box.addEventListener(name, handler as EventListener, { passive: false });
-    addEventListener("wheel", anyWheel, { passive: true });
-    return () => {
-      for (const [name, handler] of Object.entries(handlers)) box.removeEventListener(name, handler as EventListener);
-      removeEventListener("wheel", anyWheel);
-    };
-  }, []);
 }
 
 function openAt(event: MouseEvent, layout: Layout, view: Viewport, hrefOf: (step: string) => string): void {

@@ -1,7 +1,8 @@
 // Inbox: everything that waits for a person, over all runs, newest first; most of it is decided here.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { chosenWith } from "../data/pages";
 import type { InboxItem } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useNow, useResource } from "../live/hooks";
@@ -28,7 +29,7 @@ export function InboxView(): JSX.Element {
       <Head title={t("inbox.title")} lead={t("inbox.lead")}><NotifyButton /></Head>
       <Shown of={inbox}>{({ items }) => items.length === 0
         ? <Empty icon="inbox" title={t("inbox.empty")} why={t("inbox.emptyWhy")}><a class="button primary" href="#/">{t("app.goNew")}</a></Empty>
-        : <Waiting items={[...items].sort((one, other) => other.since.localeCompare(one.since))} reload={inbox.reload} />}</Shown>
+        : <Waiting unsorted={items} reload={inbox.reload} />}</Shown>
     </>
   );
 }
@@ -40,15 +41,16 @@ export function NotifyButton(): JSX.Element | null {
   return <Button icon={state === "on" ? "done" : "note"} onClick={() => change(state !== "on")} pressed={state === "on"}>{t(state === "on" ? "desk.notifyOn" : "desk.notify")}</Button>;
 }
 
-function Waiting({ items, reload }: { items: InboxItem[]; reload: () => void }): JSX.Element {
+function Waiting({ unsorted, reload }: { unsorted: InboxItem[]; reload: () => void }): JSX.Element {
   const now = useNow(true);
+  const items = useMemo(() => [...unsorted].sort((one, other) => (one.since < other.since ? 1 : one.since > other.since ? -1 : 0)), [unsorted]);
   const [open, setOpen] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const some = items.filter((each) => chosen.has(keyOf(each)));
-  const choose = (key: string): void => {
-    const next = new Set(chosen);
-    if (!next.delete(key)) next.add(key);
-    setChosen(next);
+  const lastChosen = useRef("");
+  const choose = (key: string, range: boolean): void => {
+    setChosen(chosenWith(chosen, items.filter(canDecide).map(keyOf), key, range ? lastChosen.current : ""));
+    lastChosen.current = key;
   };
   // Where the eye goes next: what comes after what was just decided.
   const decided = (at: number): void => {
@@ -65,7 +67,7 @@ function Waiting({ items, reload }: { items: InboxItem[]; reload: () => void }):
           return (
             <li key={key} {...row} class={open === key ? "open" : ""}>
               <div class="top">
-                {canDecide(item) && <input type="checkbox" checked={chosen.has(key)} aria-label={t("desk.choose", { name: titleOf(item) })} onChange={() => choose(key)} />}
+                {canDecide(item) && <input type="checkbox" checked={chosen.has(key)} aria-label={t("desk.choose", { name: titleOf(item) })} onClick={(event) => choose(key, event.shiftKey)} />}
                 <a data-row href={target(item)}>
                   <span class={`mark ${item.kind === "review" ? "s-reviewing" : "s-asking"}`}><Icon name={ICONS[item.kind]} /></span>
                   <span class="what"><b>{titleOf(item)}</b><small>{t(`inbox.${item.kind}`)}{detail(item) && <> · <Prose text={detail(item)} /></>}</small></span>

@@ -1,14 +1,12 @@
 // Runs: all of them, newest first; filters are part of the address and can be kept by name.
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { chosenWith } from "../data/pages";
 import { askedOf, dropView, filterOf, isFiltered, keepView, nameOf, readViews, WHENS } from "../data/savedviews";
 import type { Filter } from "../data/savedviews";
 import { ORIGINS, RUN_STATUSES } from "../data/types";
-import type { RunRow } from "../data/types";
-import { get } from "../live/api";
-import { useResource } from "../live/hooks";
-import { changesRows } from "../live/wakes";
+import { useRunPages } from "../live/pages";
 import { go } from "../route";
 import type { Route } from "../route";
 import { Button, Dialog, Empty, Field, Head, Shown, isEnter } from "../ui/parts";
@@ -17,53 +15,51 @@ import { ChosenRuns } from "./chosenruns";
 import { RunRows } from "./runs";
 import "../styles/desk.css";
 
-interface Rows { items: RunRow[]; next: string | null }
-
 export function RunsView({ route }: { route: Route }): JSX.Element {
   const filter = filterOf(route.query);
   // The same address asks for the same all day long; without that each second would ask anew.
   const today = new Date().toDateString();
-  const path = useMemo(() => `/v1/runs?${askedOf(filter, new Date()).toString()}`, [route.query.toString(), today]);
-  const rows = useResource<Rows>(path, changesRows);
-  const [older, setOlder] = useState<Rows>();
+  const asked = useMemo(() => askedOf(filter, new Date()).toString(), [route.query.toString(), today]);
+  const rows = useRunPages(asked);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  useEffect(() => { setOlder(undefined); setChosen(new Set()); }, [path]);
-  const next = older ? older.next : rows.value?.next;
-  const more = (): void => {
-    void get<Rows>(`${path}&cursor=${encodeURIComponent(next!)}`).then((page) =>
-      setOlder({ items: [...(older?.items ?? []), ...page.items], next: page.next }));
-  };
+  const lastChosen = useRef("");
+  useEffect(() => setChosen(new Set()), [asked]);
   const set = (change: Filter): void => go(["runs"], { ...filter, ...change }, true);
-  const choose = (id: string): void => {
-    const others = new Set(chosen);
-    if (!others.delete(id)) others.add(id);
-    setChosen(others);
-  };
   return (
     <>
       <Head title={t("runs.title")}><a class="button primary" href="#/">{t("rail.new")}</a></Head>
       <Filters filter={filter} onChange={set} />
-      <Shown of={rows}>{({ items }) => {
-        const seen = new Set(items.map((each) => each.id));
-        const all = [...items, ...(older?.items ?? []).filter((each) => !seen.has(each.id))];
-        if (!all.length && isFiltered(filter)) return <Empty icon="runs" title={t("runs.noMatch")} why=""><Button onClick={() => go(["runs"], {}, true)}>{t("runs.clear")}</Button></Empty>;
-        if (!all.length) return <Empty icon="runs" title={t("runs.empty")} why={t("runs.emptyWhy")}><a class="button primary" href="#/">{t("app.goNew")}</a></Empty>;
-        const some = all.filter((each) => chosen.has(each.id));
-        const gone = (ids: string[]): void => {
-          if (older) setOlder({ ...older, items: older.items.filter((each) => !ids.includes(each.id)) });
-          setChosen(new Set());
-          rows.reload();
+      <Shown of={rows}>{({ items, next }) => {
+        if (!items.length && isFiltered(filter)) return <Empty icon="runs" title={t("runs.noMatch")} why=""><Button onClick={() => go(["runs"], {}, true)}>{t("runs.clear")}</Button></Empty>;
+        if (!items.length) return <Empty icon="runs" title={t("runs.empty")} why={t("runs.emptyWhy")}><a class="button primary" href="#/">{t("app.goNew")}</a></Empty>;
+        const some = items.filter((each) => chosen.has(each.id));
+        const choose = (id: string, range: boolean): void => {
+          setChosen(chosenWith(chosen, items.map((each) => each.id), id, range ? lastChosen.current : ""));
+          lastChosen.current = id;
         };
         return (
           <>
-            {some.length > 0 && <ChosenRuns runs={some} onDone={gone} onClear={() => setChosen(new Set())} />}
-            <RunRows rows={all} choosing={{ chosen, onChoose: choose }} />
-            {next && <div class="actions"><Button onClick={more}>{t("runs.more")}</Button></div>}
+            {some.length > 0 && <ChosenRuns runs={some} onRemoved={rows.remove} onClear={() => setChosen(new Set())} />}
+            <div class={rows.isOld ? "old" : ""} aria-busy={rows.isOld}>
+              <RunRows rows={items} choosing={{ chosen, onChoose: choose }} more={next !== null} />
+            </div>
+            {next && <Older key={next} onNear={rows.more} />}
           </>
         );
       }}</Shown>
     </>
   );
+}
+
+// Older runs are read before the end of the list comes into view; the button is for who is faster.
+function Older({ onNear }: { onNear: () => void }): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const near = new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) onNear(); }, { rootMargin: "1500px" });
+    if (box.current) near.observe(box.current);
+    return () => near.disconnect();
+  }, []);
+  return <div class="actions" ref={box}><Button onClick={onNear}>{t("runs.more")}</Button></div>;
 }
 
 function Filters({ filter, onChange }: { filter: Filter; onChange: (change: Filter) => void }): JSX.Element {

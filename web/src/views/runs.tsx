@@ -10,15 +10,16 @@ import { ago, duration, money, t } from "../words/words";
 
 const MOVES: ReadonlySet<RunStatus> = new Set(["triaging", "planning", "running", "replanning", "reporting"]);
 
-export interface Choosing { chosen: ReadonlySet<string>; onChoose: (id: string) => void }
+export interface Choosing { chosen: ReadonlySet<string>; onChoose: (id: string, range: boolean) => void }
 
-export function RunRows({ rows, choosing }: { rows: RunRow[]; choosing?: Choosing }): JSX.Element {
+// `more`: there are older ones that are not read yet.
+export function RunRows({ rows, choosing, more = false }: { rows: RunRow[]; choosing?: Choosing; more?: boolean }): JSX.Element {
   const now = useNow(rows.some((row) => MOVES.has(row.status)));
   return (
-    <VirtualList items={rows} keyOf={(row) => row.id} guess={44} as="ul" class="rows">
+    <VirtualList items={rows} keyOf={(row) => row.id} guess={44} as="ul" class="rows" more={more}>
       {(row, _, { key, ...props }) => (
         <li key={key} {...props} class={choosing ? "choosable" : ""}>
-          {choosing && <input type="checkbox" checked={choosing.chosen.has(row.id)} aria-label={t("desk.choose", { name: row.request || row.goal })} onChange={() => choosing.onChoose(row.id)} />}
+          {choosing && <input type="checkbox" checked={choosing.chosen.has(row.id)} aria-label={t("desk.choose", { name: row.request || row.goal })} onClick={(event) => choosing.onChoose(row.id, event.shiftKey)} />}
           <a data-row href={link(["runs", row.id])}>
             <span class="what"><b>{row.request || row.goal}</b>{row.goal && row.goal !== row.request && <small>{row.goal}</small>}</span>
             <RunBadge status={row.status} />

@@ -271,6 +271,7 @@ export const en = {
   "consent.allow": "Allow once",
   "consent.refuse": "Refuse",
   "consent.change": "Change the value",
+  "consent.many": "These values cannot be changed for this call alone. To change them, refuse it and edit the plan.",
   "consent.once": "This allows exactly these values, once.",
   "consent.changeWhy": "Your values replace the ones above. They become part of the plan, and only that plan is approved.",
   "consent.useMine": "Use these values and allow",

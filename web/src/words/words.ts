@@ -44,11 +44,19 @@ export function duration(seconds: number): string {
 
 const join = (left: string, right: string | 0): string => (right ? `${left} ${right}` : left);
 
+// To make a format takes far longer than to use it, and a list has hundreds.
+const formats = new Map<string, unknown>();
+function kept<T>(name: string, make: () => T): T {
+  const key = `${locale} ${name}`;
+  if (!formats.has(key)) formats.set(key, make());
+  return formats.get(key) as T;
+}
+
 export function money(usd: string | null | undefined): string {
   if (usd === null || usd === undefined || usd === "") return t("app.unknown");
   const amount = Number(usd);
   const digits = amount !== 0 && Math.abs(amount) < 0.1 ? 4 : 2;
-  return new Intl.NumberFormat(locale, { style: "currency", currency: "USD", maximumFractionDigits: digits, minimumFractionDigits: 2 }).format(amount);
+  return kept(`usd ${digits}`, () => new Intl.NumberFormat(locale, { style: "currency", currency: "USD", maximumFractionDigits: digits, minimumFractionDigits: 2 })).format(amount);
 }
 
 // Tokens that cost nothing are tokens whose price nobody knows.
@@ -74,7 +82,7 @@ export function moment(at: string | null | undefined): string {
 
 export function ago(at: string, now: number): string {
   const seconds = (now - Date.parse(at)) / 1000;
-  const format = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const format = kept("ago", () => new Intl.RelativeTimeFormat(locale, { numeric: "auto" }));
   if (seconds < 45) return format.format(-Math.max(0, Math.round(seconds)), "second");
   if (seconds < 2700) return format.format(-Math.round(seconds / 60), "minute");
   if (seconds < 79200) return format.format(-Math.round(seconds / 3600), "hour");

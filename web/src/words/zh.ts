@@ -273,6 +273,7 @@ export const zh: Words = {
   "consent.allow": "允许这一次",
   "consent.refuse": "拒绝",
   "consent.change": "修改值",
+  "consent.many": "不能只为这一次调用修改这些值。如需修改，请拒绝并编辑计划。",
   "consent.once": "只允许使用这些值调用这一次。",
   "consent.changeWhy": "你的值会替换上面的值，成为计划的一部分；批准的只是这一份计划。",
   "consent.useMine": "使用这些值并允许",

@@ -13,6 +13,7 @@ from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.server import conversations as talk
 from plansmith.server.auth import need_scope
@@ -60,8 +61,8 @@ async def undone(ask: Ask, _: Nothing) -> Answer:
     if said is None:
         raise not_found("message", number)
     if said.reading is None:
-        hint = "the next message of the conversation takes it up"
-        raise Refused(f"message {number} has done nothing yet: nothing is to be undone", hint=hint)
+        hint = Sentence("error.message_pending_hint")
+        raise Refused(Sentence("error.message_pending", number=number), hint=hint)
     server_state, thread = await talk.open_conversation(ask.server_state, found.id)
     turn = await talk.undo(server_state, thread, int(number), by=ask.by)
     return await talk.turn_view(server_state, thread, turn)

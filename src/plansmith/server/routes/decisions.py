@@ -16,6 +16,7 @@ from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import may_change_values
+from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
 from plansmith.server.errors import not_found
@@ -44,9 +45,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         await smith.decide(ask.run, reject=True, by=ask.by)
     else:
         if run.plan is None or given.approve != run.plan.hash:
-            now = run.plan.hash if run.plan else "none"
-            hint = f"the plan now has the hash {now}: review it again"
-            raise StaleDecision("this is not the hash of the current plan", hint=hint)
+            raise stale_hash(run.plan.hash if run.plan else "none")
         await server_state.smith.runs.ask_for_review(ask.run, Sentence("review.undecided"))
         await smith.decide(ask.run, approve=given.approve, by=ask.by)
         server_state.background.go_on(ask.run)
@@ -59,7 +58,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     run = await server_state.run(ask.run)
     asked = run.questions.get(given.question)
     if asked is None:
-        raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
+        raise StaleDecision(Sentence("error.not_this_question", run=ask.run, name=given.question))
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     if given.seen and given.answer != "refuse":
@@ -105,8 +104,8 @@ async def _changed(ask: Ask, asked: e.QuestionAsked, changes: dict[str, Json]) -
 def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
     """Returns the answer that leaves the choice to the planner, where that is possible."""
     if asked.options or asked.answer_schema is not None or asked.state:
-        hint = "choose one of its options, or give an answer"
-        raise Refused("only you can answer this question", hint=hint)
+        hint = Sentence("error.only_you_hint")
+        raise Refused(Sentence("error.only_you"), hint=hint)
     return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -133,8 +134,11 @@ async def put(ask: Ask, given: b.PutQuery) -> Answer:
 def _writable(folder: Path) -> Path:
     if os.access(folder, os.W_OK | os.X_OK):
         return folder
-    hint = "check its permissions"
-    raise HttpProblem(409, "not_writable", f"{folder} cannot be written", hint=hint)
+    why, hint = (
+        Sentence("error.folder_closed", folder=str(folder)),
+        Sentence("error.folder_closed_hint"),
+    )
+    raise HttpProblem(409, "not_writable", why, hint=hint)
 
 
 def _checked_name(name: str) -> str:
@@ -147,11 +151,13 @@ def _checked_name(name: str) -> str:
         or len(name.encode(errors="replace")) > _LONGEST
     )
     if bad:
-        hint = "use a plain name of at most 200 bytes that does not begin with a dot"
-        raise HttpProblem(422, "bad_name", "this cannot be the name of a file here", hint=hint)
+        hint = Sentence("error.bad_name_hint")
+        raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
     if name.casefold() == PROJECT_FILE:
-        hint = "settings of a folder are written where it is, and trusted by plansmith trust"
-        raise HttpProblem(422, "bad_name", f"{PROJECT_FILE} holds settings", hint=hint)
+        hint = Sentence("error.settings_file_hint")
+        raise HttpProblem(
+            422, "bad_name", Sentence("error.settings_file", file=PROJECT_FILE), hint=hint
+        )
     return name
 
 
@@ -161,15 +167,15 @@ def _check_place(path: Path, *, replace: bool) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(state.st_mode):
-        hint = "choose another name"
-        raise HttpProblem(409, "not_a_file", f"{path.name} is a folder or a link", hint=hint)
+        hint = Sentence("error.other_name")
+        raise HttpProblem(409, "not_a_file", Sentence("error.no_file", file=path.name), hint=hint)
     if not replace:
         raise _exists(path.name)
 
 
 def _exists(name: str) -> HttpProblem:
-    hint = "send replace=true to replace it, or choose another name"
-    return HttpProblem(409, "exists", f"there is already a file {name}", hint=hint)
+    hint = Sentence("error.file_exists_hint")
+    return HttpProblem(409, "exists", Sentence("error.file_exists", file=name), hint=hint)
 
 
 async def _received(ask: Ask, path: Path) -> int:
@@ -181,10 +187,10 @@ async def _received(ask: Ask, path: Path) -> int:
                 size += len(piece)
                 await asyncio.to_thread(file.write, piece)
     except ClientDisconnect:
-        raise HttpProblem(400, "cut_off", "the client closed the connection") from None
+        raise HttpProblem(400, "cut_off", Sentence("error.cut_off")) from None
     except OSError as error:
-        hint = "free some space"
-        raise HttpProblem(507, "no_space", f"it cannot be written: {error}", hint=hint) from None
+        why, hint = Sentence("error.no_space", error=str(error)), Sentence("error.no_space_hint")
+        raise HttpProblem(507, "no_space", why, hint=hint) from None
     return size
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.responses import JSONResponse, PlainTextResponse
 
 from plansmith.errors import PlansmithError
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
 from plansmith.server.errors import HttpProblem, not_found
 from plansmith.server.middleware import ALIVE, page_response
@@ -34,15 +35,17 @@ async def ready(ask: Ask, _: Nothing) -> Answer:
             count = len(await smith.store.open_runs())
             await smith.runs.journals.owners.need_writable()
     except PlansmithError as error:
-        raise HttpProblem(503, "not_ready", f"the store does not answer: {error}") from None
+        raise HttpProblem(
+            503, "not_ready", Sentence("error.store_silent", why=str(error))
+        ) from None
     except TimeoutError:
         why = smith.runs.journals.patience.trouble or f"no answer within {_STORE_S:g} s"
-        raise HttpProblem(503, "not_ready", f"the store does not answer: {why}") from None
+        raise HttpProblem(503, "not_ready", Sentence("error.store_silent", why=why)) from None
     if smith.runs.journals.patience.trouble:
         why = f"runs wait for the store: {smith.runs.journals.patience.trouble}"
         raise HttpProblem(503, "not_ready", why)
     if not ask.server_state.ready:
-        raise HttpProblem(503, "not_ready", "open runs are being resumed")
+        raise HttpProblem(503, "not_ready", Sentence("error.resuming"))
     return {"status": "ok", "open_runs": count}
 
 

@@ -8,6 +8,7 @@ from plansmith.adapters.models.choose import choose
 from plansmith.adapters.models.local.files import ModelFolder
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.server.model_switch import found_models
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import setup as b
@@ -44,8 +45,8 @@ def may_change(ask: Ask) -> bool:
 
 def _need_change(ask: Ask) -> None:
     if not may_change(ask):
-        hint = "set models.plan in the settings of the server"
-        raise Refused("the model of this server cannot be changed here", hint=hint)
+        hint = Sentence("error.model_fixed_hint")
+        raise Refused(Sentence("error.model_fixed"), hint=hint)
 
 
 async def use(ask: Ask, given: b.ModelChoice) -> Answer:

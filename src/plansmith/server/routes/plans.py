@@ -15,6 +15,7 @@ from plansmith.plan.diff import PlanDiff, diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.request import PlanRequest
@@ -35,7 +36,7 @@ async def show(ask: Ask, given: b.PlanQuery) -> Answer:
     """
     plan = (await ask.server_state.run(ask.run)).plan
     if plan is None:
-        raise HttpProblem(404, "not_found", f"run {ask.run} has no plan yet")
+        raise HttpProblem(404, "not_found", Sentence("error.no_plan_yet", run=ask.run))
     value = plan.to_json()
     if given.dialect is not None:
         run = await ask.server_state.smith.get(ask.run) if given.results else None
@@ -58,8 +59,8 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
         )
     current = run.plan.hash if run.plan else ""
     if seen not in (current, "*"):
-        hint = "read the plan again"
-        raise HttpProblem(412, "changed_meanwhile", "the plan was changed meanwhile", hint=hint)
+        hint, why = Sentence("error.read_again"), Sentence("error.plan_changed")
+        raise HttpProblem(412, "changed_meanwhile", why, hint=hint)
     agents = server_state.smith.runs.intake.agents()
     plan, notes = received(given.plan, given.dialect or "", goal=run.request, agents=agents)
     await server_state.smith.runs.editing.edit(ask.run, plan, by=ask.by, notes=notes)

@@ -189,7 +189,7 @@ async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
     """Cancels a run."""
     server_state = ask.server_state
     if (await server_state.run(ask.run)).status.over:
-        raise Refused(f"run {ask.run} is over")
+        raise Refused(Sentence("error.over", run=ask.run))
     await server_state.background.halt_planning(ask.run)
     await server_state.smith.cancel(ask.run, by=ask.by, reason=given.reason)
     return await run_view(server_state.smith, ask.run)

@@ -13,12 +13,12 @@ import pytest
 from plansmith.adapters.models.local.answer_check import check_wording, strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import ROOM, answer_messages, material
 from plansmith.adapters.models.local.answering import answer
-from plansmith.report.result_text import facts
 from plansmith.adapters.models.local.wording import Task, without_model, worded
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
+from plansmith.report.result_text import facts
 
 
 class Says:

@@ -1,0 +1,179 @@
+"""Very many runs and very many things that wait, in a real browser."""
+
+# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.e2e.test_page_run import LONGEST_TASK_MS, WAIT, tasks_of
+from tests.web.browser import ROOT, Stage, Watched, chrome
+from tests.web.screens import approve, until
+
+SCROLLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def filled(folder: Path, runs: int, waiting: int) -> Stage:
+    """A stage whose store has so many runs from the start."""
+    stage = Stage(folder)
+    command = [sys.executable, "-m", "tests.web.many_runs", str(folder), str(runs), str(waiting)]
+    subprocess.run(command, cwd=stage.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    stage.start()
+    return stage
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator[Stage]:
+    stage = filled(tmp_path_factory.mktemp("many"), 330, 80)
+    yield stage
+    stage.stop()
+
+
+@pytest.fixture(scope="module")
+def _own(chrome: Browser, many: Stage) -> Watched:
+    return Watched(chrome, many)  # one for the module: the link that signs in works once
+
+
+@pytest.fixture
+def own(_own: Watched) -> Iterator[Watched]:
+    yield _own
+    for context in _own.contexts:
+        context.close()
+    _own.contexts.clear()
+    assert not _own.faults
+
+
+def scroll(page: Page, times: int) -> None:
+    page.mouse.move(600, 500)
+    for _ in range(times):
+        page.mouse.wheel(0, 2500)
+        page.evaluate(SCROLLED)
+
+
+def to_the_end(page: Page, count: int) -> None:
+    """Scroll until the oldest run is read and drawn."""
+    page.evaluate(
+        """async (wanted) => {
+          const last = () => document.querySelector(`.rows > li[aria-setsize="${wanted}"]`);
+          for (let turn = 0; turn < 2000 && !last(); turn++) {
+            scrollTo(0, document.body.scrollHeight);
+            await new Promise((done) => setTimeout(done, 20));
+          }
+        }""",
+        count,
+    )
+    expect(page.locator(f'.rows > li[aria-setsize="{count}"]').first).to_be_attached()
+
+
+def runs_and_inbox(chrome: Browser, watched: Watched, runs: int, waiting: int) -> None:
+    """Open, scroll and filter both lists, and count how long the page is busy at a time."""
+    page = watched.tab("usage")
+    page.get_by_role("heading", level=1).wait_for()
+
+    def list_runs() -> None:
+        page.evaluate("() => { location.hash = '#/runs' }")
+        page.evaluate(WAIT, ".rows a[data-row]")
+        scroll(page, 8)
+        to_the_end(page, runs)
+
+    def filter_runs() -> None:
+        page.locator(".filters input[type=search]").press_sequentially("Lima")
+        page.evaluate(WAIT, ".rows > li:nth-child(8)")
+        page.locator(".filters select").first.select_option("done")
+        page.evaluate(SCROLLED)
+
+    def inbox() -> None:
+        page.evaluate("() => { location.hash = '#/inbox' }")
+        page.evaluate(WAIT, ".waiting a[data-row]")
+        scroll(page, 8)
+
+    for act in (list_runs, filter_runs, inbox):
+        longest = tasks_of(chrome, page, act)[0]
+        assert longest < LONGEST_TASK_MS, act.__name__
+    assert page.locator(".waiting > li").count() < 80
+    first = page.locator(".waiting > li").first
+    expect(first).to_have_attribute("aria-setsize", str(waiting))
+
+
+def test_many_runs_and_waiting_things_are_scrolled_and_filtered_without_a_long_task(
+    chrome: Browser, own: Watched
+) -> None:
+    runs_and_inbox(chrome, own, 330, 80)
+
+
+@pytest.mark.long
+def test_5000_runs_and_500_waiting_things_are_scrolled_and_filtered_without_a_long_task(
+    chrome: Browser, tmp_path: Path
+) -> None:
+    stage = filled(tmp_path / "stage", 5000, 500)
+    try:
+        watched = Watched(chrome, stage)
+        runs_and_inbox(chrome, watched, 5000, 500)
+        assert not watched.faults
+        for context in watched.contexts:
+            context.close()
+    finally:
+        stage.stop()
+
+
+def test_rows_that_are_not_drawn_are_reached_by_keys_chosen_and_kept_up_to_date(
+    own: Watched, many: Stage
+) -> None:
+    page = own.tab("runs?q=Oslo")
+    rows = page.locator(".rows > li")
+    expect(rows.first.get_by_role("link")).to_contain_text("to Oslo")
+    to_the_end(page, 66)
+    page.locator(".rows a[data-row]").first.focus()
+    page.keyboard.press("End")
+    expect(page.locator(":focus")).to_contain_text("Trip 0 to Oslo")
+    page.keyboard.press("Home")
+    expect(page.locator(":focus")).to_contain_text("Trip 325 to Oslo")
+    # From the newest to the oldest by the shift key, though most of them are not drawn.
+    rows.first.get_by_role("checkbox").click()
+    page.locator(".rows a[data-row]").first.focus()
+    page.keyboard.press("End")
+    page.get_by_role("checkbox", name="Select: Trip 0 to Oslo").click(modifiers=["Shift"])
+    expect(page.locator(".chosen b")).to_have_text("66 selected")
+    page.get_by_role("button", name="Clear selection").click()
+
+    # A run far down changes: its row says so, wherever it stands.
+    page.goto(f"{many.url}#/runs")
+    to_the_end(page, 330)
+    waiting = many.api("/v1/runs?limit=100&status=reviewing")["items"]
+    oldest = waiting[-1]["id"]
+    many.api(f"/v1/runs/{oldest}/decision", {"reject": True})
+    row = page.locator(f'.rows [data-key="{oldest}"]')
+    page.evaluate("scrollTo(0, 74 * 44)")
+    expect(row.locator(".badge")).to_have_text("Cancelled")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(page.get_by_role("link", name="Trip 0 to Oslo")).to_be_visible()
+    page.get_by_role("checkbox", name="Select: Trip 0 to Oslo").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("link", name="Trip 0 to Oslo")).to_have_count(0)
+    expect(page.get_by_role("link", name="Trip 1 to Rome")).to_be_visible()
+
+
+def test_what_is_typed_into_an_open_row_of_the_inbox_stays_when_it_is_scrolled_away(
+    own: Watched, many: Stage
+) -> None:
+    run = many.submit({"id": "q", "question": "Where to?"}, goal="Ask for a place")
+    approve(many, run)
+    until(many, run, "asking")
+    page = own.tab("inbox")
+    row = page.get_by_role("listitem").filter(has=page.get_by_text("Ask for a place"))
+    row.get_by_role("button", name="Answer here").click()
+    page.get_by_role("textbox").fill("half an answer")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    # Somebody looks at something else meanwhile.
+    page.locator(".waiting a[data-row]").last.focus()
+    page.evaluate(SCROLLED)
+    page.evaluate("scrollTo(0, 0)")
+    expect(page.get_by_role("textbox")).to_have_value("half an answer")
+    many.api(f"/v1/runs/{run}/cancel", {})
