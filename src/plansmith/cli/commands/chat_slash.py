@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from plansmith.cli import describe, threads
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import stoppable
-from plansmith.cli.ui.output import print_line_json, print_lines
+from plansmith.cli.ui import terminal_markdown
+from plansmith.cli.ui.output import print_line_json, print_lines, use_colour
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.sentence import did_you_mean
@@ -110,7 +112,11 @@ async def _report(chat: Chat, rest: str) -> None:
     if not found:
         raise Refused("nothing is over yet" if not rest else f"no run {rest} is over here")
     whole = await load_report(chat.session.smith.store, found[0].id)
-    _show(chat, "/report", to_markdown(whole, brief=True).rstrip().split("\n"))
+    text = to_markdown(whole, brief=True)
+    if chat.as_json or not sys.stdout.isatty():
+        _show(chat, "/report", text.rstrip().split("\n"))
+    else:
+        sys.stdout.write(terminal_markdown.rendered(text, colour=use_colour(sys.stdout)))
 
 
 async def _resume(chat: Chat, rest: str) -> None:

@@ -31,8 +31,9 @@ from plansmith.cli.commands.schedule_view import (
     schedules_json,
 )
 from plansmith.cli.commands.templates import pairs, typed_value
+from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import finish, interrupts
+from plansmith.cli.interactive import interrupts
 from plansmith.cli.options import settings_of
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines
