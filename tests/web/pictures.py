@@ -33,9 +33,9 @@ def main(out: Path) -> None:
         try:
             watched = Watched(browser, stage)
             screens = addresses(stage)
+            _hero(watched, stage, out)
             planning, running = _going_on(watched, stage)
             screens |= {"planning": planning, "running": running}
-            _hero(watched, stage, out)
             for look, options in LOOKS.items():
                 page = watched.tab(reduced_motion="reduce", **options)
                 for name, address in screens.items():
