@@ -66,7 +66,7 @@ def _hero(watched: Watched, stage: Stage, out: Path) -> None:
     (stage.work / "sales.csv").write_text(sales.table())
     run = str(stage.api("/v1/runs", {"request": sales.REQUEST})["id"])
     until(stage, run, "reviewing")
-    page = watched.tab(reduced_motion="reduce", viewport={"width": 1480, "height": 860})
+    page = watched.tab(reduced_motion="reduce", viewport={"width": 1440, "height": 780})
     _take(page, f"{stage.url}#/runs/{run}", out / "review.png")
     page.close()
 
