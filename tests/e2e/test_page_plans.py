@@ -190,9 +190,9 @@ def test_a_plan_that_only_stands_in_is_nowhere_offered_with_a_blue_approve(
         page = watched.tab(f"runs/{run}")
         expect(page.get_by_role("alert")).to_contain_text("This is not a plan for your request")
         # The blue button is what helps; the stand-in has a plain one that says what it is.
-        expect(page.locator(".button.primary")).to_have_text(["Try again"])
+        expect(page.locator(".decision .button.primary")).to_have_text(["Try again"])
         anyway = page.get_by_role("button", name="Run the stand-in anyway")
-        expect(anyway).to_be_enabled()
+        expect(anyway).to_have_class("button plain")
         expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
         page.goto(f"{own.url}#/inbox")
         page.get_by_role("button", name="Look and decide").click()

@@ -10,12 +10,13 @@ import pytest
 from tests.e2e.terminal import Person, Terminal
 
 from plansmith.cli.ui.output import text_width
+from plansmith.plan.data import Json
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
 
 SALES = "region,amount\nNorth,120.5\nSouth,80\nNorth,200.25\nWest,60\n"
 ASKED = "What is the total amount by region in sales.csv?"
-PLAN = {
+PLAN: Json = {
     "goal": ASKED,
     "steps": [
         {
@@ -27,7 +28,7 @@ PLAN = {
     ],
 }
 SAID = "**Totals** by region [step:totals]:\n\n| region | total |\n|---|---|\n| North | 320.75 |\n"
-TRIAGE = {"decision": "plan", "reason": "", "query": ASKED, "answer": ""}
+TRIAGE: Json = {"decision": "plan", "reason": "", "query": ASKED, "answer": ""}
 
 
 @pytest.fixture

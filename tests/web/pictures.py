@@ -33,9 +33,9 @@ def main(out: Path) -> None:
         try:
             watched = Watched(browser, stage)
             screens = addresses(stage)
+            _hero(watched, stage, out)
             planning, running = _going_on(watched, stage)
             screens |= {"planning": planning, "running": running}
-            _hero(watched, stage, out)
             for look, options in LOOKS.items():
                 page = watched.tab(reduced_motion="reduce", **options)
                 for name, address in screens.items():
@@ -66,7 +66,7 @@ def _hero(watched: Watched, stage: Stage, out: Path) -> None:
     (stage.work / "sales.csv").write_text(sales.table())
     run = str(stage.api("/v1/runs", {"request": sales.REQUEST})["id"])
     until(stage, run, "reviewing")
-    page = watched.tab(reduced_motion="reduce", viewport={"width": 1480, "height": 860})
+    page = watched.tab(reduced_motion="reduce", viewport={"width": 1440, "height": 780})
     _take(page, f"{stage.url}#/runs/{run}", out / "review.png")
     page.close()
 

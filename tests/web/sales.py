@@ -60,7 +60,7 @@ PLAN: dict[str, Any] = {
             "Draw the regions as bars",
             "charts.draw",
             kind="bar",
-            rows={"$from": "regions.rows"},
+            rows="{{regions.rows}}",
             path="regions.svg",
         ),
         _tool(
@@ -68,7 +68,7 @@ PLAN: dict[str, Any] = {
             "Draw the months as a line",
             "charts.draw",
             kind="line",
-            rows={"$from": "months.rows"},
+            rows="{{months.rows}}",
             path="months.svg",
         ),
         {
@@ -89,7 +89,7 @@ PLAN: dict[str, Any] = {
             "Save it as summary.md",
             "files.write",
             path="summary.md",
-            text={"$from": "words"},
+            text="{{words}}",
         ),
     ],
 }

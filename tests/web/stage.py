@@ -119,7 +119,7 @@ class Stage:
 class Helper:
     """An agent that does whatever it is told."""
 
-    spec = AgentSpec(name="helper", description="Does anything.")
+    spec = AgentSpec(name="helper", description="Does what nobody else can plan at all.")
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         del inputs, call

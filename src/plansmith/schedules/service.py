@@ -162,8 +162,8 @@ class Schedules:
             schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
         )
         if not upcoming:
-            why = Sentence("error.past", timing=str(schedule.timing))
-            raise Refused(why, hint=Sentence("error.past_hint"))
+            past = Sentence("error.past", timing=str(schedule.timing))
+            raise Refused(past, hint=Sentence("error.past_hint"))
         gaps = [after - before for before, after in pairwise(upcoming)]
         if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
             hint = f"give less than {min(gaps).total_seconds():g}, the seconds between two fires"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ def shipped_fields(language: str) -> Mapping[str, dict[str, Any]]:
 def _in_language(value: Any, language: str) -> Any:
     """Returns a value in which each text that stands there in all languages stands in one."""
     if isinstance(value, list):
-        return [_in_language(each, language) for each in cast("list[Any]", value)]
+        return [_in_language(each, language) for each in cast("Sequence[Any]", value)]
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)

@@ -69,8 +69,8 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
 
 function refusal(view: RunView): string {
   if (view.cannot_approve) return view.cannot_approve;
-  if (view.problems.some((each) => each.severity === "error")) return t("review.hasErrors");
   if (view.stand_in || view.plan?.degraded) return t("desk.standIn");
+  if (view.problems.some((each) => each.severity === "error")) return t("review.hasErrors");
   return view.plan && view.plan.steps.length > MOST ? t("desk.tooLong", { count: view.plan.steps.length }) : "";
 }
 
