@@ -180,7 +180,7 @@ class Person:
     async def edit(self, process: Process, run_id: str) -> None:
         """Changes the plan herself: without a step, or with its lists in another order."""
         run = self.world.view(run_id)
-        if run is None or run.plan is None:
+        if run is None or run.plan is None or not run.plan.steps:
             return
         value = json.loads(json.dumps(run.plan.to_json()))
         self.world.rng.choice([drop_step, shuffle_lists])(value, self.world.rng)

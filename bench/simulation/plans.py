@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plansmith import Plan
+from plansmith.plan.refs import Ref, find
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ToolStep
 
 WRITES = frozenset({"pay", "post", "clerk", "refund"})  # the clerk is an agent
@@ -128,18 +129,36 @@ def items_are(look: str, count: int) -> dict[str, Any]:
 
 
 def _skipped(plan: Plan) -> set[str]:
-    """The steps that do not run, since their condition or one that they need never holds."""
+    """The steps that do not run, since their condition or one that they need never holds.
+
+    Nor does one run whose condition or list is about a look of which only the error was kept; it
+    has failed, and if its own error is kept, what needs it goes on.
+    """
     found: set[str] = set()
     silent: set[str] = set()
+    errors = {step.id for step in plan.steps if step.on_error == "collect" and _never_ends(step)}
     size = -1
     while size != len(found):
         size = len(found)
         for step in plan.steps:
             holds = step.when is None or step.when["equals"][1] == ITEMS  # type: ignore[index]
-            if not step.disabled and (not holds or step.needs() & silent):
+            fails = bool({ref.step for ref in _refs(step)} & errors)
+            if not step.disabled and (fails or not holds or step.needs() & silent):
                 found.add(step.id)
-                silent |= {step.id} if step.otherwise is None else set()
+                goes_on = step.on_error == "collect" if fails else step.otherwise is not None
+                silent |= set() if goes_on else {step.id}
     return found
+
+
+def _never_ends(step: AnyStep) -> bool:
+    """Whether a look is repeated until it finds what it never finds."""
+    return step.repeat is not None and step.repeat.until["equals"][1] != ITEMS  # type: ignore[index]
+
+
+def _refs(step: AnyStep) -> Iterator[Ref]:
+    """The references of a step's condition and list."""
+    over = step.over if isinstance(step, MapStep) else None
+    return (found.ref for found in find([step.when, over]) if found.ref is not None)
 
 
 def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:

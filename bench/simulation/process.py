@@ -286,6 +286,7 @@ class Adversary:
         )
         dice = random.Random(world.rng.random())
         for _ in range(dice.randint(0, 3) if plans else 0):
-            dice.choice(TWISTS)(value, dice)
+            if value["steps"]:  # an earlier twist may have left none
+                dice.choice(TWISTS)(value, dice)
         yield TextDelta(json.dumps(value))
         yield ModelDone(Usage(), self.name)

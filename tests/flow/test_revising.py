@@ -17,7 +17,7 @@ from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
-from plansmith.plan.events import StepReused
+from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.plan.limits import Limits
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
@@ -313,6 +313,16 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
     assert asks(change_step(base, "m", inputs={"to": "eve"}))
     assert asks(plan(*[step(f"m{n}", "mail", inputs={"to": "bob"}) for n in range(2)]))
     assert asks(plan(step("g", "ghost")))
+    # A call that waits for something that may be skipped may itself never be made.
+    never = {"equals": [1, 2]}
+    waits = change_step(base, "m", after=["a"])
+    assert not asks(waits)
+    assert asks(change_step(waits, "a", when=never))
+    assert asks(change_step(waits, "a", on_error="skip"))
+    assert not asks(change_step(base, "a", when=never))
+    assert not coverage(
+        calls(change_step(waits, "a", when=never)), calls(change_step(waits, "a", when=never))
+    ).reasons
 
 
 # Early start
@@ -344,6 +354,35 @@ async def test_a_retry_runs_only_what_failed_and_what_hangs_on_it() -> None:
     assert second.status is RunStatus.DONE
     assert [call.tool for call in tools.calls[before:]] == ["flaky", "look"]
     assert second.steps["a"].result == first.steps["a"].result
+
+
+async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_lacks() -> None:
+    paid: list[str] = []
+
+    @tool(effect="write", name="pay")
+    def pay(to: str) -> str:
+        """Pay somebody."""
+        if to == "bob" and len(paid) == 1:
+            paid.append("nobody")
+            raise ToolFailed("the bank is closed")
+        paid.append(to)
+        return to
+
+    app = Plansmith(tools=[pay], limits=LIMITS, settings=NO_TRIAGE)
+    each = {"id": "one", "tool": "pay", "inputs": {"to": "{{item}}"}}
+    pays = {"id": "all", "over": ["ann", "bob"], "each": each, "width": 1, "on_error": "collect"}
+    wanted = plan(pays, {"id": "sure", "question": "Sure?", "after": ["all"]})
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.ASKING
+    cancelled = await app.cancel(run.id, by="ada")
+    again = await app.retry(cancelled.id, by="ada")
+    told = [event.body async for event in app.events(again.id)]
+    [asked] = [body for body in told if isinstance(body, ReviewAsked)]
+    assert "1 of 2" in " ".join(asked.reasons)
+    await app.decide(again.id, approve=wanted.hash, by="ada")
+    await app.run(again.id)
+    assert paid == ["ann", "nobody", "ann", "bob"]
 
 
 async def test_continuing_a_done_run_is_refused_and_one_from_a_step_calls_its_cone() -> None:

@@ -37,7 +37,10 @@ FINDS = {
 }
 # Seeds that broke a promise: a resumed run without a plan, a call that advised and was to be made
 # again, a budget asked for twice, a decision that a server could not read at once.
-KEPT = (1015, 1236, 2102, 2411, 4386, 6054, 8189, 10223, 11995, 12072, 18366, 20675, 22221)
+KEPT = (
+    *(1015, 1236, 2102, 2411, 4386, 6054, 8189, 10223, 11995, 12072, 18366, 20675, 22221, 34632),
+    *(42630, 45474, 60725, 76629, 87029, 90988, 97966),
+)
 
 
 @pytest.mark.parametrize("seed", KEPT)

@@ -88,6 +88,7 @@ class PlanCalls:
         self._tools, self._agents, self._templates = tools, agents, templates
         self._before: dict[str, tuple[str, ...]] = {}
         self._history: dict[str, str] = {}
+        self._uncertain: set[str] = set()
         self.keys: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.calls: list[PlannedCall] = []
@@ -108,15 +109,19 @@ class PlanCalls:
         """Returns a hash of everything that comes before a place."""
         return self._history[place]
 
-    def before(self, place: str) -> dict[str, str]:
-        """Returns the key and the text of every step that comes before a place."""
+    def before(self, place: str, *, uncertain: bool = False) -> dict[str, str]:
+        """Returns the key and the text of every step that comes before a place.
+
+        With `uncertain`, only of those whose rules may skip them, and with them the place.
+        """
         found: dict[str, str] = {}
         pending, seen = list(self._before[place]), set[str]()
         while pending:
             earlier = pending.pop()
             if earlier not in seen:
                 seen.add(earlier)
-                found[self.keys[earlier]] = self.texts[earlier]
+                if earlier in self._uncertain or not uncertain:
+                    found[self.keys[earlier]] = self.texts[earlier]
                 pending += self._before[earlier]
         return found
 
@@ -143,6 +148,7 @@ class PlanCalls:
                 )
             else:
                 keys[name] = self._step(step, place, keys, scope)
+                self._uncertain |= {place} if step.when or step.on_error == "skip" else set()
             self.keys[place] = keys[name]
         return keys
 

@@ -83,7 +83,19 @@ class _Match:
                 else Sentence("coverage.not_waited", earlier=text, call=call.text)
                 for text in self._missing_before(pair, call).values()
             ]
+        self.unguarded += [
+            Sentence("coverage.may_skip", earlier=text, call=call.text)
+            for text in self._new_doubts(pair, call)
+        ]
         return True
+
+    def _new_doubts(self, before: PlannedCall, after: PlannedCall) -> list[str]:
+        """Returns the new steps before a call that may be skipped, and the call with them."""
+        if self._approved.history(before.place) == self._revision.history(after.place):
+            return []
+        known = self._approved.before(before.place).keys() | self._happened
+        doubts = self._revision.before(after.place, uncertain=True)
+        return [text for key, text in doubts.items() if key not in known]
 
     def _missing_before(self, before: PlannedCall, after: PlannedCall) -> dict[str, str]:
         """Returns the steps before an approved call that do not come before the new one."""

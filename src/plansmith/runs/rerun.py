@@ -182,8 +182,8 @@ def _is_new(name: str, old: Run, plan: Plan) -> bool:
 
 
 def _lacks_parts(name: str, old: Run) -> bool:
-    """Tells whether a run that left changes out went on without a part of a step."""
-    return old.status is RunStatus.PARTLY_DONE and any(
+    """Tells whether a run that is not wholly done went on without a part of a step."""
+    return old.status is not RunStatus.DONE and any(
         state.rule == "error" and each.startswith(f"{name}/") for each, state in old.steps.items()
     )
 

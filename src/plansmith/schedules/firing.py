@@ -264,6 +264,8 @@ class Firing:
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
                 self._runs.planner.tell(f"schedule {schedule.name}: run {hold.fire.run}")
                 await self._ended(schedule, hold, await self.execute_run(hold.fire.run))
+            else:
+                await self._cancel_given_up(hold.fire)
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
@@ -275,6 +277,12 @@ class Firing:
             await self.pause_if_failing(schedule)
         finally:
             heartbeat.cancel()
+
+    async def _cancel_given_up(self, fire: Fire) -> None:
+        """Cancels a run that was made when another process had ended its fire: it told so."""
+        rows = await self.store.fires(fire.schedule, limit=_MAX_PARALLEL)
+        if any(row.key == fire.key and not row.state.open for row in rows):
+            await self._runs.stopping.cancel(fire.run, reason=Sentence("schedule.fire_over"))
 
     async def _heartbeat(self, hold: HeldFire) -> None:
         while True:

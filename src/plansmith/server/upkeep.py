@@ -106,7 +106,7 @@ async def follow_decisions(server_state: ServerState, after: int) -> None:
                 begun = _begun_elsewhere(server_state, news)
                 decided = await _decided(server_state, news)
                 works = [_continue_run(server_state, *each) for each in decided]
-                works += [_continue_unplanned(server_state, each) for each in begun]
+                works += [_take_in(server_state, each) for each in begun]
                 for work in works:
                     waiting.add(task := asyncio.create_task(work))
                     task.add_done_callback(waiting.discard)
@@ -143,24 +143,29 @@ def _is_decision(event: e.Event) -> bool:
 
 
 def _begun_elsewhere(server_state: ServerState, news: Sequence[News]) -> list[str]:
-    """Returns the new runs that another process has to plan."""
+    """Returns the new runs of other processes."""
     knows = server_state.background.knows
     return [each.run for each in news if each.number == 1 and not knows(each.run)]
 
 
-async def _continue_unplanned(server_state: ServerState, run_id: str) -> None:
-    """Plans a run whose process ended right after it had created it."""
-    smith = server_state.smith
-    journals = smith.runs.journals
+async def _take_in(server_state: ServerState, run_id: str) -> None:
+    """Makes a run of another process this server's too, if it waits for a person after a while.
+
+    Whoever decides on it, now or meanwhile, need not go on with it. A run whose process ended right
+    after it had created it is planned here.
+    """
+    journals = server_state.smith.runs.journals
     await journals.clock.sleep(LEASE_S)
     try:
-        if await journals.patience.until_done(lambda: smith.store.events(run_id, after=1)):
-            return
         journal = await journals.patience.until_done(lambda: journals.load(run_id))
-        if (await journals.owners.marked(journal.run)).interrupted:
+        waits = not journal.run.status.over and not goes_on(journal.run)
+        unplanned = len(journal.events) == 1
+        if waits or (unplanned and (await journals.owners.marked(journal.run)).interrupted):
             await server_state.background.adopt(run_id)
+        elif _is_decision(journal.events[-1]):
+            await _continue_run(server_state, run_id, journal.events[-1].number)
     except PlansmithError as error:
-        server_state.log.warning("run_not_planned", run=run_id, error=str(error))
+        server_state.log.warning("run_not_taken_in", run=run_id, error=str(error))
 
 
 async def _continue_run(server_state: ServerState, run_id: str, number: int) -> None:
