@@ -379,7 +379,7 @@ async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_
     again = await app.retry(cancelled.id, by="ada")
     told = [event.body async for event in app.events(again.id)]
     [asked] = [body for body in told if isinstance(body, ReviewAsked)]
-    assert "1 of 2" in " ".join(asked.reasons)
+    assert "1 of its 2 parts" in " ".join(asked.reasons)
     await app.decide(again.id, approve=wanted.hash, by="ada")
     await app.run(again.id)
     assert paid == ["ann", "nobody", "ann", "bob"]
