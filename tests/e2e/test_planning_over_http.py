@@ -144,7 +144,7 @@ def test_the_command_plans_over_http_and_shows_its_phases(project: Project) -> N
     with server.in_thread() as url:
         done = project.types(
             *("plan", "Compare Oslo and Rome", "--tools", "tools.json", "--profile", "me.yaml"),
-            *("--docs", "docs", "--model", "openai:test", "--base-url", url, "--json"),
+            *("--docs", "docs", "--model", "openai:test", "--base-url", url, "--json", "-v"),
         )
     told = json.loads(done.out)
     assert done.code == 0, done.err

@@ -120,7 +120,7 @@ async def test_refusals_are_told_in_the_language_of_the_reader(tmp_path: Path) -
                 f"/v1/runs/{run}/pause",
                 {},
                 f"run {run} is cancelled",
-                f"运行 {run} 已取消",
+                f"运行 {run} 的状态：已取消",
             ),
             (
                 "POST",

@@ -91,6 +91,7 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
         terminal.until("Enter = not now:")
         terminal.type("sure\n")
         terminal.until("“sure” is neither y nor n, and only y runs the plan.")
+        terminal.until("Enter = not now:", times=2)  # what is typed before it is no answer
         terminal.type("yes\n")
         assert terminal.ended() == 0
         assert "✓ n  done" in terminal.screen.text
