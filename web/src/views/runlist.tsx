@@ -40,7 +40,7 @@ export function RunsView({ route }: { route: Route }): JSX.Element {
         return (
           <>
             {some.length > 0 && <ChosenRuns runs={some} onRemoved={rows.remove} onClear={() => setChosen(new Set())} />}
-            <div class={rows.isOld ? "old" : ""} aria-busy={rows.isOld}>
+            <div class={rows.isOld ? "outdated" : ""} aria-busy={rows.isOld}>
               <RunRows rows={items} choosing={{ chosen, onChoose: choose }} more={next !== null} />
             </div>
             {next && <Older key={next} onNear={rows.more} />}
