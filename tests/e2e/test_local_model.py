@@ -35,6 +35,7 @@ async def story(name: str, request: str, intake: Path) -> tuple[Run, Run]:
         return planned, await smith.runs.run(planned.id)
 
 
+@pytest.mark.long
 async def test_even_the_smallest_model_writes_plans_that_hold(intake: Path) -> None:
     name = str(small_weights())
     planned, _ = await story(name, "Which files mention the harbour?", intake)
