@@ -238,5 +238,8 @@ def draft(words: Words) -> dict[str, Json]:
 def _step(
     name: str, words: Words, tool: str, inputs: dict[str, Json], *after: str
 ) -> dict[str, Json]:
-    step: dict[str, Json] = {"id": name, "title": words[f"demo_title_{name}"], "tool": tool}
-    return step | {"inputs": inputs} | ({"after": list(after)} if after else {})
+    title = words[f"demo_title_{name}"]
+    step: dict[str, Json] = {"id": name, "title": title, "tool": tool, "inputs": inputs}
+    if after:
+        step["after"] = [*after]
+    return step
