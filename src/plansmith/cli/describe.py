@@ -109,8 +109,13 @@ def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterat
     yield f"  {safe(commands[-1])}"
 
 
-def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterator[str]:
-    """Yields what a person has to see before approving: steps, arguments, cost, hash."""
+def review_lines(
+    run: Run, events: Sequence[Event], session: Session, *, flag: str = ""
+) -> Iterator[str]:
+    """Yields what a person has to see before approving: steps, arguments, cost, hash.
+
+    With the flag that has approved it, the plan does not wait.
+    """
     if run.plan is None:
         return
     yield from plan_lines(run.plan, run.templates, session.words["locale"])
@@ -124,7 +129,7 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
         yield session.words["folder"].format(folder=safe(run.folder))
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
-    yield session.words["review"]
+    yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
     for reason in asked[-1].reasons if asked else ():
         yield f"  ! {safe(in_language(reason, session.words['locale']))}"

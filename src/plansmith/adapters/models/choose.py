@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -137,7 +138,11 @@ async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> l
     """Asks all servers at once, each within the time limit; returns answers in order."""
     if not places:
         return []
-    httpx: Any = importlib.import_module("httpx")
+    # The libraries of the providers bring one of them; which one changes with their versions.
+    name = next((each for each in ("httpx", "httpx2") if importlib.util.find_spec(each)), "")
+    if not name:
+        return [Server(place, flaw=_NO_LIBRARY) for place in places]
+    httpx: Any = importlib.import_module(name)
     # Proxies of the environment are for the world outside, not for this machine.
     async with httpx.AsyncClient(trust_env=False, timeout=limit_s) as client:
         return await asyncio.gather(*(_ask(client, place, limit_s) for place in places))
@@ -152,7 +157,7 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
     except OSError as error:
         return Server(place, flaw=Sentence("model.unreachable", error=str(error)))
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore"):
+        if not type(error).__module__.startswith(("httpx", "httpcore")):
             raise
         slow = "Timeout" in type(error).__name__
         silent = Sentence("model.silent", seconds=f"{limit_s:g}")
