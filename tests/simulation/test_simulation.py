@@ -32,6 +32,7 @@ FINDS = {
     "no plan needs an approval": 2,
     "no server looks for runs that were left": 42,
     "secrets are not hidden": 0,
+    "the end of another server is not noticed": 1593,
     "the store does not compare terms": 80,
     "two schedulers win the same fire": 32,
 }

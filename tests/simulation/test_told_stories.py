@@ -129,7 +129,6 @@ async def claimed_without_an_answer(world: World, person: Person) -> None:
 @pytest.mark.parametrize(
     ("story", "bug"),
     [
-        (after_a_server, "the end of another server is not noticed"),
         (cancelled_by_half, "a cancellation or a wish is left to the process that wrote it"),
         (claimed_without_an_answer, "a claim stays when the store loses an answer"),
     ],
@@ -138,6 +137,10 @@ def test_a_run_goes_on_by_itself_and_not_with_the_bug(story: Story, bug: str) ->
     assert not told(story).broken
     with planted(bug), pytest.raises(AssertionError, match="still"):
         told(story)
+
+
+def test_a_run_of_a_server_that_died_goes_on_at_another_one() -> None:
+    assert not told(after_a_server).broken
 
 
 def test_a_plan_is_made_although_the_run_is_paused_and_resumed_meanwhile() -> None:
