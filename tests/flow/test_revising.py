@@ -493,3 +493,13 @@ async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_re
     assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     await later.close()
+
+
+async def test_a_second_approval_is_told_that_the_plan_is_approved_and_how_to_go_on() -> None:
+    app, _ = smith(FakeTool("mail", effect=Effect.FINAL))
+    wanted = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    with pytest.raises(Refused, match="it is approved") as refused:
+        await app.decide(run.id, approve=wanted.hash, by="bea")
+    assert f"plansmith resume {run.id}" in str(refused.value.hint)

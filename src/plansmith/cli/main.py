@@ -199,7 +199,10 @@ def _help() -> str:
 
 
 def _unknown(name: str) -> PlansmithError:
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    near = difflib.get_close_matches(name, [*COMMANDS, "--version"], n=1)
+    if name.startswith("-") and not near:
+        hint = sentence.Sentence("error.option_last", name=name)
+        return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
     mean = sentence.Sentence("error.mean_command", name=near[0]) if near else ""
     hint = mean or sentence.Sentence("error.help_lists")
     return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)

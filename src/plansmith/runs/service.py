@@ -16,7 +16,6 @@ from plansmith.errors import (
     Misconfigured,
     Refused,
     RunBusy,
-    StaleDecision,
     StaleWriter,
 )
 from plansmith.lazy import lazy_modules, uncollected
@@ -36,7 +35,7 @@ from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping, append_answer, append_decision, stale_hash
+from plansmith.runs.stopping import RunStopping, append_answer, append_decision, plan_to_decide
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
@@ -285,19 +284,12 @@ class RunService:
             raise Refused(f"a {e.actor(by).kind} cannot decide on a plan", hint=ONLY_PERSONS)
         journal = await (self.journals.load(run_id) if reject else self.journals.own(run_id))
         run = journal.run
-        # The phase, not the status: an open question does not prevent a decision.
-        if run.phase is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
-            why = Sentence("error.not_waiting", run=run_id, state=Sentence(f"status.{run.status}"))
-            raise StaleDecision(why)
-        if run.cancel_asked and not reject:
-            raise StaleDecision(Sentence("error.cancelling", run=run_id))
-        if approve is not None and approve != run.plan.hash:
-            raise stale_hash(run.plan.hash)
+        plan = plan_to_decide(run, approve)
         bodies: list[e.AnyBody] = []
         if approve is not None:
             need_second_person(run, e.actor(by), self.intake.policy)
-            tools = await self.intake.definitions(run.plan, run.templates)
-            bodies = [e.PlanApproved(hash=run.plan.hash, tools=tools)]
+            tools = await self.intake.definitions(plan, run.templates)
+            bodies = [e.PlanApproved(hash=plan.hash, tools=tools)]
         if reject:
             ending = e.RunFinished(status="cancelled", reason=Sentence("end.rejected"))
             open_ = [e.QuestionWithdrawn(question=name) for name in run.questions]

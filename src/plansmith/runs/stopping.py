@@ -11,7 +11,8 @@ from plansmith.engine.plan_levels import Known
 from plansmith.engine.provenance import ALLOW, is_allowed
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -34,6 +35,22 @@ def stale_hash(current: str) -> StaleDecision:
     """Makes the error for the approval of another plan than the current one."""
     hint = Sentence("error.stale_hash_hint", hash=current)
     return StaleDecision(Sentence("error.stale_hash"), hint=hint)
+
+
+def plan_to_decide(run: Run, approve: str | None) -> Plan:
+    """Returns the plan that waits for a decision; refuses the approval of any other."""
+    # The phase, not the status: an open question does not prevent a decision.
+    reviewing = run.phase is RunStatus.REVIEWING
+    if not reviewing or run.plan is None or run.is_approved:
+        approved = reviewing and run.is_approved
+        state = Sentence(f"status.{'approved' if approved else run.status}")
+        hint = Sentence("error.resume_it", run=run.id) if approved else ""
+        raise StaleDecision(Sentence("error.not_waiting", run=run.id, state=state), hint=hint)
+    if run.cancel_asked and approve is not None:
+        raise StaleDecision(Sentence("error.cancelling", run=run.id))
+    if approve is not None and approve != run.plan.hash:
+        raise stale_hash(run.plan.hash)
+    return run.plan
 
 
 async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> None:
