@@ -200,11 +200,12 @@ def _help() -> str:
 
 def _unknown(name: str) -> PlansmithError:
     near = difflib.get_close_matches(name, [*COMMANDS, "--version"], n=1)
-    if name.startswith("-") and not near:
+    if near:
+        hint = sentence.Sentence("error.mean_command", name=near[0])
+    elif name.startswith("-"):
         hint = sentence.Sentence("error.option_last", name=name)
-        return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
-    mean = sentence.Sentence("error.mean_command", name=near[0]) if near else ""
-    hint = mean or sentence.Sentence("error.help_lists")
+    else:
+        hint = sentence.Sentence("error.help_lists")
     return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
 
 
