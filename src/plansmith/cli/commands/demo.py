@@ -159,9 +159,7 @@ class _Tour:
         """Waits for a key on a terminal; q leaves the tour."""
         if not self._waits:
             return
-        sys.stdout.write(dim_on(sys.stdout, self.words["demo_key"]))
-        sys.stdout.flush()
-        key = read_key()
+        key = read_key(dim_on(sys.stdout, self.words["demo_key"]))
         sys.stdout.write("\r\x1b[2K")
         if key.lower() == "q":
             raise _Left
