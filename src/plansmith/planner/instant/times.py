@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from plansmith.lazy import lazy_pattern
@@ -11,6 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
 from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
+from plansmith.text import HAN
 
 _MONTH: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -65,12 +66,21 @@ _UNITS: Final = {
 class _Form(NamedTuple):
     """Sentences that ask for the same, and what makes the call of what they say."""
 
-    patterns: tuple[re.Pattern[str], ...]
+    latin: tuple[re.Pattern[str], ...]
+    han: tuple[re.Pattern[str], ...]  # each needs a Chinese character
     make: Callable[[Given, Language], InstantCall | None]
 
 
-def _form(make: Callable[[Given, Language], InstantCall | None], *patterns: str) -> _Form:
-    return _Form(tuple(lazy_pattern(each, re.IGNORECASE) for each in patterns), make)
+def _form(
+    make: Callable[[Given, Language], InstantCall | None],
+    *latin: str,
+    han: tuple[str, ...] = (),
+) -> _Form:
+    return _Form(_patterns(latin), _patterns(han), make)
+
+
+def _patterns(texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    return tuple(lazy_pattern(each, re.IGNORECASE) for each in texts)
 
 
 def _date(given: Given, name: str = "date") -> str:
@@ -209,10 +219,12 @@ _FORMS: Final = (
         rf"(?:what time is it|what(?:'s| is) the (?:current |local |exact )?time"
         rf"|the (?:current )?time|(?:current|local) time|time now|do you have the time){_NOW}",
         rf"{_THE_TIME}{_NOW}(?: over)? (?:in|at) {_PLACE}{_NOW}",
-        rf"(?:现在|目前|当前|此刻)?{_CLOCK_HAN}",
-        r"(?:现在|当前|目前)(?:的)?时间(?:是(?:多少|几点|什么))?",
-        rf"(?:现在|目前|当前)?{_HAN_PLACE}(?:现在|目前|当前|那边)?(?:的)?(?:当地)?{_CLOCK_HAN}",
-        rf"{_HAN_PLACE}(?:的)?(?:现在|当前|当地)?(?:的)?时间(?:是)?(?:多少|几点(?:了)?|什么)?",
+        han=(
+            rf"(?:现在|目前|当前|此刻)?{_CLOCK_HAN}",
+            r"(?:现在|当前|目前)(?:的)?时间(?:是(?:多少|几点|什么))?",
+            rf"(?:现在|目前|当前)?{_HAN_PLACE}(?:现在|目前|当前|那边)?(?:的)?(?:当地)?{_CLOCK_HAN}",
+            rf"{_HAN_PLACE}(?:的)?(?:现在|当前|当地)?(?:的)?时间(?:是)?(?:多少|几点(?:了)?|什么)?",
+        ),
     ),
     _form(
         _today,
@@ -220,16 +232,18 @@ _FORMS: Final = (
         r"(?:what(?:'s| is) )?(?:today's date|the current date|the date today|the day today)",
         rf"what(?:'s| is) the date|what date is (?:it|today){_NOW}|what(?:'s| is) today|date today",
         rf"what (?:year|month) is (?:it|this){_NOW}",
-        rf"(?:今天|今日)(?:是)?(?:几月几[号日](?:了)?|几[号日](?:了)?|{_HAN_WEEKDAY}|哪一?天)",
-        rf"今天(?:是)?几[号日][,，、]?{_HAN_WEEKDAY}",
-        r"(?:今天|今日|现在|当前)(?:的)?日期(?:是(?:多少|什么|几号))?",
-        r"(?:今年|现在)是(?:哪一?年|几几年)|(?:今天|现在)(?:是)?(?:几月份?|哪个月)",
+        han=(
+            rf"(?:今天|今日)(?:是)?(?:几月几[号日](?:了)?|几[号日](?:了)?|{_HAN_WEEKDAY}|哪一?天)",
+            rf"今天(?:是)?几[号日][,，、]?{_HAN_WEEKDAY}",
+            r"(?:今天|今日|现在|当前)(?:的)?日期(?:是(?:多少|什么|几号))?",
+            r"(?:今年|现在)是(?:哪一?年|几几年)|(?:今天|现在)(?:是)?(?:几月份?|哪个月)",
+        ),
     ),
     _form(
         _week,
         r"(?:what|which) (?:iso |calendar )?week(?: number)? (?:is it|is this|are we in)(?: now)?",
         r"what(?:'s| is) the (?:current )?(?:calendar |iso )?week(?: number)?",
-        r"(?:今天|现在|本周|这周)(?:是)?(?:今年(?:的)?)?第几周",
+        han=(r"(?:今天|现在|本周|这周)(?:是)?(?:今年(?:的)?)?第几周",),
     ),
     _form(
         _weekday,
@@ -237,7 +251,7 @@ _FORMS: Final = (
         rf"(?:on )?{_WHAT_DAY} (?:does|did|will|is|was) {_D} (?:fall|land|be|come)(?: on)?",
         rf"(?:what date (?:is|was|will be)|when is) {_D}",
         rf"what(?:'s| is) (?:the date (?:of|on|for) )?{_D}(?:'s date)?",
-        rf"{_D}\s?(?:那天)?(?:是|在)?\s?{_HAN_WHICH}",
+        han=(rf"{_D}\s?(?:那天)?(?:是|在)?\s?{_HAN_WHICH}",),
     ),
     _form(
         _until,
@@ -245,21 +259,27 @@ _FORMS: Final = (
         rf"|are left)){{0,2}} {_UNTIL} {_D}",
         rf"(?:days|how long|countdown|how far)(?: (?:is it|is|left))? {_UNTIL} {_D}",
         rf"how (?:far|long|many days) away is {_D}",
-        rf"(?:距离?|离|到)\s?{_D}\s?(?:还|一共|共)?(?:有|剩|要|差|剩下|需要)?{_HAN_DAYS}",
-        rf"(?:还|还要)(?:有|剩|要|差)?{_HAN_DAYS}\s?(?:才)?(?:到|是|过)?\s?{_D}",
-        rf"(?:距离?|离|到)\s?{_D}\s?(?:还)?(?:有|要|剩)?多久",
+        han=(
+            rf"(?:距离?|离|到)\s?{_D}\s?(?:还|一共|共)?(?:有|剩|要|差|剩下|需要)?{_HAN_DAYS}",
+            rf"(?:还|还要)(?:有|剩|要|差)?{_HAN_DAYS}\s?(?:才)?(?:到|是|过)?\s?{_D}",
+            rf"(?:距离?|离|到)\s?{_D}\s?(?:还)?(?:有|要|剩)?多久",
+        ),
     ),
     _form(
         _year_end,
         r"how many days (?:are )?(?:there )?(?:left|remain|remaining) (?:in|of) (?:the|this) year",
-        rf"(?:今年|这一年)(?:还)?(?:剩|有|剩下){_HAN_DAYS}",
+        han=(rf"(?:今年|这一年)(?:还)?(?:剩|有|剩下){_HAN_DAYS}",),
     ),
     _form(
         _between,
         rf"(?:how many |number of )?days (?:are (?:there )?|is it )?(?:between|from) {_TWO}",
         rf"how long is it (?:between|from) {_TWO}",
-        rf"从?\s?(?P<first>{_DATE})\s?(?:到|至|和|与|跟)\s?(?P<last>{_DATE})\s?(?:之间)?"
-        rf"(?:一共|总共|共)?(?:有|相差|差|隔|相隔|间隔)?{_HAN_DAYS}",
+        han=(
+            (
+                rf"从?\s?(?P<first>{_DATE})\s?(?:到|至|和|与|跟)\s?(?P<last>{_DATE})\s?(?:之间)?"
+                rf"(?:一共|总共|共)?(?:有|相差|差|隔|相隔|间隔)?{_HAN_DAYS}"
+            ),
+        ),
     ),
     _form(
         _since,
@@ -273,17 +293,32 @@ _FORMS: Final = (
         rf"{_WHICH_DATE}(?: it)? in {_AWAY}(?:' time|'s time)?",
         rf"what will (?:the )?(?:date|day) be in {_AWAY}",
         rf"what time (?:is it|will it be|is) in {_COUNT} {_CLOCK_SPAN}",
-        rf"(?:从)?(?:{_D})?\s?(?:起|的|开始|算起)?\s?{_COUNT}\s?{_HAN_SPAN}"
-        rf"(?:(?P<back>以前|之前|前)|以后|之后|后)(?:的日期)?\s?(?:是)?\s?{_HAN_WHICH}",
-        rf"{_COUNT}\s?个?(?P<unit>小时|分钟)(?:(?P<back>以前|之前|前)|以后|之后|后)(?:是)?几点(?:钟)?",
+        han=(
+            (
+                rf"(?:从)?(?:{_D})?\s?(?:起|的|开始|算起)?\s?{_COUNT}\s?{_HAN_SPAN}"
+                rf"(?:(?P<back>以前|之前|前)|以后|之后|后)(?:的日期)?\s?(?:是)?\s?{_HAN_WHICH}"
+            ),
+            rf"{_COUNT}\s?个?(?P<unit>小时|分钟)(?:(?P<back>以前|之前|前)|以后|之后|后)(?:是)?几点(?:钟)?",
+        ),
     ),
+)
+
+
+# Every Latin form has one of these, in its own words or in the date that it asks about.
+_CUE: Final = re.compile(
+    r"\d|time|da(?:y|te)|week|month|year|fortnight|hour|hr|min|when|long|far|countdown"
+    r"|tomorrow|christmas|xmas|halloween|easter|thanksgiving",
+    re.IGNORECASE,
 )
 
 
 def read_times(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that asks for a time or a date; None for anything else."""
+    has_han = HAN.search(text) is not None
+    if not has_han and not _CUE.search(text):
+        return None  # most requests: without compiling the patterns of all forms
     for form in _FORMS:
-        for pattern in form.patterns:
+        for pattern in (*form.latin, *(form.han if has_han else ())):
             match = pattern.fullmatch(text)
             if match is not None:
                 return form.make(match.groupdict(), "zh" if chinese else "en")

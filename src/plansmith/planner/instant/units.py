@@ -9,6 +9,7 @@ from plansmith.lazy import lazy_pattern
 from plansmith.plan.refs import escape_text
 from plansmith.planner.instant.call import InstantCall, found
 from plansmith.planner.instant.numerals import NUMBER, digits
+from plansmith.text import HAN
 
 _SHOWN: Final = 8  # digits of an amount that does not end
 # What the calculator calls the units of Chinese speakers; those not here have no other name there.
@@ -102,12 +103,17 @@ _WHAT: Final = (
 )
 _HAN_TURN: Final = r"(?:换算|转换|换|转|折合|折算|变|化)?(?:成|为|到|作)"
 _HAN_IS: Final = r"(?:是|等于|合|有|相当于|=|约等于|折合)"
-_FORMS: Final = tuple(
+_LATIN_FORMS: Final = tuple(
     lazy_pattern(each, re.IGNORECASE)
     for each in (
         rf"how many {_TO} {_IN} {_ONE}{_FROM}(?: have| make| equal)?",
         rf"{_WHAT}{_AMOUNT}{_FROM} (?:converted |expressed )?(?:in|to|into|as) {_TO}",
         rf"{_AMOUNT}{_FROM} (?:is|are|equals?|makes?|=) how (?:many|much) {_TO}",
+    )
+)
+_HAN_FORMS: Final = tuple(
+    lazy_pattern(each, re.IGNORECASE)
+    for each in (
         rf"(?:把|将)?\s?{_AMOUNT}{_FROM}\s?{_HAN_TURN}\s?(?:多少|几)?\s?{_TO}(?:\s?{_HAN_IS}多少)?",
         rf"{_AMOUNT}{_FROM}\s?{_HAN_IS}\s?(?:多少|几)个?\s?{_TO}",
         rf"(?:多少|几)\s?{_TO}\s?(?:是|等于)\s?{_AMOUNT}{_FROM}",
@@ -133,7 +139,7 @@ _DEGREES: Final = ("°C", "°F")
 
 def read_units(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that asks for an amount in another unit; None for others."""
-    for form in _FORMS:
+    for form in (*_LATIN_FORMS, *(_HAN_FORMS if HAN.search(text) else ())):
         match = form.fullmatch(text)
         if match is None:
             continue

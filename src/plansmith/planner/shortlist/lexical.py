@@ -10,7 +10,7 @@ from heapq import nlargest
 from typing import Final
 
 from plansmith.planner.shortlist.card import Card
-from plansmith.planner.shortlist.synonyms import synonyms, word_weight
+from plansmith.planner.shortlist.synonyms import synonyms, word_list, word_weight
 from plansmith.planner.shortlist.words import is_cjk, spelling, stem, terms
 
 _HEAD: Final = 12_000
@@ -183,7 +183,7 @@ class LexicalIndex:
 
     def settle(self) -> None:
         """Builds now what the first request would otherwise wait for."""
-        synonyms()
+        word_list()
         for term, holders in self._holders.items():
             if len(holders) > _CHAMPIONS:
                 self._champion_holders(term)
@@ -209,7 +209,7 @@ class LexicalIndex:
             if known:
                 worth.setdefault(term, []).append((term, rarity))
             trust = _KIN_OF_KNOWN if known else _KIN_OF_UNKNOWN
-            for other, likeness in synonyms().get(term, ()):
+            for other, likeness in synonyms(term).items():
                 if other in self._holders:
                     gain = trust * likeness * min(rarity, self._rarity(other))
                     worth.setdefault(other, []).append((term, gain))

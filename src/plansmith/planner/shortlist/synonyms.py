@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from plansmith.planner.shortlist.words import FILLER, STOP, stem
 
@@ -16,35 +16,50 @@ _NUMBER_WEIGHT: Final = 0.25
 _LEAST_WEIGHT: Final = 0.1
 _RANK_OF_FULL_WEIGHT: Final = 7.0
 
-Synonyms = Mapping[str, tuple[tuple[str, float], ...]]
+
+class _Entry(NamedTuple):
+    place: int
+    neighbours: str  # as in the file: most terms are never asked for
+
+
+@lru_cache(maxsize=4_096)
+def synonyms(term: str) -> Mapping[str, float]:
+    """Returns the terms similar to one, with a similarity from 0 to 1."""
+    entry = word_list().get(term)
+    near = {} if entry is None else _read(entry.neighbours)
+    for others in _concepts().get(term, ()):
+        for other in others:
+            near[other] = max(CONCEPT_LIKENESS, near.get(other, 0.0))
+    near.pop(term, None)
+    return near
 
 
 @cache
-def synonyms() -> Synonyms:
-    """Returns for each term the similar terms, with a similarity from 0 to 1."""
-    near: dict[str, dict[str, float]] = {}
+def word_list() -> Mapping[str, _Entry]:
+    """Returns all English terms with their neighbours and places, the commonest first."""
+    entries: dict[str, _Entry] = {}
     for line in _lines("neighbours.txt"):
-        head, *others = line.split()
-        for other in others:
-            likeness = (int(other[-1]) + 0.5) / 10
-            _relate(near, stem(head), stem(other[:-1]), likeness)
-            _relate(near, stem(other[:-1]), stem(head), likeness)
+        place, _, rest = line.partition(" ")
+        term, _, neighbours = rest.partition(" ")
+        entries[term] = _Entry(int(place), neighbours)
+    return entries
+
+
+@cache
+def _concepts() -> Mapping[str, Sequence[Collection[str]]]:
+    """Returns for each term the groups of terms that a hand-made list puts beside it."""
+    beside: dict[str, list[Collection[str]]] = {}
     for line in _lines("concepts.txt"):
         left, _, right = line.partition(">")
         heads = [stem(word) for word in left.split()]
+        others = [stem(word) for word in right.split()]
         for head in heads:
-            for other in [stem(word) for word in right.split()] or heads:
-                _relate(near, head, other, CONCEPT_LIKENESS)
-    return {term: tuple(others.items()) for term, others in near.items()}
+            beside.setdefault(head, []).append(others or heads)
+    return beside
 
 
-@cache
-def _ranks() -> Mapping[str, int]:
-    lines = _lines("neighbours.txt")
-    ranks: dict[str, int] = {}
-    for place, line in enumerate(lines):
-        ranks.setdefault(stem(line.split(maxsplit=1)[0]), place)
-    return ranks
+def _read(neighbours: str) -> dict[str, float]:
+    return {each[:-1]: (int(each[-1]) + 0.5) / 10 for each in neighbours.split()}
 
 
 def word_weight(word: str) -> float:
@@ -52,22 +67,16 @@ def word_weight(word: str) -> float:
     if word.isdecimal():
         return _NUMBER_WEIGHT
     usual = _FILLER_WEIGHT if word in FILLER else 1.0
-    place = _ranks().get(stem(word))
-    if place is None:
+    entry = word_list().get(stem(word))
+    if entry is None:
         return usual
     # By Zipf's law frequency falls with the rank, so the weight grows with its logarithm.
-    return usual * max(_LEAST_WEIGHT, min(1.0, math.log(place + 3) / _RANK_OF_FULL_WEIGHT))
+    return usual * max(_LEAST_WEIGHT, min(1.0, math.log(entry.place + 3) / _RANK_OF_FULL_WEIGHT))
 
 
 def is_everyday(word: str) -> bool:
     """Whether a word is common English, so that using it names no tool."""
-    return word in STOP or stem(word) in _ranks() or stem(word) in synonyms()
-
-
-def _relate(near: dict[str, dict[str, float]], term: str, other: str, likeness: float) -> None:
-    if term != other:
-        others = near.setdefault(term, {})
-        others[other] = max(likeness, others.get(other, 0.0))
+    return word in STOP or stem(word) in word_list() or bool(synonyms(stem(word)))
 
 
 def _lines(name: str) -> list[str]:

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from plansmith.planner.shortlist.synonyms import is_everyday, synonyms, word_weight
+from plansmith.planner.shortlist.synonyms import (
+    CONCEPT_LIKENESS,
+    is_everyday,
+    synonyms,
+    word_list,
+    word_weight,
+)
+from plansmith.planner.shortlist.words import stem
 
 LIST = files("plansmith.planner.shortlist").joinpath("neighbours.txt").read_text(encoding="utf-8")
 
@@ -13,21 +20,28 @@ def test_the_list_of_neighbours_says_where_it_comes_from() -> None:
     assert "Apache-2.0" in " ".join(header)
 
 
-def test_each_pair_of_neighbours_is_listed_once_under_the_commoner_word() -> None:
-    rows = [line.split() for line in LIST.splitlines() if not line.startswith("#")]
-    places = {head: place for place, (head, *_) in enumerate(rows)}
-    assert len(places) == len(rows)
-    for head, *others in rows:
-        names = [other[:-1] for other in others]
-        assert len(names) == len(set(names))
-        assert all(places[name] > places[head] for name in names)
+def test_the_list_puts_the_commonest_terms_first() -> None:
+    places = [entry.place for entry in word_list().values()]
+    assert places == sorted(set(places))
+    assert len(places) == LIST.count("\n") - LIST.count("#")
 
 
 def test_kinship_of_neighbours_goes_both_ways() -> None:
-    likeness = {(a, b): x for a, others in synonyms().items() for b, x in others}
+    likeness = {(a, b): x for a in word_list() for b, x in synonyms(a).items() if b in word_list()}
     assert likeness["airport", "airlin"] == likeness["airlin", "airport"]
     assert all(0 < x < 1 for x in likeness.values())
     assert all(a != b for a, b in likeness)
+    assert [pair for pair in likeness if pair[::-1] not in likeness and not by_hand(*pair)] == []
+
+
+def by_hand(term: str, other: str) -> bool:
+    """Whether the hand-made list names a pair, which may go one way: english > translate."""
+    return synonyms(term)[other] == CONCEPT_LIKENESS
+
+
+def test_a_term_may_lead_to_another_but_not_back() -> None:
+    assert stem("translate") in synonyms("danish")
+    assert "danish" not in synonyms(stem("translate"))
 
 
 def test_rare_words_say_more_than_common_ones() -> None:
