@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,7 @@ def test_the_commands_of_the_documentation_run(place: str, script: str, tmp_path
         # No model of this machine: what the pages show works without one, and at once.
         env=os.environ
         | {
+            "PATH": f"{sys.base_exec_prefix}/bin:{os.environ['PATH']}",  # python3, not a shim
             "NO_COLOR": "1",
             "XDG_DATA_HOME": str(tmp_path / "data"),
             "PLANSMITH_MODELS": str(tmp_path / "models"),
