@@ -132,7 +132,8 @@ def _skipped(plan: Plan) -> set[str]:
     """The steps that do not run, since their condition or one that they need never holds.
 
     Nor does one run whose condition or list is about a look of which only the error was kept; it
-    has failed, and if its own error is kept, what needs it goes on.
+    has failed. If its own error is kept, or it is skipped and has another value for that, what
+    needs it goes on.
     """
     found: set[str] = set()
     silent: set[str] = set()
@@ -145,7 +146,8 @@ def _skipped(plan: Plan) -> set[str]:
             fails = bool({ref.step for ref in _refs(step)} & errors)
             if not step.disabled and (fails or not holds or step.needs() & silent):
                 found.add(step.id)
-                goes_on = step.on_error == "collect" if fails else step.otherwise is not None
+                instead = step.otherwise is not None and (not fails or step.on_error == "skip")
+                goes_on = instead or (fails and step.on_error == "collect")
                 silent |= set() if goes_on else {step.id}
     return found
 
