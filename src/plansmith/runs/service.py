@@ -60,7 +60,7 @@ _BATCH_SIZE: Final = 100
 
 
 class RunService:
-    """Creates, plans, executes and resumes runs; its parts edit, stop and repeat them."""
+    """Creates, plans, executes and resumes runs; `await smith.runs()` returns them all."""
 
     def __init__(
         self,

@@ -124,21 +124,25 @@ class Schedules:
             Refused: The plan cannot run unattended; the message gives every reason.
             StaleDecision: The plan has another hash than the approved one.
         """
+        given = {"timing": timing, "plan": plan, "template": template, "request": request}
+        fields = given | {"inputs": {**(inputs or {})}, "name": name, **settings}
+        return await self._create(fields, run, approve, by, part_of)
+
+    async def _create(
+        self, given: dict[str, Any], run: str, approve: str, by: e.Who, part_of: Run | None
+    ) -> Schedule:
         if run:
             part_of = await source_run(run, self._runs)
-            plan, request = part_of.plan, request or without_recurrence(part_of.request)
-        fields: dict[str, Any] = {
-            "name": name or "schedule",
-            "timing": timing or (plan.schedule if plan else None),
-            "request": request,
-            "plan": plan,
-            "template": template,
-            "inputs": {**(inputs or {})},
+            request = given["request"] or without_recurrence(part_of.request)
+            given |= {"plan": part_of.plan, "request": request}
+        plan, wanted = given["plan"], given["name"]
+        given |= {
+            "name": wanted or "schedule",
+            "timing": given["timing"] or (plan.schedule if plan else None),
             "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
-            **settings,
         }
-        made = await self._approved(self._new(fields), approve, by, part_of)
-        schedule = made.replace(name=free_name(made, await self.all(), wanted=name))
+        made = await self._approved(self._new(given), approve, by, part_of)
+        schedule = made.replace(name=free_name(made, await self.all(), wanted=wanted))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
         self.firing.changed_event.set()

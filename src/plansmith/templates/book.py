@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
@@ -13,13 +16,12 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import LANGUAGES, Sentence
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.names import Names
 from plansmith.ports import PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.services import HasRuns
-from plansmith.templates.shipped import shipped_fields
 from plansmith.templates.template import (
     REQUEST,
     Template,
@@ -111,7 +113,7 @@ class TemplateBook:
         """
         return {
             name: make_template({**fields, "name": name})
-            for name, fields in shipped_fields(language).items()
+            for name, fields in _shipped_fields(language).items()
         }
 
     async def save(
@@ -317,3 +319,23 @@ def _by_name(kept: Sequence[Kept], given: Mapping[str, Plan]) -> dict[str, Templ
         if name.partition("@")[0] not in stored:
             known[name] = given_template(name, plan)
     return known
+
+
+@cache
+def _shipped_fields(language: str) -> Mapping[str, dict[str, Any]]:
+    """Returns the fields of each template by its name, with its texts in a language."""
+    text = Path(__file__).with_name("shipped.json").read_text(encoding="utf-8")
+    found = _in_language(json.loads(text), language if language in LANGUAGES else LANGUAGES[0])
+    return cast("Mapping[str, dict[str, Any]]", found)
+
+
+def _in_language(value: Any, language: str) -> Any:
+    """Returns a value in which each text that stands there in all languages stands in one."""
+    if isinstance(value, list):
+        return [_in_language(each, language) for each in cast("Sequence[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    if fields.keys() == set(LANGUAGES):
+        return fields[language]
+    return {name: _in_language(each, language) for name, each in fields.items()}

@@ -96,7 +96,7 @@ class Thread:
             text: The message.
             by: Who says it.
             key: Your own name for the message; said again, it does nothing more.
-            plan: Whether a plan is made at once; otherwise the method `plan` makes it.
+            plan: Whether a plan is made at once; if not, `thread.plan(turn)` makes it.
             origin: Where the run of a new request comes from.
             **options: Those of `Plansmith.plan`, for a new request.
         """
