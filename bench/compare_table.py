@@ -29,7 +29,7 @@ CRASHES: Final = """\
 
 A program is killed with SIGKILL at the point that a row names, restarted the way its framework's
 documentation says, and runs to its end. A cell has what a log of the outside world shows: `ok`
-(each call took effect as often as without a crash), or what was not so. *Again* counts calls that
+(each call took effect as often as without a crash), or what differed. *Again* counts calls that
 took effect more often than that, *lost* those that never did, *asked* the questions whether a call
 took effect, and *approval* how often a person had to say yes again.
 """

@@ -1,7 +1,7 @@
 """Gives a step of a plan to an agent that runs elsewhere and speaks A2A.
 
 Run it: `python a2a_agent.py`. It serves a small agent with the A2A SDK on this machine, and then
-calls it. `connect` vouches for the agent; where a person has to, use an `AgentRegistry`.
+calls it. `connect` vouches for the agent; if a person has to approve it, use an `AgentRegistry`.
 """
 
 import asyncio

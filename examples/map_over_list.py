@@ -1,7 +1,7 @@
 """Runs one step for every item of a list that another step found, three at a time.
 
-Run it: `python map_over_list.py`. An item that fails does not spoil the others: with
-`on_error: collect` its error stands in its place in the list of results.
+Run it: `python map_over_list.py`. An item that fails does not stop the others: with
+`on_error: collect` its error takes its place in the list of results.
 """
 
 from plansmith import Plansmith, read_plan, tool

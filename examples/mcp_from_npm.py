@@ -1,4 +1,4 @@
-"""Uses an MCP server of npm in a plan, after a person approved the server and each of its tools.
+"""Uses an MCP server from npm in a plan, once a person has approved it and each of its tools.
 
 Run it: `python mcp_from_npm.py` (npx fetches the server); `python mcp_from_npm.py COMMAND …` starts
 one that is installed. An `ApprovalFile` instead of `MemoryApprovals` remembers what was approved.

@@ -1,6 +1,6 @@
 """Plans with a model of your own: any object with a name and a method `stream` will do.
 
-Run it: `python own_model.py`. This model asks nobody: it plans by a rule. Yours would send
+Run it: `python own_model.py`. This model only follows a rule. Yours would send
 `prompt.messages` (and `prompt.schema`) to a server, and pass on the pieces of the answer.
 """
 

@@ -1,6 +1,6 @@
 """Gives a plan two tools of your own: one reads, one changes something and needs approval.
 
-Run it: `python own_tools.py`. It needs no key: a scripted model stands in for a real one.
+Run it: `python own_tools.py`. It needs no key: it uses a scripted model instead of a real one.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Runs a plan every weekday at nine, approved once by its hash.
 
-Run it: `python schedule_plan.py`. A fake clock lets four days pass at once; with the clock of the
-machine, `await smith.schedules.keep()` fires whatever comes due until it is cancelled.
+Run it: `python schedule_plan.py`. A fake clock lets four days pass at once; with the real
+clock, `await smith.schedules.keep()` fires what is due until it is cancelled.
 """
 
 import asyncio

@@ -25,7 +25,7 @@ def book_room(room: str, day: str) -> str:
 booking = {"id": "book", "tool": "book_room", "inputs": {"room": "Blue", "day": "Monday"}}
 triage = {"decision": "plan"}
 model = ScriptedModel(triage, {"goal": "Book the blue room", "steps": [booking]})  # "openai:gpt-5"
-smith = Plansmith(model, tools=[book_room])  # store="sqlite:///runs.db" outlives a restart
+smith = Plansmith(model, tools=[book_room])  # store="sqlite:///runs.db" survives a restart
 
 
 async def ask(request: Request) -> JSONResponse:

@@ -52,7 +52,7 @@ PYTHON_PAGES: Final = {
     "api": PythonPage(
         "Python",
         "What `from plansmith import …` has. Type the examples into `python -m asyncio`: there, "
-        "`await` works at the prompt.",
+        "`await` works at the prompt. The examples of a method go on from that of its class.",
         _public(plansmith, "Plansmith"),
     ),
     "parts": PythonPage(
@@ -63,9 +63,14 @@ PYTHON_PAGES: Final = {
             "plansmith.runs.options.Options",
             "plansmith.templates.book.TemplateBook",
             "plansmith.schedules.service.Schedules",
+            "plansmith.schedules.settings.ScheduleSettings",
+            "plansmith.schedules.settings.NewSettings",
             "plansmith.threads.service.Threads",
             "plansmith.threads.thread.Thread",
             "plansmith.runs.service.RunService",
+            "plansmith.runs.editing.PlanEditing",
+            "plansmith.runs.stopping.RunStopping",
+            "plansmith.runs.journals.Journals",
             "plansmith.plan.limits.BudgetLimits",
             "plansmith.review.settings.ReviewPolicy",
         ),
@@ -79,7 +84,7 @@ PYTHON_PAGES: Final = {
         "Ports",
         "What a model, a tool source, an agent, a store or a clock of yours must have. They are "
         "protocols: you inherit from nothing.",
-        ("plansmith.ports",),
+        ("plansmith.ports", "plansmith.store_ports"),
     ),
     "testing": PythonPage(
         "Testing",
@@ -89,9 +94,36 @@ PYTHON_PAGES: Final = {
 }
 
 
+# What a program uses of the parts that Plansmith makes itself; the rest serves other parts.
+MEMBERS: Final[Mapping[str, Sequence[str]]] = {
+    "plansmith.templates.book.TemplateBook": (
+        *("all", "get", "shipped", "save", "take_in", "remove", "problems", "plan", "use"),
+    ),
+    "plansmith.schedules.service.Schedules": (
+        *("create", "create_each", "all", "get", "change", "pause", "resume", "remove"),
+        *("fire_now", "backfill", "history", "next_fires", "tick", "carried", "keep"),
+    ),
+    "plansmith.threads.service.Threads": ("open", "last", "list", "delete", "delete_before"),
+    "plansmith.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
+    "plansmith.runs.service.RunService": ("undo_plan", "resume_all", "editing"),
+    "plansmith.runs.editing.PlanEditing": ("undo", "redo"),
+    "plansmith.runs.stopping.RunStopping": ("skip",),
+    "plansmith.runs.journals.Journals": ("repair",),
+}
+
+
 def _python(page: PythonPage) -> str:
-    parts = "\n\n".join(f"::: {name}" for name in page.names)
+    parts = "\n\n".join(_directive(name) for name in page.names)
     return f"# {page.title}\n\n{page.about}\n\n{parts}\n"
+
+
+def _directive(name: str) -> str:
+    """Returns the line that shows a name; of a part, without its constructor."""
+    if name not in MEMBERS:
+        return f"::: {name}"
+    members = ", ".join(MEMBERS[name])
+    options = f"      members: [{members}]\n      merge_init_into_class: false"
+    return f"::: {name}\n    options:\n{options}"
 
 
 def _commands() -> str:

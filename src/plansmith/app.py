@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from plansmith.adapters.clock import SystemClock
-from plansmith.arguments import (
-    ToolLike,
-    agents_of,
-    model_of,
-    planner_settings_of,
-    resolved_options,
-    sources_of,
-    store_of,
-)
-from plansmith.errors import PlanInvalid
+from plansmith.arguments import Arguments, ToolLike, need_plan
 from plansmith.lazy import lazy_modules, made_once
-from plansmith.old_names import by_old_name, read_options
-from plansmith.ports import Closing
+from plansmith.old_names import by_old_name
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
@@ -49,16 +38,13 @@ else:
         sync="plansmith.sync",
     )
 
-__all__ = ["Plansmith", "ToolLike"]
-
 
 class Plansmith:
     """Makes plans, asks a person to approve them, runs them, and records every event.
 
     Its parts: `runs` manages runs, `schedules` starts runs at set times, `templates` keeps plans
-    for reuse, `threads` are conversations. A method about one run takes its id as `run_id`; it
-    raises `NotFound` if there is no such run, and `Refused` if the run's state does not allow the
-    call. `by` names who acts; the journal keeps the name.
+    for reuse, `threads` are conversations. A method about one run raises `NotFound` if there is no
+    such run, and `Refused` if the run's state does not allow the call.
 
     Args:
         model: The name of a model (see `model`), or a model of yours. Plans run without one.
@@ -72,9 +58,11 @@ class Plansmith:
     Raises:
         Misconfigured: An argument cannot be used; the hint says what to give.
 
-    Examples:
-        In `python -m asyncio` you can type this. The examples of the methods go on from here.
+    Args of methods:
+        run_id: The id of the run.
+        by: Who acts; the journal keeps the name.
 
+    Examples:
         >>> from plansmith import Plansmith, read_plan, tool
         >>> @tool
         ... def order(item: str) -> str:
@@ -98,27 +86,15 @@ class Plansmith:
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
-        options = resolved_options(read_options(more))
-        self.store: PlanStore = store_of(store)
-        self._clock: Clock = clock or SystemClock()
-        self._options = options
-        self._planner_settings = planner_settings_of(settings)
-        self._model = model_of(model)
-        self._sources = sources_of(tools)
-        self._agents = agents_of(agents)
+        self._given = Arguments.checked(
+            model, tools=tools, agents=agents, store=store, settings=settings, clock=clock, **more
+        )
+        self.store: PlanStore = self._given.store
 
     @made_once
     def runs(self) -> RunService:
         """Manages runs."""
-        return assembly.make_runs(
-            store=self.store,
-            clock=self._clock,
-            sources=self._sources,
-            agents=self._agents,
-            model=self._model,
-            settings=self._planner_settings,
-            options=self._options,
-        )
+        return assembly.make_runs(self._given)
 
     @made_once
     def templates(self) -> book.TemplateBook:
@@ -137,15 +113,17 @@ class Plansmith:
 
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
-        """Builds a Plansmith from `settings`, else from those that `load_settings` finds.
+        """Builds a Plansmith as the command line does.
+
+        Args:
+            settings: All settings; None takes those that `load_settings` finds.
 
         Examples:
             >>> from plansmith.config import Settings
             >>> smith = Plansmith.from_settings(Settings(store="memory"))
         """
-        # By name, since `wiring` imports this module.
-        smith: Plansmith = import_module("plansmith.wiring").make_smith(settings)
-        return smith
+        wiring = import_module("plansmith.wiring")  # by name, since it imports this module
+        return cast("Plansmith", wiring.make_smith(settings))
 
     if not TYPE_CHECKING:  # names of the first release: for programs, not for type checkers
 
@@ -165,15 +143,10 @@ class Plansmith:
             >>> async with Plansmith(tools=[order]) as smith:  # closes it at the end
             ...     run = await smith.submit(plan)
         """
-        if "schedules" in self.__dict__:
-            await self.schedules.close()
-        if "runs" in self.__dict__:
-            await self.runs.close()
-        for part in (*self._sources, *self._agents):
-            if isinstance(part, Closing):
-                await part.close()
-        if not self._options.get("shared_store"):
-            await self.store.close()
+        for part in ("schedules", "runs"):
+            if part in self.__dict__:  # it was used
+                await getattr(self, part).close()
+        await self._given.close()
 
     async def do(
         self,
@@ -188,11 +161,13 @@ class Plansmith:
         What nobody decides is left waiting: see `run.status`; `decide`, `answer` and `run` go on.
 
         Args:
-            request: The request in words, or a plan; raises `TypeError` for anything else.
-            approve: Gets each plan that needs approval. Returns True, False (cancels the run) or a
-                changed plan, which then counts as approved. May be async.
-            answer: Gets each question and returns its answer; None leaves it open. May be async.
-            by: Who asks and approves.
+            request: The request in words, or a plan.
+            approve: Gets each plan that needs approval; may be async. Returns True, False (cancels
+                the run) or a changed plan, which then counts as approved.
+            answer: Gets each question, returns its answer; None leaves it open. May be async.
+
+        Raises:
+            TypeError: The request, or what `approve` returned, is of another type.
 
         Examples:
             >>> run = await smith.do(plan, approve=lambda plan: len(plan.steps) < 5)
@@ -202,9 +177,7 @@ class Plansmith:
         asking = callbacks.CallbackRun(self.runs, approve=approve, answer=answer, by=by)
         if isinstance(request, str):
             return await asking.finish(await self.plan(request, by=by))
-        if not hasattr(request, "steps"):
-            raise TypeError("do takes a request in words or a Plan; read_plan makes one of a dict")
-        return await asking.finish(await self.submit(request, by=by))
+        return await asking.finish(await self.submit(need_plan(request, "do"), by=by))
 
     def do_sync(
         self,
@@ -216,7 +189,10 @@ class Plansmith:
     ) -> Run:
         """Does what `do` does and waits for it, for programs and notebooks that are not async.
 
-        `request`, `approve` and `answer` are those of `do`.
+        Args:
+            request: The request in words, or a plan.
+            approve: Decides on plans, as in `do`.
+            answer: Answers questions, as in `do`.
 
         Examples:
             >>> smith.do_sync(plan, approve=lambda plan: True).result("buy")
@@ -225,9 +201,11 @@ class Plansmith:
         return sync.wait_for(self.do(request, approve=approve, answer=answer, by=by))
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
-        """Plans a `request`: returns a run with a checked plan, waiting for review if required.
+        """Plans a request: returns a run with a checked plan, waiting for review if required.
 
-        `options` are those of a `PlanRequest`: locale, target, profile, history, top_k.
+        Args:
+            request: What you want, in words.
+            **options: Those of a `PlanRequest`: locale, target, profile, history, top_k.
 
         Examples:
             >>> run = await smith.plan("Order the item 'bolts'")
@@ -237,7 +215,10 @@ class Plansmith:
         return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
 
     async def thread(self, thread_id: str = "") -> Thread:
-        """Returns a conversation by its id, or that of a run in it; no `thread_id` begins one.
+        """Returns a conversation, or begins one.
+
+        Args:
+            thread_id: The id of the conversation, or of a run in it; empty begins one.
 
         Examples:
             >>> thread = await smith.thread()
@@ -248,7 +229,9 @@ class Plansmith:
     async def submit(self, plan: Plan | list[Problem], *, request: str = "", by: Who = "") -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model.
 
-        `plan` may also be what `try_read_plan` returned; `request` says in words what it is for.
+        Args:
+            plan: The plan, or what `try_read_plan` returned.
+            request: What the plan is for, in words.
 
         Raises:
             PlanInvalid: The plan has errors; `problems` has each.
@@ -257,14 +240,13 @@ class Plansmith:
         Examples:
             >>> run = await smith.submit(plan, request="We are out of bolts")
         """
-        if isinstance(plan, list):
-            raise PlanInvalid(plan)
-        if not hasattr(plan, "steps"):
-            raise TypeError("submit takes a Plan: read_plan makes one of a dictionary or a text")
-        return await self.runs.submit(plan, request=request, by=by)
+        return await self.runs.submit(need_plan(plan, "submit"), request=request, by=by)
 
     async def check(self, plan: Plan) -> list[Problem]:
-        """Returns every problem of a `plan`, given the present tools, agents and templates.
+        """Returns every problem of a plan, given the present tools, agents and templates.
+
+        Args:
+            plan: The plan to check; nothing is stored.
 
         Examples:
             >>> await smith.check(plan)
@@ -275,17 +257,16 @@ class Plansmith:
     async def run(self, run_id: str) -> Run:
         """Executes a run until it is over or waits for a person.
 
-        Raises `NotApproved` if its plan needs an approval before anything runs, and `RunBusy` if
-        another process executes it.
+        Raises:
+            NotApproved: Its plan needs an approval before anything runs.
+            RunBusy: Another process executes it.
 
         Examples:
             >>> run = await smith.decide(run.id, approve=run.plan.hash)
             >>> (await smith.run(run.id)).status.value
             'done'
         """
-        run = await self.runs.run(run_id)
-        callbacks.need_approval_given(run)
-        return run
+        return callbacks.need_approval_given(await self.runs.run(run_id))
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results.
@@ -296,7 +277,11 @@ class Plansmith:
         return await self.runs.journals.get(run_id)
 
     def events(self, run_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
-        """Yields the events of a run `after` a number; if you `follow` it, new ones as they come.
+        """Yields the events of a run.
+
+        Args:
+            after: The number of the last event that you know.
+            follow: Whether to wait for new events until the run is over.
 
         Examples:
             >>> [event.body.type async for event in smith.events(run.id)]
@@ -307,10 +292,14 @@ class Plansmith:
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: Who = ""
     ) -> Run:
-        """Approves the plan with this hash, or rejects the plan; a second decision is refused.
+        """Approves exactly one plan, or rejects it.
 
-        `approve` is the hash of the plan that was looked at; to `reject` it cancels the run. Raises
-        `StaleDecision` if the plan has changed since, or was decided on already.
+        Args:
+            approve: The hash of the plan that the person saw.
+            reject: Rejects the plan, which cancels the run.
+
+        Raises:
+            StaleDecision: The plan has changed since, or was decided on already.
 
         Examples:
             >>> run = await smith.decide(run.id, approve=run.plan.hash, by="ann")
@@ -320,20 +309,24 @@ class Plansmith:
     async def answer(self, run_id: str, question: str, value: Json, *, by: Who = "") -> Run:
         """Answers a question of a run; makes the plan if the question was about the request.
 
-        `question` is its name in `run.questions`, and `value` the answer.
+        Args:
+            question: Its name in `run.questions`.
+            value: The answer.
 
         Examples:
-            >>> ask = read_plan({"steps": [{"id": "size", "question": "Which size?"}]})
-            >>> run = await smith.do(ask)
+            >>> run = await smith.do(read_plan({"steps": [{"id": "size", "question": "Which?"}]}))
             >>> run = await smith.answer(run.id, "size", "M8")
         """
-        run = await self.runs.answer(run_id, question, value, by=by)
-        return await self.runs.planned(run)
+        return await self.runs.planned(await self.runs.answer(run_id, question, value, by=by))
 
     async def edit(self, run_id: str, plan: Plan, *, by: Who = "") -> Run:
-        """Replaces the plan by a person's `plan`; it is checked and reviewed like any other.
+        """Replaces the plan by one that a person wrote.
 
-        Raises `PlanInvalid` if it has errors.
+        Args:
+            plan: The new plan; it is checked and reviewed like any other.
+
+        Raises:
+            PlanInvalid: The new plan has errors.
 
         Examples:
             >>> run = await smith.edit(run.id, plan.replace(goal="Buy more bolts"))
@@ -341,7 +334,10 @@ class Plansmith:
         return await self.runs.editing.edit(run_id, plan, by=by)
 
     async def request_changes(self, run_id: str, text: str, *, by: Who = "") -> Run:
-        """Asks the planner to change the plan as `text` says; pauses the run, keeps finished steps.
+        """Asks the planner to change the plan; pauses the run, keeps finished steps.
+
+        Args:
+            text: What should be different, in words.
 
         Examples:
             >>> run = await smith.request_changes(run.id, "Order nuts instead")
@@ -349,7 +345,10 @@ class Plansmith:
         return await self.runs.editing.request_changes(run_id, text, by=by)
 
     async def pause(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
-        """Pauses a run, for a `reason`: no step starts until `resume`; running steps finish.
+        """Pauses a run: no step starts until `resume`; running steps finish.
+
+        Args:
+            reason: Why, for the journal.
 
         Examples:
             >>> run = await smith.pause(run.id, reason="wait for the price")
@@ -359,7 +358,8 @@ class Plansmith:
     async def resume(self, run_id: str, *, by: Who = "", force: bool = False) -> Run:
         """Ends the pause of a run; call `run` to execute it.
 
-        By `force`, also takes it from a living process, which then writes and calls nothing more.
+        Args:
+            force: Takes it even from a living process, which then writes and calls nothing more.
 
         Examples:
             >>> run = await smith.resume((await smith.pause(run.id)).id)
@@ -367,9 +367,10 @@ class Plansmith:
         return await self.runs.stopping.resume(run_id, by=by, force=force)
 
     async def cancel(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
-        """Stops a run for good, for a `reason`: no step starts, running calls are cancelled.
+        """Stops a run for good; a call that is cut off may have taken effect: it is `unknown`.
 
-        A cancelled call may have taken effect already: its step becomes `unknown`.
+        Args:
+            reason: Why, for the journal.
 
         Examples:
             >>> run = await smith.cancel(run.id, reason="no longer needed")
@@ -387,10 +388,11 @@ class Plansmith:
     async def retry(
         self, run_id: str, *, from_step: str | None = None, plan: Plan | None = None, by: Who = ""
     ) -> Run:
-        """Creates a new run that keeps finished results and runs only the other or changed steps.
+        """Creates a run that keeps finished results; without a plan it is planned again.
 
-        `from_step` repeats this step and all steps after it; `plan` is a changed plan to use. A
-        run that never had a plan is planned again.
+        Args:
+            from_step: Repeats this step and all steps after it.
+            plan: A changed plan to use; only its other or changed steps run.
 
         Examples:
             >>> run = await smith.retry((await smith.cancel(run.id)).id)

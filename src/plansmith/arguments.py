@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
 
+from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
+from plansmith.old_names import read_options
+from plansmith.ports import Closing
 
 if TYPE_CHECKING:
     from plansmith import models
     from plansmith.adapters.tools import functions
     from plansmith.config import Settings
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
     from plansmith.planner.settings import PlannerSettings
-    from plansmith.ports import Agent, ChatModel, PlanStore, ToolSource
+    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.runs.options import Options
 else:
     lazy_modules(
@@ -24,6 +29,50 @@ else:
 
 T = TypeVar("T")
 ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
+
+
+class Arguments(NamedTuple):
+    """What a Plansmith was given, checked and resolved."""
+
+    store: PlanStore
+    clock: Clock
+    sources: list[ToolSource]
+    agents: list[Agent]
+    model: ChatModel | None
+    settings: PlannerSettings | None
+    options: Options
+
+    @classmethod
+    def checked(
+        cls,
+        model: ChatModel | str | None,
+        *,
+        tools: Sequence[ToolLike],
+        agents: Sequence[Agent],
+        store: str | PlanStore,
+        settings: Settings | None,
+        clock: Clock | None,
+        **more: Unpack[Options],
+    ) -> Self:
+        """Resolves names, URLs and functions; raises `Misconfigured` for what cannot be used."""
+        options = resolved_options(read_options(more))
+        return cls(
+            store=store_of(store),
+            clock=clock or SystemClock(),
+            settings=planner_settings_of(settings),
+            model=model_of(model),
+            sources=sources_of(tools),
+            agents=agents_of(agents),
+            options=options,
+        )
+
+    async def close(self) -> None:
+        """Closes the tools and agents, and the store unless another Plansmith shares it."""
+        for part in (*self.sources, *self.agents):
+            if isinstance(part, Closing):
+                await part.close()
+        if not self.options.get("shared_store"):
+            await self.store.close()
 
 
 def model_of(given: ChatModel | str | None) -> ChatModel | None:
@@ -92,6 +141,16 @@ def agents_of(agents: Sequence[Agent]) -> list[Agent]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Misconfigured(f"two agents are called {twice!r}")
+    return given
+
+
+def need_plan(given: Plan | list[Problem], method: str) -> Plan:
+    """Returns the plan; raises for the problems of an unreadable one, and for anything else."""
+    if isinstance(given, list):
+        raise PlanInvalid(given)
+    if not hasattr(given, "steps"):
+        takes = "a request in words or a Plan" if method == "do" else "a Plan"
+        raise TypeError(f"{method} takes {takes}: read_plan makes one of a dictionary or a text")
     return given
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from plansmith.arguments import model_of
+from plansmith.arguments import Arguments, model_of
 from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
 from plansmith.runs.intake import PlanIntake
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run_options import RunOptions
     from plansmith.planner.settings import PlannerSettings
     from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import Agent, ChatModel, Clock, Message, PlanStore, ToolSource
+    from plansmith.ports import Agent, ChatModel, Message, ToolSource
     from plansmith.runs.options import Options
     from plansmith.schedules import service
     from plansmith.templates.book import TemplateBook
@@ -35,31 +35,23 @@ else:
     )
 
 
-def make_runs(
-    *,
-    store: PlanStore,
-    clock: Clock,
-    sources: Sequence[ToolSource],
-    agents: Sequence[Agent],
-    model: ChatModel | None,
-    settings: PlannerSettings | None,
-    options: Options,
-) -> RunService:
+def make_runs(given: Arguments) -> RunService:
     """Makes the service for runs."""
+    options = given.options
     journals = Journals(
-        store=store,
-        clock=clock,
+        store=given.store,
+        clock=given.clock,
         ids=options.get("ids"),
         folder=options.get("folder", ""),
         team=options.get("team"),
         lease_s=options.get("limits", Limits()).lease_s,
         machine=options.get("machine"),
     )
-    intake = _intake(journals, sources, agents, options)
+    intake = _intake(journals, given.sources, given.agents, options)
     return RunService(
         journals=journals,
         intake=intake,
-        planner=_planner(model, journals, intake, settings, options),
+        planner=_planner(given.model, journals, intake, given.settings, options),
         limits=options.get("limits"),
         rounds=options.get("rounds"),
         budget=options.get("budget"),

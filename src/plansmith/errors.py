@@ -119,7 +119,13 @@ class ModelFailed(PlansmithError):
 
 
 class ModelBusy(ModelFailed):
-    """A temporary failure of a model; `retry_after` is the provider's suggested wait in seconds."""
+    """A temporary failure of a model.
+
+    Args:
+        message: What happened.
+        retry_after: The seconds that the provider suggests to wait.
+        hint: What to do about it.
+    """
 
     def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, hint=hint)

@@ -14,7 +14,8 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
-from plansmith.app import Plansmith, ToolLike
+from plansmith.app import Plansmith
+from plansmith.arguments import ToolLike
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
 from plansmith.lazy import lazy_modules

@@ -128,7 +128,7 @@ def test_the_core_names_commands_that_install_what_it_lacks(packages: Path, tmp_
     person = Person(installed(tmp_path / "core", str(wheel)), tmp_path)
     for words in (("model", "pull", "--offline"), ("serve", "--no-browser", "--port", "0")):
         lacking = person.types("plansmith", *words).stderr
-        [command] = re.findall(r"\S+ (?:-m )?pip install .*?(?=\)?$)", lacking, re.MULTILINE)
+        [command] = re.findall(r"[^\s(]+ (?:-m )?pip install .*?(?=\)?$)", lacking, re.MULTILINE)
         assert person.types(*shlex.split(command)).returncode == 0, command
     assert "pip install" not in person.types("plansmith", "model", "pull", "--offline").stderr
     assert person.types("python", "-c", "import plansmith.server.serve").returncode == 0

@@ -29,9 +29,14 @@ FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
-    """Returns the run after these `events`; with `run`, they go on from there.
+    """Returns the run after these events.
 
-    Raises `JournalDamaged` if an event is missing or does not fit.
+    Args:
+        events: The events of one run, in order.
+        run: The run before them; None if they begin it.
+
+    Raises:
+        JournalDamaged: An event is missing or does not fit.
 
     Examples:
         >>> from plansmith import Plansmith, fold, read_plan
@@ -48,17 +53,11 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     return folding.result()
 
 
+_Steps = dict[str, StepState]
+_Needs = Mapping[str, frozenset[str]]
 # A plain tuple, since two are made for every append: run, steps, changed steps, open questions,
 # needs, hash of the plan, last event.
-State = tuple[
-    Run,
-    dict[str, StepState],
-    dict[str, StepState],
-    Mapping[str, e.QuestionAsked],
-    Mapping[str, frozenset[str]],
-    str,
-    e.Event | None,
-]
+State = tuple[Run, _Steps, _Steps, Mapping[str, e.QuestionAsked], _Needs, str, e.Event | None]
 
 
 class RunFold(StepsFold):
@@ -67,7 +66,7 @@ class RunFold(StepsFold):
     def __init__(self, run: Run) -> None:
         self.run = copy(run)
         self.changed = {}
-        self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
+        self._needs: _Needs = needs(run.plan) if run.plan else {}
         # What `result` returned, until the next event.
         self.known: Run | None = None
         self._hash: str = ""

@@ -112,8 +112,9 @@ def _events(run: Run) -> int:
     return run.last.number if run.last is not None else 0
 
 
-def need_approval_given(run: Run) -> None:
-    """Raises `NotApproved` if a run has not begun because its plan waits for approval."""
+def need_approval_given(run: Run) -> Run:
+    """Returns the run; raises `NotApproved` if it has not begun and waits for an approval."""
     if isinstance(next_move(run), AwaitReview) and run.started_at is None:
         hint = f"look at run.plan, then: await smith.decide({run.id!r}, approve=run.plan.hash)"
         raise NotApproved(f"run {run.id} waits for the approval of its plan", hint=hint)
+    return run

@@ -108,7 +108,15 @@ class PlanEditing:
         return await self._replace_plan(run_id, plan, by=by, why=why)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Goes back to the previous plan; called again, to the one before that."""
+        """Goes back to the previous plan; called again, to the one before that.
+
+        Args:
+            run_id: The id of the run.
+            by: Who acts.
+
+        Raises:
+            Refused: There is no such plan.
+        """
         found = versions(await self._journals.store.events(run_id)).before
         if found is None:
             raise Refused(Sentence("error.no_earlier_plan", run=run_id))
@@ -116,7 +124,15 @@ class PlanEditing:
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Goes forward again to the plan that was undone last."""
+        """Goes forward again to the plan that was undone last.
+
+        Args:
+            run_id: The id of the run.
+            by: Who acts.
+
+        Raises:
+            Refused: There is no such plan.
+        """
         found = versions(await self._journals.store.events(run_id)).after
         if found is None:
             raise Refused(Sentence("error.no_later_plan", run=run_id))

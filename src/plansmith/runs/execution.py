@@ -23,7 +23,7 @@ from plansmith.plan.second_person import why_not as why_alone
 from plansmith.plan.sentence import joined
 from plansmith.review.coverage import redefined
 from plansmith.runs.conclude import conclude
-from plansmith.templates.book import runs_templates
+from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
     from plansmith.engine.lease import Fence

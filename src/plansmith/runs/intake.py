@@ -30,16 +30,14 @@ from plansmith.review.coverage import definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.plan_facts import PlanFacts, PlansKnown
-from plansmith.templates.book import (
+from plansmith.templates.book import every_template, keeps_templates, usable_templates
+from plansmith.templates.pinning import contents, pinned
+from plansmith.templates.template import (
     Template,
-    every_template,
     given_template,
-    keeps_templates,
     runs_templates,
     template_problems,
-    usable_templates,
 )
-from plansmith.templates.pinning import contents, pinned
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec

@@ -172,6 +172,10 @@ class Journals:
         """Repairs a damaged run: it is paused at its last good event.
 
         Later events are moved aside and kept; calls recorded in them count as made.
+
+        Args:
+            run_id: The id of the run.
+            by: Who acts.
         """
         async with self.owners.owning(run_id):
             journal = await self.load(run_id)

@@ -11,7 +11,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.earlier import uses_of
 from plansmith.plan.plan import Plan
 from plansmith.review.settings import ReviewPolicy
-from plansmith.templates.book import runs_templates
+from plansmith.templates.template import runs_templates
 
 PLANS_KEPT: Final = 256
 _P = ParamSpec("_P")

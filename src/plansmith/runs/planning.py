@@ -38,7 +38,7 @@ from plansmith.runs.planning_record import (
     no_plan,
     recorded_exchanges,
 )
-from plansmith.templates.book import plan_steps, runs_templates, template_problems
+from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
     from pathlib import Path

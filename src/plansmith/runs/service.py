@@ -60,7 +60,7 @@ _BATCH_SIZE: Final = 100
 
 
 class RunService:
-    """Creates, plans, executes and resumes runs; its parts edit, stop and repeat them."""
+    """Creates, plans, executes and resumes runs; `await smith.runs()` returns them all."""
 
     def __init__(
         self,
@@ -113,7 +113,12 @@ class RunService:
         return repeating.RunRepeating(reviser=self.reviser, create=self.create, join=join)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Creates a run that takes back what a run did, by `undo_with`; it waits for review."""
+        """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
+
+        Args:
+            run_id: The id of a run that is over.
+            by: Who asks for it.
+        """
         made = undoing.RunUndoing(self.journals, self.intake, self.create)
         return await made.undo_plan(run_id, by=by)
 
@@ -342,8 +347,11 @@ class RunService:
     async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """Resumes all runs after a restart: makes missing plans, continues what was running.
 
-        A damaged run does not stop the others; its error is raised at the end. Runs that other
-        processes of this machine execute are left to them; `busy` is called for each.
+        Args:
+            busy: Gets an error for each run that another process of this machine executes.
+
+        Raises:
+            JournalDamaged: A run is damaged; the others were resumed all the same.
         """
         begun: list[asyncio.Future[Run] | BaseException | None] = []
         names = await self.store.open_runs()

@@ -171,7 +171,13 @@ class RunStopping:
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
 
-        Returns the step and those that cannot run without it. The executing process obeys.
+        Args:
+            run_id: The id of the run.
+            step: The id of the step.
+            by: Who acts.
+
+        Returns:
+            The step and those that cannot run without it.
         """
         while True:
             journal = await self._journals.own(run_id)

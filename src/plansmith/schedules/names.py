@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+
+from plansmith.errors import Refused
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.plan.schedules import Schedule
@@ -11,8 +14,13 @@ if TYPE_CHECKING:
 _NAME_LENGTH: Final = 60
 
 
-def free_name(schedule: Schedule, taken: AbstractSet[str]) -> str:
-    """Returns a name that no other schedule has: the beginning of its request or goal."""
+def free_name(schedule: Schedule, others: Sequence[Schedule], *, wanted: str) -> str:
+    """Returns a name that no other schedule has: the wanted one, or its request or goal."""
+    taken = {each.name.lower() for each in others}
+    if wanted:
+        if " ".join(wanted.split()).lower() in taken:
+            raise Refused(Sentence("error.name_taken", name=wanted))
+        return wanted
     text = schedule.request or (schedule.plan.goal if schedule.plan else "")
     words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
     first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"

@@ -53,6 +53,14 @@ def refuse_parts(plan: Plan | None) -> None:
         raise Refused(Sentence("error.parts"), hint=Sentence("error.parts_hint"))
 
 
+async def source_run(run_id: str, runs: RunService) -> Run:
+    """Returns a run of this folder; refuses one whose plan misses something asked for."""
+    source = await runs.journals.get(run_id)
+    runs.journals.require_here(f"run {run_id}", source.folder)
+    refuse_missing(source.problems)
+    return source
+
+
 async def schedule_parts(
     run_id: str, *, approve: str, by: e.Who, schedules: Schedules, runs: RunService
 ) -> list[Schedule]:
@@ -61,9 +69,7 @@ async def schedule_parts(
     The approval of the whole plan's hash covers its parts and nothing else. Called again after a
     crash, or by two processes, it creates only what is missing.
     """
-    source = await runs.journals.get(run_id)
-    runs.journals.require_here(f"run {run_id}", source.folder)
-    refuse_missing(source.problems)
+    source = await source_run(run_id, runs)
     plan = _approved(source, approve, by)
     timed = [part for part in parts(plan) if part.timing is not None]
     for part in timed:

@@ -2,69 +2,64 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Unpack
 
-from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import (
     Fire,
     FireKind,
     FireState,
-    Missed,
-    Overlap,
     Schedule,
     make_schedule,
     passed_over,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.plan.timing import Timing, next_fires
 from plansmith.planner.recurrence import without_recurrence
 from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval, need_second_scheduler, requester
 from plansmith.schedules.firing import Firing
 from plansmith.schedules.names import free_name
-from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside
+from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside, source_run
 from plansmith.schedules.scope import reasons_attended
+from plansmith.schedules.settings import NewSettings, ScheduleSettings
+from plansmith.schedules.times import check_times, first_of, past_times, replace_missed
 from plansmith.templates.book import TemplateBook
 
 LOOK_S: Final = 5.0
-MAX_BACKFILLED: Final = 1000
 _MIN_PREFIX: Final = 4
-_AHEAD: Final = 50
-_ALL: Final = 10**9
-
-
-class ScheduleSettings(TypedDict, total=False):
-    """Optional settings of a schedule."""
-
-    overlap: Overlap | str
-    missed: Missed | str
-    window_minutes: int
-    jitter_seconds: int
-    max_failures: int
-    budget: BudgetLimits | Mapping[str, Json]
-    options: RunOptions | Mapping[str, Json]
-
-
-class NewSettings(ScheduleSettings, total=False):
-    """Settings of a new schedule; an id that is taken returns the schedule that has it."""
-
-    id: str
 
 
 class Schedules:
-    """Creates, changes and lists schedules; `keep` starts what is due until it is cancelled."""
+    """Creates, changes and lists schedules; `keep` starts what is due until it is cancelled.
+
+    Methods about one schedule raise `NotFound` if there is none of that name.
+
+    Args of methods:
+        name: The name or the id of the schedule, or the beginning of its id.
+        by: Who acts; only a person can approve.
+
+    Examples:
+        >>> from plansmith import Plansmith, read_plan, tool
+        >>> from plansmith.plan.timing import make_timing
+        >>> @tool(effect="read")
+        ... def price(item: str) -> int:
+        ...     return 3
+        >>> smith = Plansmith(tools=[price])
+        >>> steps = [{"id": "tea", "tool": "price", "inputs": {"item": "tea"}}]
+        >>> plan = read_plan({"goal": "Watch the price of tea", "steps": steps})
+        >>> monday = make_timing(cron="0 9 * * MON", timezone="Europe/Oslo")
+        >>> schedule = await smith.schedules.create(timing=monday, plan=plan, approve=plan.hash)
+        >>> len(await smith.schedules.next_fires(schedule.name, count=3))
+        3
+    """
 
     def __init__(
         self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
@@ -85,6 +80,9 @@ class Schedules:
         """Starts all that is due now; returns the fires that this process started.
 
         Their runs continue in the background: `carried` waits for them.
+
+        Args:
+            now: The time to go by; None takes that of the clock.
         """
         return await self.firing.tick(now)
 
@@ -109,23 +107,42 @@ class Schedules:
     ) -> Schedule:
         """Creates a schedule for a plan, a run's plan, a template, or a request.
 
-        `approve` is the hash of the one plan that may run unattended; plans of a request wait.
+        Args:
+            timing: When it fires; None takes the times of the plan.
+            plan: The plan to run.
+            run: The id of a run whose plan is used.
+            template: The name of a template to run.
+            inputs: The values of its parameters.
+            request: A request that is planned at each fire; its plans wait for approval.
+            approve: The hash of the one plan that may run unattended.
+            name: The name of the new schedule; empty makes one.
+            part_of: The run that the schedule comes from.
+            **settings: See `NewSettings`.
+
+        Raises:
+            Misconfigured: The times or the settings cannot be used.
+            Refused: The plan cannot run unattended; the message gives every reason.
+            StaleDecision: The plan has another hash than the approved one.
         """
+        given = {"timing": timing, "plan": plan, "template": template, "request": request}
+        fields = given | {"inputs": {**(inputs or {})}, "name": name, **settings}
+        return await self._create(fields, run, approve, by, part_of)
+
+    async def _create(
+        self, given: dict[str, Any], run: str, approve: str, by: e.Who, part_of: Run | None
+    ) -> Schedule:
         if run:
-            part_of = await self._source(run)
-            plan, request = part_of.plan, request or without_recurrence(part_of.request)
-        fields: dict[str, Any] = {
-            "name": name or "schedule",
-            "timing": timing or (plan.schedule if plan else None),
-            "request": request,
-            "plan": plan,
-            "template": template,
-            "inputs": {**(inputs or {})},
+            part_of = await source_run(run, self._runs)
+            request = given["request"] or without_recurrence(part_of.request)
+            given |= {"plan": part_of.plan, "request": request}
+        plan, wanted = given["plan"], given["name"]
+        given |= {
+            "name": wanted or "schedule",
+            "timing": given["timing"] or (plan.schedule if plan else None),
             "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
-            **settings,
         }
-        made = await self._approved(self._new(fields), approve, by, part_of)
-        schedule = made.replace(name=await self._free_name(made, name))
+        made = await self._approved(self._new(given), approve, by, part_of)
+        schedule = made.replace(name=free_name(made, await self.all(), wanted=wanted))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
         self.firing.changed_event.set()
@@ -134,15 +151,13 @@ class Schedules:
         return schedule
 
     async def create_each(self, run: str, *, approve: str, by: e.Who = "") -> list[Schedule]:
-        """Creates a schedule for each time in a run's plan; what runs once stays in the run."""
-        return await schedule_parts(run, approve=approve, by=by, schedules=self, runs=self._runs)
+        """Creates a schedule for each time in a run's plan; what runs once stays in the run.
 
-    async def _source(self, run: str) -> Run:
-        """Returns a run of this folder; refuses one whose plan misses something asked for."""
-        source = await self._runs.journals.get(run)
-        self._runs.journals.require_here(f"run {run}", source.folder)
-        refuse_missing(source.problems)
-        return source
+        Args:
+            run: The id of the run.
+            approve: The hash of the whole plan.
+        """
+        return await schedule_parts(run, approve=approve, by=by, schedules=self, runs=self._runs)
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
         refuse_parts(fields["plan"])
@@ -153,23 +168,7 @@ class Schedules:
             raise Refused(f"the {team.name} team cannot be scheduled", hint=hint)
         starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
         own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
-        return self._check_times(make_schedule(own | fields | starts))
-
-    def _check_times(self, schedule: Schedule) -> Schedule:
-        """Returns the schedule; refuses it if its times are invalid, past or too close."""
-        check_timing(schedule.timing)
-        upcoming = next_fires(
-            schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
-        )
-        if not upcoming:
-            past = Sentence("error.past", timing=str(schedule.timing))
-            raise Refused(past, hint=Sentence("error.past_hint"))
-        gaps = [after - before for before, after in pairwise(upcoming)]
-        if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
-            hint = f"give less than {min(gaps).total_seconds():g}, the seconds between two fires"
-            why = f"jitter_seconds is too large: {schedule.jitter_seconds}"
-            raise Misconfigured(why, hint=hint)
-        return schedule
+        return check_times(make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
@@ -193,7 +192,14 @@ class Schedules:
         return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
-        """Refuses a plan that cannot run unattended, with every reason."""
+        """Checks that a plan can run unattended.
+
+        Args:
+            plan: The plan.
+
+        Raises:
+            Refused: It cannot; the message gives every reason.
+        """
         await self._runs.intake.usable(plan)
         reasons = reasons_attended(
             plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)
@@ -202,20 +208,17 @@ class Schedules:
             why = Sentence("error.attended", reasons=joined(reasons))
             raise Refused(why, hint=Sentence("error.attended_hint"))
 
-    async def _free_name(self, schedule: Schedule, wanted: str) -> str:
-        taken = {each.name.lower() for each in await self.all()}
-        if wanted:
-            if " ".join(wanted.split()).lower() in taken:
-                raise Refused(Sentence("error.name_taken", name=wanted))
-            return wanted
-        return free_name(schedule, taken)
-
     async def all(self) -> list[Schedule]:
         """Returns all schedules that are not removed, oldest first."""
         return [each for each in await self.shelf.schedules() if not each.removed]
 
     async def get(self, name: str) -> Schedule:
-        """Returns a schedule by its name, its id, or a unique beginning of its id."""
+        """Returns a schedule.
+
+        Raises:
+            NotFound: There is no such schedule.
+            Misconfigured: Several schedules have this name or beginning.
+        """
         schedules = await self.all()
         wanted = " ".join(name.split()).lower()
         found = [each for each in schedules if wanted in (each.name.lower(), each.id)]
@@ -247,8 +250,11 @@ class Schedules:
     ) -> Schedule:
         """Changes the times, the plan or the settings of a schedule.
 
-        A new plan needs approval like the first; `approve` alone is for a template or a request
-        whose plan has changed. New times count from now on.
+        Args:
+            timing: New times; they count from now on.
+            plan: A new plan; it needs approval like the first.
+            approve: The hash of the new plan, or of a template's or a request's plan that changed.
+            **settings: See `ScheduleSettings`.
         """
         schedule = await self._own_schedule(name)
         fields: dict[str, Any] = {
@@ -258,7 +264,7 @@ class Schedules:
             fields |= {"timing": timing, "settled": self._runs.clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = self._check_times(make_schedule(fields))
+        wanted = check_times(make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {
@@ -271,13 +277,21 @@ class Schedules:
         return after
 
     async def pause(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
-        """Pauses a schedule: nothing fires until `resume`; running runs go on."""
+        """Pauses a schedule: nothing fires until `resume`; running runs go on.
+
+        Args:
+            reason: Why, for the list.
+        """
         who = e.actor(by).label or Sentence("who.person")
         reason = reason or Sentence("schedule.paused_by", who=who)
         return await self.firing.changed(await self.get(name), paused=True, reason=reason)
 
     async def resume(self, name: str) -> Schedule:
-        """Ends the pause of a schedule; times that passed meanwhile are recorded as missed."""
+        """Ends the pause of a schedule; times that passed meanwhile are recorded as missed.
+
+        Raises:
+            Refused: It is not paused.
+        """
         schedule = await self._own_schedule(name)
         if not schedule.paused:
             raise Refused(Sentence("error.schedule_runs", name=schedule.name))
@@ -307,56 +321,49 @@ class Schedules:
             at += timedelta(microseconds=1)
 
     async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
-        """Queues a fire for every due time from `since` to `until` that had none, oldest first."""
+        """Queues a fire for every due time that had none, oldest first.
+
+        Args:
+            since: The first time.
+            until: The end; it must be in the past.
+
+        Raises:
+            Misconfigured: The two times are not in this order, or not in the past.
+            Refused: That would be too many fires.
+        """
         schedule = await self._own_schedule(name)
         now = self._runs.clock.now()
         if until > now or since >= until:
             raise Misconfigured("`until` must be in the past, and `since` before it")
-        found: list[datetime] = []
-        for at in due(
-            schedule.timing,
-            after=since - timedelta(microseconds=1),
-            until=until,
-            anchor=schedule.created,
-        ):
-            found.append(at)
-            if len(found) > MAX_BACKFILLED:
-                hint = f"at most {MAX_BACKFILLED} at a time: choose a shorter time"
-                raise Refused("that would be too many fires", hint=hint)
         queued: list[Fire] = []
         taken: list[Fire] = []
-        for at in found:
+        for at in past_times(schedule, since=since, until=until):
             row = self._row(
                 schedule, at, now, kind=FireKind.BACKFILL, run=self._runs.journals.new_id()
             )
             row = row.replace(state=FireState.QUEUED)
             (queued if await self.shelf.put_fire(row) else taken).append(row)
-        queued += await self._replace_missed(taken) if taken else []
+        queued += await replace_missed(self.shelf, taken) if taken else []
         self.firing.changed_event.set()
         return sorted(queued, key=lambda each: each.due)
-
-    async def _replace_missed(self, rows: Sequence[Fire]) -> list[Fire]:
-        """Queues rows in place of fires that were missed or skipped; returns them."""
-        history = await self.shelf.fires(rows[0].schedule, limit=_ALL)
-        schedules = {each.due: each for each in history}
-        queued: list[Fire] = []
-        for row in rows:
-            before = schedules[row.due]
-            if before.state in (FireState.MISSED, FireState.SKIPPED):
-                note = f"was {before.state}: {before.note}"
-                after = row.replace(version=before.version + 1, note=note)
-                queued += [after] if await self.shelf.put_fire(after) else []
-        return queued
 
     def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:
         return Fire(schedule=schedule.id, due=at, at=now, seen=now, **fields)
 
     async def history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
-        """Returns the fires of a schedule, newest first."""
+        """Returns the fires of a schedule, newest first.
+
+        Args:
+            limit: How many at most.
+        """
         return await self.shelf.fires((await self.get(name)).id, limit=limit)
 
     async def next_fires(self, name: str, *, count: int = 5) -> list[datetime]:
-        """Returns the next times of a schedule in UTC; none while it is paused."""
+        """Returns the next times of a schedule in UTC; none while it is paused.
+
+        Args:
+            count: How many.
+        """
         schedule = await self.get(name)
         if schedule.paused:
             return []
@@ -366,7 +373,8 @@ class Schedules:
     async def keep(self, *, look_s: float = LOOK_S) -> None:
         """Starts what is due until it is cancelled.
 
-        Changes by other processes are noticed within `look_s` seconds.
+        Args:
+            look_s: Within how many seconds changes by other processes are noticed.
         """
         while True:
             self.firing.changed_event.clear()
@@ -376,7 +384,7 @@ class Schedules:
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
                 self._runs.planner.tell(f"the schedules could not be read: {error}")
-            await self._wait(wait)
+            await first_of(self._runs.clock.sleep(wait), self.firing.changed_event.wait())
 
     async def _until_next(self) -> float:
         """Returns the seconds until something is due."""
@@ -386,15 +394,3 @@ class Schedules:
         coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - now).total_seconds(), 0.01) if first else LOOK_S
-
-    async def _wait(self, seconds: float) -> None:
-        """Waits, at most until a run ends or a schedule changes in this process."""
-        tasks = [
-            asyncio.ensure_future(self._runs.clock.sleep(seconds)),
-            asyncio.ensure_future(self.firing.changed_event.wait()),
-        ]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()

@@ -7,7 +7,7 @@ from typing import Any
 
 from plansmith.plan.plan import Plan
 from plansmith.plan.steps import AnyStep, MapStep, PlanStep
-from plansmith.templates.book import Template, plan_steps, template_of, with_defaults
+from plansmith.templates.template import Template, plan_steps, template_of, with_defaults
 
 
 def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:

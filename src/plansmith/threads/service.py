@@ -21,7 +21,16 @@ _ID_LENGTH: Final = 200
 
 
 class Threads:
-    """Opens, lists and deletes threads; `smith.threads`."""
+    """Opens, lists and deletes threads; `smith.threads`.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> smith = Plansmith("rules")
+        >>> thread = await smith.threads.open()
+        >>> turn = await thread.say("What is 2 + 3?")
+        >>> [each.title for each in await smith.threads.list()]
+        ['What is 2 + 3?']
+    """
 
     def __init__(self, *, runs: RunService) -> None:
         self.runs = runs
@@ -29,10 +38,13 @@ class Threads:
         self._book = self._backend.book
 
     async def open(self, thread: str = "") -> Thread:
-        """Returns a thread by its id, or by the id of a run in it; without an id a new one.
+        """Returns a thread, or begins one; nothing is stored before the first message.
 
-        The id of a run without a thread gives a thread of that one run. Nothing is stored before
-        the first message.
+        Args:
+            thread: The id of the thread, or of a run; empty begins a thread.
+
+        Raises:
+            Refused: This cannot be the id of a thread.
         """
         name = thread or self.runs.journals.new_id()
         # No address of a web page can end in one that is only dots: browsers take it for a folder.
@@ -44,7 +56,11 @@ class Threads:
         return Thread(self._backend, state)
 
     async def read(self, thread: str) -> ThreadState:
-        """Returns a thread, or that of a run, of whatever folder; an unknown one is empty."""
+        """Returns a thread, or that of a run, of whatever folder; an unknown one is empty.
+
+        Args:
+            thread: The id of the thread, or of a run.
+        """
         state = await self._book.read(thread)
         return state if state.last else await self._of_run(thread) or state
 
@@ -55,22 +71,46 @@ class Threads:
     async def list(
         self, *, owner: str | None = None, before: str = "", limit: int = 50
     ) -> Sequence[ThreadHeadline]:
-        """Returns threads, newest activity first; `before` is the last one of the page before."""
+        """Returns threads, newest activity first.
+
+        Args:
+            owner: Only the threads of this person or program.
+            before: Only threads after this one in the list: the last one of the page before.
+            limit: How many at most.
+        """
         return await self._book.store.threads(owner=owner, before=before, limit=limit)
 
     async def wait(self, thread: str, *, after: int) -> None:
-        """Returns when a thread has an entry after the number, whoever wrote it."""
+        """Returns when a thread has an entry after the number, whoever wrote it.
+
+        Args:
+            thread: The id of the thread.
+            after: The number of the last entry that is known.
+        """
         await self._book.store.wait_thread(thread, after=after)
 
     async def last(self) -> Thread:
-        """Returns the thread of this folder in which something was said last."""
+        """Returns the thread of this folder in which something was said last.
+
+        Raises:
+            NotFound: There is no thread yet.
+        """
         for each in await self.list(limit=200):
             if self.runs.journals.is_here(each.folder):
                 return await self.open(each.thread)
         raise NotFound("there is no thread yet", hint="leave --thread out to begin one")
 
     async def delete(self, thread: str, *, by: e.Who = "") -> int:
-        """Deletes a thread and its runs; returns how many runs. Runs must be over."""
+        """Deletes a thread and its runs; returns how many runs.
+
+        Args:
+            thread: The id of the thread.
+            by: Who acts.
+
+        Raises:
+            NotFound: There is no such thread.
+            Refused: One of its runs is not over, or the store cannot delete.
+        """
         state = await self._book.read(thread)
         if not state.last:
             raise NotFound(f"there is no thread {thread}", hint="`smith.threads.list()` lists them")
@@ -90,7 +130,12 @@ class Threads:
         return deleted
 
     async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
-        """Deletes the threads whose last message is older and whose runs are over."""
+        """Deletes the threads whose last message is older and whose runs are over.
+
+        Args:
+            moment: The time to compare with.
+            by: Who acts.
+        """
         found: list[str] = []
         page = ""
         while heads := await self.list(before=page, limit=200):

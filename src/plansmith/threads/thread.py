@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 
-
 # Creates the run of a request: under the id that its message names, and for that message.
 MakeRun = Callable[[ThreadMessage], Awaitable["Run"]]
 
@@ -91,11 +90,15 @@ class Thread:
         origin: Origin | None = None,
         **options: Any,
     ) -> Turn:
-        """Says something: a request, an answer, a change of a plan, or why.
+        """Says something: a request, an answer, a change of a plan, or why; it approves nothing.
 
-        A plan is never approved this way. `key` is your own name for the message: said again, it
-        does nothing more. With `plan=False` no plan is made yet: `plan` makes it. `options` are
-        those of `Plansmith.plan`, for a new request; `origin` is where its run comes from.
+        Args:
+            text: The message.
+            by: Who says it.
+            key: Your own name for the message; said again, it does nothing more.
+            plan: Whether a plan is made at once; if not, `thread.plan(turn)` makes it.
+            origin: Where the run of a new request comes from.
+            **options: Those of `Plansmith.plan`, for a new request.
         """
         who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
         # Before its turn comes: it may wait for others, and their runs may ask meanwhile.
@@ -191,10 +194,15 @@ class Thread:
             return self._turn(turn.number, turn.run)
 
     async def undo(self, number: int, *, by: e.Who = "", plan: bool = True) -> Turn:
-        """Takes back what a message was taken for; the run of the turn goes on in its place.
+        """Undoes what a message led to; the run of the turn goes on in its place.
 
-        Refused where something was changed because of it. With `plan=False` the request of that
-        run is not planned yet.
+        Args:
+            number: The number of the message.
+            by: Who acts.
+            plan: Whether the request of that run is planned at once.
+
+        Raises:
+            Refused: Something was changed because of it, or it was undone before.
         """
         who = e.actor(by)
         async with self._backend.lock(self.id):
@@ -271,16 +279,8 @@ class Thread:
         while (message := self._message(said.number)).reading is None:
             found, usage = await self._judged(said, now)
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
-            body = MessageRead(
-                message=said.number,
-                kind=found.kind,
-                run=run,
-                question=found.question,
-                value=found.value,
-                judge=found.judge,
-                reason=found.reason,
-                **spending(usage),
-            )
+            read = found._replace(run=run)._asdict()
+            body = MessageRead(message=said.number, **read, **spending(usage))
             after = await self._backend.book.append(self.state, body)
             if after is None:
                 await self.refresh()

@@ -12,7 +12,7 @@ from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Record
 from plansmith.plan.limits import why_invalid
 from plansmith.plan.timing import Timing
-from plansmith.templates.book import given_template
+from plansmith.templates.template import given_template
 
 
 @pytest.mark.parametrize(

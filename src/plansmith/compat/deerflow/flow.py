@@ -12,7 +12,8 @@ from plansmith.adapters.agents.analyst import analyst
 from plansmith.adapters.agents.coder import coder
 from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
-from plansmith.app import Plansmith, ToolLike
+from plansmith.app import Plansmith
+from plansmith.arguments import ToolLike
 from plansmith.compat.deerflow.configuration import TURNS, Configuration
 from plansmith.compat.deerflow.models import (
     Feedback,

@@ -1,0 +1,255 @@
+"""The ports of stores; `plansmith.ports` has them too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.schedules import Fire, Schedule
+    from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+
+
+class News(NamedTuple):
+    """An event of a run, and its position among the events of all runs."""
+
+    position: int
+    run: str
+    number: int
+
+
+class JournalStore(Protocol):
+    """The part of a store that one run needs."""
+
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+    ) -> None:
+        """Stores events that follow the last one of their run, and values, all or none.
+
+        Args:
+            events: The next events of one run.
+            values: Inputs and results that they mention by hash.
+            status: The status of the run after them; empty if the writer does not know it.
+            summary: What lists show about the run after them.
+
+        Raises:
+            StaleWriter: The events do not follow the last one.
+        """
+        ...
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """Returns the events of a run after a number; none for an unknown run.
+
+        Args:
+            run: The id of the run.
+            after: The number of the last event that is known.
+        """
+        ...
+
+    async def wait(self, run: str, *, after: int = 0) -> None:
+        """Returns when the run has an event after the number, whoever wrote it.
+
+        Args:
+            run: The id of the run.
+            after: The number of the last event that is known.
+        """
+        ...
+
+    async def get(self, digest: str) -> Json:
+        """Returns a stored value.
+
+        Args:
+            digest: The content hash of the value.
+
+        Raises:
+            JournalDamaged: There is no such value.
+        """
+        ...
+
+
+class PlanStore(JournalStore, Protocol):
+    """Stores journals and results."""
+
+    async def runs(self) -> Sequence[str]:
+        """Returns the ids of all runs, oldest first."""
+        ...
+
+    async def open_runs(self) -> Sequence[str]:
+        """Returns the ids of the runs that have not ended, oldest first."""
+        ...
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """Returns the events of all runs after a position, in the order they became durable.
+
+        Args:
+            after: The position of the last event that is known.
+            limit: How many at most.
+        """
+        ...
+
+    async def wait_news(self, after: int) -> int:
+        """Waits for an event after the position, whoever writes it; returns the newest position.
+
+        Args:
+            after: The position of the last event that is known.
+        """
+        ...
+
+    async def put(self, value: Json) -> str:
+        """Stores a value once, and returns its content hash.
+
+        Args:
+            value: The value.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Closes the store; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class SummaryStore(Protocol):
+    """A store that lists and counts runs without reading their journals."""
+
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns runs, newest first.
+
+        Args:
+            statuses: Only runs with one of these.
+            before: Only runs that are older than the one with this id.
+            text: Only runs that contain this text, casefolded; a run that the store cannot search
+                is included.
+            limit: How many at most.
+        """
+        ...
+
+    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event, and some of the others.
+
+        Args:
+            limit: How many at most.
+        """
+        ...
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        ...
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        ...
+
+    async def planned(self) -> Sequence[PlanningFacts]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        ...
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number.
+
+        Args:
+            summaries: The number of the last event, and the summary, of each run.
+        """
+        ...
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids that come right before and after each of these when sorted.
+
+        Args:
+            runs: Ids of runs.
+        """
+        ...
+
+
+class Sound(NamedTuple):
+    """The trustworthy part of a journal: its events up to the first damage, and the damage.
+
+    `last` is the number of the last event that was written, even if it cannot be read.
+    """
+
+    events: Sequence[Event]
+    last: int
+    damage: str = ""
+
+
+@runtime_checkable
+class RepairStore(Protocol):
+    """A store that can read and continue the good part of a damaged journal."""
+
+    async def sound(self, run: str) -> Sound:
+        """Returns the events of a run up to the first that is missing or altered.
+
+        Args:
+            run: The id of the run.
+        """
+        ...
+
+    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
+        """Moves the rows after a number away, and appends these events; all or none.
+
+        Args:
+            run: The id of the run.
+            after: The number of the last good event.
+            events: What follows that event instead.
+
+        Returns:
+            The number of moved rows.
+
+        Raises:
+            StaleWriter: The last good event has changed.
+        """
+        ...
+
+    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
+        """Returns the rows that were set aside, with their numbers, oldest first.
+
+        Args:
+            run: The id of the run.
+        """
+        ...
+
+
+class ScheduleStore(Protocol):
+    """A store for schedules; if two write the same version, one wins."""
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Stores the next version of a schedule; false if another one came first.
+
+        Args:
+            schedule: The schedule, with its new version.
+        """
+        ...
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """Returns all schedules, also removed ones, oldest first."""
+        ...
+
+    async def put_fire(self, fire: Fire) -> bool:
+        """Stores a fire or its next version; false if another one came first.
+
+        Args:
+            fire: The fire, with its new version.
+        """
+        ...
+
+    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
+        """Returns the newest fires of a schedule, newest first.
+
+        Args:
+            schedule: The id of the schedule.
+            limit: How many at most.
+        """
+        ...
+
+    async def open_fires(self) -> Sequence[Fire]:
+        """Returns the open fires of all schedules, oldest first."""
+        ...

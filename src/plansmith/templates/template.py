@@ -1,0 +1,160 @@
+"""A template: a plan that can be used again with other values, and what can be wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, cast
+
+from pydantic import Field, ValidationError
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, Record, Whole, canonical_json
+from plansmith.plan.field_types import Inputs, Text
+from plansmith.plan.limits import broken_rule
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep, ToolStep
+from plansmith.planner.check.arguments import argument_problems
+from plansmith.planner.check.names import Catalogue
+from plansmith.templates.parameters import parameter_names
+
+REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter
+Name = Annotated[str, Field(pattern=r"^[^\W_][\w.-]{0,63}$")]
+
+
+class Template(Record):
+    """A plan that can be used again; a version of it never changes."""
+
+    name: Name
+    version: Whole = Field(default=1, ge=1)
+    request: Text = ""
+    parameters: Inputs = Field(default_factory=dict)
+    plan: Plan
+    saved_by: str = ""
+    saved_at: e.Instant | None = None
+    run: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Returns the name with the version."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def properties(self) -> dict[str, dict[str, Json]]:
+        """Returns the schema of each parameter."""
+        return cast("dict[str, dict[str, Json]]", self.parameters.get("properties") or {})
+
+    @property
+    def needed(self) -> list[str]:
+        """Returns the parameters that have no default."""
+        return [name for name, schema in self.properties.items() if "default" not in schema]
+
+    def substance(self) -> bytes:
+        """Returns the content of a version, without who saved it and when."""
+        return canonical_json([self.parameters, self.plan.to_json()])
+
+
+def make_template(fields: Mapping[str, object]) -> Template:
+    """Makes a template of its fields; raises `Refused` with the field that is wrong."""
+    try:
+        return Template.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        rule = broken_rule(first)
+        raise Refused(Sentence("error.bad_template", place=place, rule=rule)) from None
+
+
+def runs_templates(plan: Plan | None) -> bool:
+    """Tells whether a plan has a step that runs a template."""
+    # Without a look at each step: it is asked at every submission and start.
+    if plan is None or "plan" not in plan.features:
+        return False
+    for step in plan.steps:
+        kind = step.each.kind if step.kind == "map" else step.kind
+        if kind == "plan" and not step.disabled:
+            return True
+    return False
+
+
+def given_template(name: str, plan: Plan) -> Template:
+    """Makes a template of a plan that a program passes in; its references are its parameters."""
+    names = sorted(parameter_names(plan) - {REQUEST})
+    schema: dict[str, Json] = {"type": "object", "properties": {each: {} for each in names}}
+    return make_template({"name": name, "parameters": schema, "plan": plan, "request": plan.goal})
+
+
+def with_defaults(template: Template, inputs: Mapping[str, Json]) -> dict[str, Json]:
+    """Returns the parameters with defaults filled in."""
+    schemas = template.properties
+    defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+    given = {REQUEST: ""} if REQUEST in parameter_names(template.plan) - schemas.keys() else {}
+    return given | defaults | dict(inputs)
+
+
+def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Problem]:
+    """Returns the problems of steps that run templates: parameters, versions, cycles, depth."""
+    problems: list[Problem] = []
+    for outer, step in plan_steps(plan):
+        template = template_of(step, templates)
+        if template is not None:
+            problems += input_problems(template, step.inputs, step=step.id)
+        elif step.template in templates:
+            message = Sentence("ps.no_version", name=step.template, version=str(step.version))
+            hint = Sentence("hint.newest", version=str(templates[step.template].version))
+            problems.append(problem("PS103", message, hint=hint, step=step.id, path=("version",)))
+        problems += _nesting(step, templates, outer)
+    return problems
+
+
+def input_problems(
+    template: Template, inputs: Mapping[str, Json], *, step: str = "template"
+) -> list[Problem]:
+    """Returns the problems of the parameters given to a template."""
+    schemas = template.properties
+    schema = dict(template.parameters) | {
+        "required": template.needed,
+        "additionalProperties": False,
+        "properties": {REQUEST: {}} | schemas,
+    }
+    spec = ToolSpec(name=template.name, input_schema=cast("dict[str, Json]", schema))
+    given = ToolStep(id=step, tool=template.name, inputs=dict(inputs))
+    return argument_problems(given, spec, takes=Catalogue([spec]).takes(spec))
+
+
+def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> Iterator[Problem]:
+    """Yields a problem if templates run each other in a cycle or are nested too deep."""
+    pending: list[tuple[PlanStep, int, tuple[str, ...]]] = [(step, outer, ())]
+    while pending:
+        inner, depth, above = pending.pop()
+        if inner.template in above:
+            cycle = " > ".join((*above[above.index(inner.template) :], inner.template))
+            message, hint = Sentence("ps.template_ring", ring=cycle), Sentence("hint.take_one_out")
+            yield problem("PS301", message, hint=hint, step=step.id, path=("template",))
+            return
+        if depth >= MAX_NESTING:
+            message = Sentence("ps.template_depth", most=MAX_NESTING)
+            hint = Sentence("hint.fewer_templates")
+            yield problem("PS007", message, hint=hint, step=step.id, path=("template",))
+            return
+        template = template_of(inner, templates)
+        more = plan_steps(template.plan) if template else ()
+        path = (*above, inner.template)
+        pending += [(each, depth + 1 + deeper, path) for deeper, each in more]
+
+
+def plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
+    """Yields the steps that run templates, each with its depth in map steps."""
+    for step in plan.steps:
+        inner = step.each if isinstance(step, MapStep) else step
+        if isinstance(inner, PlanStep) and not step.disabled:
+            yield int(isinstance(step, MapStep)), inner
+
+
+def template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template | None:
+    """Returns the template that a step runs, if it exists."""
+    name = step.template.partition("@")[0]
+    return templates.get(f"{name}@{step.version}" if step.version else step.template)
