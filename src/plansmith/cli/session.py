@@ -20,7 +20,6 @@ from plansmith.cli.options import (
     Detail,
     command_line,
     detail_of,
-    names_parts,
     repeated_flags,
     settings_of,
     warn,
@@ -87,7 +86,7 @@ class Session:
 
     def command(self, *words: str) -> str:
         """Returns a command line with the flags of this session."""
-        return command_line(*words, *repeated_flags(self.args))
+        return command_line(*words, *repeated_flags(self.args, words[0]))
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
@@ -235,7 +234,7 @@ def in_session(
 ) -> int:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model, unless a flag names one.
+    A command that only reads runs needs no tool, agent or model.
     """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
@@ -243,7 +242,7 @@ def in_session(
 
     async def go() -> int:
         parts: Parts = {"tell": lines.say}
-        if only_reads and not names_parts(args):
+        if only_reads:
             parts.update(_NO_PARTS)
         smith = make_smith(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)

@@ -448,7 +448,7 @@ def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) ->
 def test_a_file_of_tools_that_has_none_is_named(cli: Cli, intake: Path, text: str | None) -> None:
     if text is not None:
         (intake / "bad.py").write_text(text, encoding="utf-8")
-    code, _, err = cli("runs", "--tools", "bad.py")
+    code, _, err = cli("tools", "list", "--tools", "bad.py")
     assert (code, "bad.py" in err) == (2, True)
 
 

@@ -19,7 +19,7 @@ from plansmith.cli.describe import (
 from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_detail, add_json, add_parts
+from plansmith.cli.options import add_detail, add_json, add_parts, add_store, add_tools
 from plansmith.cli.questions import (
     ALL,
     ask_line,
@@ -47,9 +47,14 @@ from plansmith.text import safe
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
-def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
+def _configure(
+    parser: argparse.ArgumentParser,
+    add_flags: Callable[[argparse.ArgumentParser], None] = add_store,
+    *,
+    runs_on: bool = False,
+) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_parts(parser)
+    add_flags(parser)
     add_detail(parser)
     add_json(parser)
     parser.add_argument(
@@ -87,7 +92,7 @@ async def _is_served(session: Session) -> bool:
 
 
 def _configure_approve(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, runs_on=True)
+    _configure(parser, add_parts, runs_on=True)
     parser.add_argument("hash", nargs="?", metavar="HASH", help="the hash of exactly this plan")
 
 
@@ -131,7 +136,7 @@ def _reject(args: argparse.Namespace) -> int:
 
 
 def _configure_answer(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, runs_on=True)
+    _configure(parser, add_parts, runs_on=True)
     parser.add_argument(
         "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
     )
@@ -222,7 +227,7 @@ def _status(run: Run) -> Sentence:
 
 
 def _configure_edit(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
+    _configure(parser, add_tools)
     parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
 
 
@@ -236,7 +241,7 @@ def _edit(args: argparse.Namespace) -> int:
 
 
 def _configure_changes(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
+    _configure(parser, add_parts)
     parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
 
 
@@ -268,7 +273,7 @@ def _no_other_plan(events: Sequence[Event]) -> str:
 
 
 def _configure_undo(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
+    _configure(parser, add_tools)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--redo", action="store_true", help="go forward again instead")
     which.add_argument(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_parts, positive
+from plansmith.cli.options import add_json, add_store, positive
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import padded, print_json, print_lines
 from plansmith.lazy import lazy_modules
@@ -46,7 +46,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=positive, default=_MOST, help=f"how many (default: {_MOST})"
     )
-    add_parts(parser)
+    add_store(parser)
     add_json(parser)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.cli.options import add_json, add_parts, read_budget
+from plansmith.cli.options import add_json, add_parts, add_store, add_tools, read_budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing, make_timing, zone_of
@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--once", action="store_true", help="fire what is due now, then exit")
     look = f"how often to look for due schedules, in seconds (default: {LOOK_S:g})"
     keep.add_argument("--look", type=float, default=LOOK_S, metavar="SECONDS", help=look)
-    for each in made.values():
-        add_parts(each)
+    for name, each in made.items():
+        _PARTS.get(name, add_store)(each)
         add_json(each)
 
 
@@ -60,6 +60,10 @@ _HELP: Final = {
     "next": "print the next fires of a schedule, or of times you give",
     "keep": "fire what is due, until you stop it",
 }
+
+
+# What an action needs beside the store: what it plans or runs.
+_PARTS: Final = {"add": add_parts, "change": add_tools, "run-now": add_parts, "keep": add_parts}
 
 
 def _add_timing(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_json, add_parts, add_running
+from plansmith.cli.options import add_json, add_parts, add_running, add_tools
 from plansmith.cli.questions import ask_line
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
@@ -39,7 +39,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     call.add_argument("name", metavar="TOOL")
     call.add_argument("inputs", metavar="JSON", nargs="?", default="{}", help="its inputs")
     for action in (listing, search, show, approve):
-        add_parts(action)
+        add_tools(action)
         add_json(action)
     add_parts(call)
     add_running(call)
