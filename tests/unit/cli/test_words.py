@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.words import words_for
 from plansmith.plan.run import RunStatus, StepStatus
 
 ENGLISH, CHINESE = words_for("en"), words_for("zh")

@@ -37,7 +37,8 @@ from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.words import Words, own_locale
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.words import Words
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json

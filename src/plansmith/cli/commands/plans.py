@@ -20,7 +20,7 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, warn
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
-from plansmith.cli.ui.words import own_locale
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.config import load_settings
 from plansmith.dialects.dialect import DIALECTS, dialect
 from plansmith.dialects.native import schema, to_json, to_yaml, try_read_plan

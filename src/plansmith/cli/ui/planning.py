@@ -11,8 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
-from plansmith.cli.ui.output import clip_width
 from plansmith.cli.ui.progress import Lines, is_stage
+from plansmith.cli.ui.width import clip_width
 from plansmith.text import safe
 
 if TYPE_CHECKING:

@@ -1,0 +1,59 @@
+"""Fits text into the columns of a terminal: wraps at words, pads, shortens."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from plansmith.text import CJK_RANGE
+
+_WIDEST: Final = 100
+_NARROWEST: Final = 40
+# A word with what follows it, or one Chinese character with the marks around it.
+_BREAKS: Final = re.compile(
+    rf"[（“《]*[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
+    r"[，。；：、！？）”》]*\s*|\s+|."
+)
+
+
+def line_width() -> int:
+    """Returns how many columns a line of prose may take on this terminal."""
+    return max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
+
+
+def wrapped(text: str, width: int | None = None) -> Iterator[str]:
+    """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
+    most = line_width() if width is None else width
+    line, used = "", 0
+    for part in _BREAKS.findall(text):
+        size = text_width(part.rstrip())
+        if line and used + size > most:
+            yield line.rstrip()
+            line, used = "", 0
+        line, used = line + part, used + text_width(part)
+    yield line.rstrip()
+
+
+def clip_width(text: str, width: int) -> str:
+    """Shortens a text to so many columns of a terminal; a cut text ends with `…`."""
+    if text_width(text) <= width:
+        return text
+    while text and text_width(text) >= width:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def padded(text: str, width: int) -> str:
+    """Returns a text with spaces after it, up to so many columns of a terminal."""
+    return text + " " * max(width - text_width(text), 0)
+
+
+def text_width(text: str) -> int:
+    """Returns how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)
