@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -55,6 +56,10 @@ class Parser(argparse.ArgumentParser):
 
 class _ChineseHelp(argparse.HelpFormatter):
     """Help in Chinese; its lines are as wide as Chinese characters are."""
+
+    def __init__(self, prog: str) -> None:
+        # The word before the usage is three columns wider than it has characters.
+        super().__init__(prog, width=shutil.get_terminal_size().columns - 5)
 
     def add_usage(
         self,

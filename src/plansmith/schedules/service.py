@@ -375,7 +375,7 @@ class Schedules:
                 await self.tick()
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
-                self._runs.planner.tell(f"the schedules could not be read: {error}")
+                self._runs.planner.tell(Sentence("schedule.unreadable", error=str(error)))
             await self._wait(wait)
 
     async def _until_next(self) -> float:
