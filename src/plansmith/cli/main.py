@@ -256,5 +256,5 @@ def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> 
     with uncollected(freeze=True):
         command = load_command(name)
     parser = parser_of(name, command)
-    parser.set_defaults(within=within)
+    parser.set_defaults(within=within, command=name)
     return command.main(parser.parse_args(arguments))

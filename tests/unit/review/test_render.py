@@ -130,7 +130,8 @@ def test_a_chain_does_not_drift_to_the_right() -> None:
         {"id": f"s{number}", "tool": "t", "after": [f"s{number - 1}"]} for number in range(1, 500)
     ]
     drawn = tree(Plan.model_validate({"steps": steps}))
-    assert all(line.startswith("● s") for line in drawn.splitlines())
+    assert drawn.startswith("● s")
+    assert all(line.startswith("↓ s") for line in drawn.splitlines()[1:])
 
 
 def test_mermaid_escapes_what_it_would_read_as_markup() -> None:

@@ -17,7 +17,7 @@ from plansmith.cli.describe import (
     waiting_lines,
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
-from plansmith.cli.exit_codes import Exit
+from plansmith.cli.exit_codes import Exit, NotDecided
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store, add_tools
 from plansmith.cli.questions import (
@@ -68,7 +68,12 @@ def _do(args: argparse.Namespace, act: Action) -> int:
     """Does something with a run and prints its status; exits with 5 if a person is needed."""
 
     async def work(session: Session) -> int:
-        run = await act(session, await session.run(args.run))
+        found = await session.run(args.run)
+        try:
+            run = await act(session, found)
+        except KeyboardInterrupt:  # at a prompt
+            session.say("")
+            raise _undecided(session, found) from None
         if run is None:
             if args.json:
                 print_json(run_json(await session.run(args.run), session))
@@ -82,6 +87,12 @@ def _do(args: argparse.Namespace, act: Action) -> int:
         return Exit.OK
 
     return in_session(args, work)
+
+
+def _undecided(session: Session, run: Run) -> NotDecided:
+    again = session.command(session.args.command, run.id)
+    told = Sentence("error.not_decided", ran=done_so_far(run, session))
+    return NotDecided(told, hint=Sentence("error.decide_later", command=again))
 
 
 async def _is_served(session: Session) -> bool:
@@ -98,6 +109,9 @@ def _configure_approve(parser: argparse.ArgumentParser) -> None:
 
 def _approve(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
+        if args.go_on and run.plan is not None:
+            # An approval that cannot be followed by the run would only confuse.
+            await session.refuse_what_cannot_run(run.plan)
         if args.hash:
             return await _approved(session, run, args.hash)
         move = next_move(run)
