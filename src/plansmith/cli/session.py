@@ -24,6 +24,7 @@ from plansmith.cli.options import (
     settings_of,
     warn,
 )
+from plansmith.cli.ui.output import fitted_to
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.words import Words, words_for
 from plansmith.config import Settings
@@ -114,7 +115,7 @@ class Session:
     def say(self, *lines: str) -> None:
         """Writes lines to stderr that a person needs: questions, problems, what waits."""
         with self.lines.cleared() if self.lines is not None else nullcontext():
-            sys.stderr.writelines(f"{line}\n" for line in lines)
+            sys.stderr.writelines(f"{line}\n" for line in fitted_to(sys.stderr, lines))
             sys.stderr.flush()
 
     def tell(self, *lines: str) -> None:

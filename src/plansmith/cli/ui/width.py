@@ -12,10 +12,17 @@ from plansmith.text import CJK_RANGE
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
+_DEEPEST: Final = 12
+_WHOLE: Final = ("plansmith ", "$ ", "http", "|", "│")
 # A word with what follows it, or one Chinese character with the marks around it.
 _BREAKS: Final = re.compile(
     rf"[（“《]*[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
     r"[，。；：、！？）”》]*\s*|\s+|."
+)
+# The same with one space at most after it; other spaces are pieces of their own.
+_PIECES: Final = re.compile(
+    rf"(?:[（“《]*[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|.",
+    re.DOTALL,
 )
 
 
@@ -35,6 +42,35 @@ def wrapped(text: str, width: int | None = None) -> Iterator[str]:
             line, used = "", 0
         line, used = line + part, used + text_width(part)
     yield line.rstrip()
+
+
+def folded(text: str, width: int) -> Iterator[str]:
+    """Yields a text in parts that fit, broken after words where there are any; all of it."""
+    line, used = "", 0
+    for piece in _PIECES.findall(text):
+        for part in [piece] if text_width(piece) <= width else piece:
+            if line and used + text_width(part.rstrip()) > width:
+                yield line
+                line, used = "", 0
+            line, used = line + part, used + text_width(part)
+    yield line
+
+
+def fitted(line: str, width: int) -> Iterator[str]:
+    """Yields a line in parts that fit, broken between words; further parts are indented as it is.
+
+    A command stays whole, so that it can be copied; so does a line with colours.
+    """
+    indent = line[: len(line) - len(line.lstrip())]
+    begins = line.lstrip()
+    if text_width(line) <= width or begins.startswith(_WHOLE) or "\x1b" in line:
+        yield line
+        return
+    below = indent if len(indent) < _DEEPEST else ""
+    first, *rest = wrapped(begins, width - len(indent))
+    yield indent + first
+    for part in rest:
+        yield below + part
 
 
 def clip_width(text: str, width: int) -> str:
