@@ -181,7 +181,8 @@ def test_the_graph_is_drawn_both_ways(write: Write, capsys: Capture) -> None:
     assert main(["graph", path]) == 0
     assert main(["graph", path, "--mermaid"]) == 0
     drawn = capsys.readouterr().out
-    assert "● a" in drawn
+    assert drawn.startswith("● a")
+    assert "\n↓ b" in drawn
     assert "s0 --> s1" in drawn
 
 

@@ -31,7 +31,7 @@ def test_a_plan_shows_all_a_person_needs_to_decide() -> None:
     for part in (
         "Compare the weather",
         "assumes: metric units",
-        "degraded: no model",
+        "note: no model",
         '       city = "Oslo"',
         "rome (switched off)",
         "because for comparison",
