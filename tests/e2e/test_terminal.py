@@ -192,7 +192,7 @@ def test_ctrl_c_at_a_prompt_decides_nothing(person: Person) -> None:
         terminal.ctrl_c()
         assert terminal.ended() == 130
         assert "nothing was decided: nothing was run" in terminal.screen.text
-        assert "to come back: plansmith approve" in " ".join(terminal.screen.text.split())
+        assert "To come back:\n  plansmith approve" in terminal.screen.text
     assert person.shown().status == "reviewing"
 
 

@@ -18,7 +18,7 @@ from plansmith.cli.exit_codes import Exit, exit_for
 from plansmith.cli.help_texts import help_text
 from plansmith.cli.parser import Parser, WrongUsage
 from plansmith.cli.ui.own_locale import own_locale
-from plansmith.cli.ui.width import padded
+from plansmith.cli.ui.width import padded, say_fitted
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.text import visible
@@ -65,12 +65,12 @@ class Output:
 
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
+        shown = words.error_text(error, own_locale())
         if isinstance(error, WrongUsage):
-            shown = words.error_text(error, own_locale())
-            sys.stderr.write(visible(f"{error.usage}{shown}\n"))
+            sys.stderr.write(visible(error.usage))
+            say_fitted(shown)
         else:
-            shown = words.error_text(error, own_locale())
-            sys.stderr.write(visible(f"plansmith: {shown}\n"))
+            say_fitted(f"plansmith: {shown}")
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}

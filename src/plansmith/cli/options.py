@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from plansmith.cli.ui.width import say_fitted
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
@@ -121,7 +121,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def warn(text: str) -> None:
     """Writes a warning to stderr."""
-    sys.stderr.write(visible(f"plansmith: {text}\n"))
+    say_fitted(f"plansmith: {text}")
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:

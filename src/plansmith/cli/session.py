@@ -24,8 +24,8 @@ from plansmith.cli.options import (
     settings_of,
     warn,
 )
-from plansmith.cli.ui.output import fitted_to
 from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.width import fitted_to
 from plansmith.cli.ui.words import Words, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam

@@ -380,7 +380,7 @@ def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
     cli("run", write(NOTE), *PY)
     code, _, err = cli("approve", "last", shown(cli)["hash"], "--run")
     assert (code, "note" in err, "--tools" in err) == (2, True, True)
-    assert (shown(cli)["status"], shown(cli)["approved"]) == ("reviewing", None)
+    assert (shown(cli)["status"], shown(cli)["approved"]) == ("reviewing", "")
 
 
 def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:

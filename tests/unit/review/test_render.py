@@ -121,8 +121,8 @@ def test_a_diff_is_one_change_a_line() -> None:
 
 def test_the_tree_draws_each_step_once_and_names_its_other_needs() -> None:
     drawn = tree(PLAN)
-    assert drawn.count("●") == len(PLAN.steps)
-    assert "● say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
+    assert drawn.count("●") + drawn.count("↓") == len(PLAN.steps)
+    assert "↓ say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
 
 
 def test_a_chain_does_not_drift_to_the_right() -> None:

@@ -72,8 +72,10 @@ def _do(args: argparse.Namespace, act: Action) -> int:
         try:
             run = await act(session, found)
         except KeyboardInterrupt:  # at a prompt
-            session.say("")
-            raise _undecided(session, found) from None
+            again = session.command(args.command, found.id)
+            session.say("", session.words["decide_later"], f"  {safe(again)}")
+            ran = done_so_far(found, session)
+            raise NotDecided(Sentence("error.not_decided", ran=ran)) from None
         if run is None:
             if args.json:
                 print_json(run_json(await session.run(args.run), session))
@@ -87,12 +89,6 @@ def _do(args: argparse.Namespace, act: Action) -> int:
         return Exit.OK
 
     return in_session(args, work)
-
-
-def _undecided(session: Session, run: Run) -> NotDecided:
-    again = session.command(session.args.command, run.id)
-    told = Sentence("error.not_decided", ran=done_so_far(run, session))
-    return NotDecided(told, hint=Sentence("error.decide_later", command=again))
 
 
 async def _is_served(session: Session) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from plansmith.cli.ui.width import fitted
+from plansmith.cli.ui.width import fitted_to
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
@@ -93,14 +92,6 @@ def print_lines(lines: Iterable[str]) -> None:
     colours = use_colour(sys.stdout)
     for line in fitted_to(sys.stdout, lines):
         sys.stdout.write((_coloured(line) if colours else line) + "\n")
-
-
-def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterable[str]:
-    """Yields lines that fit the terminal, broken between words; elsewhere as they are."""
-    if not stream.isatty():
-        return lines
-    width = shutil.get_terminal_size().columns
-    return (part for line in lines for part in fitted(line, width))
 
 
 def use_colour(stream: TextIO) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import unicodedata
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TextIO
 
-from plansmith.text import CJK_RANGE
+from plansmith.text import CJK_RANGE, visible
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
@@ -71,6 +72,20 @@ def fitted(line: str, width: int) -> Iterator[str]:
     yield indent + first
     for part in rest:
         yield below + part
+
+
+def say_fitted(text: str) -> None:
+    """Writes a text to stderr, in lines that fit a terminal."""
+    lines = fitted_to(sys.stderr, visible(text).split("\n"))
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+
+
+def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterable[str]:
+    """Yields lines that fit the terminal, broken between words; elsewhere as they are."""
+    if not stream.isatty():
+        return lines
+    width = shutil.get_terminal_size().columns
+    return (part for line in lines for part in fitted(line, width))
 
 
 def clip_width(text: str, width: int) -> str:
