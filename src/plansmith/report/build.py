@@ -141,8 +141,7 @@ def make_report(
     answer, notes = _answer(run, status, results, words)
     missing_steps = missing(run, events)
     is_empty = found_nothing(run, events, results, answer.sources)
-    if plan and plan.degraded:
-        why = in_language_if(plan.degraded, "show.by_rules", locale)
+    if plan and (why := in_language_if(plan.degraded or "", "show.by_rules", locale)):
         notes = (words["degraded"].format(reason=why), *notes)
     return Report(
         run=run.id,
