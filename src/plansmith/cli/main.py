@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
 from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 from plansmith.cli.exit_codes import Exit, exit_for
-from plansmith.cli.help_texts import help_text
-from plansmith.cli.parser import Parser, WrongUsage
+from plansmith.cli.parser import Parser, WrongUsage, help_text
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import padded, say_fitted
 from plansmith.errors import PlansmithError

@@ -1,13 +1,20 @@
-"""Reads the arguments of a command; raises errors, and shows help in the person's language."""
+"""Reads the arguments of a command, and shows help in the person's language.
+
+The code has the English texts of the help, `help_zh.json` the Chinese.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import shutil
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from plansmith.cli.help_texts import error_of_arguments, help_text, is_chinese
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import wrapped
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
@@ -24,6 +31,54 @@ else:
     )
 
 
+# What argparse says of wrong arguments, and the same in Chinese.
+_ERRORS: Final = (
+    (r"the following arguments are required: (.*)", r"缺少参数：\1"),
+    (r"one of the arguments (.*) is required", r"需要其中一个参数：\1"),
+    (r"unrecognized arguments: (.*)", r"不认识的参数：\1"),
+    (r"argument (.*?): not allowed with argument (.*)", r"参数 \1：不能与 \2 一起使用"),
+    (
+        r"argument (.*?): invalid choice: (.*?) \((?:choose from )(.*)\)",
+        r"参数 \1：不能是 \2，可选 \3",
+    ),
+    (r"argument (.*?): expected one argument", r"参数 \1：需要一个值"),
+    (r"argument (.*?): expected at least one argument", r"参数 \1：至少需要一个值"),
+    (r"argument (.*?): expected (\d+) arguments", r"参数 \1：需要 \2 个值"),
+    (r"argument (.*?): ignored explicit argument (.*)", r"参数 \1：不需要值 \2"),
+    (r"argument (.*?): invalid (?:int|float) value: (.*)", r"参数 \1：\2 不是数字"),
+    (r"argument (.*?): (.*) is no whole number", r"参数 \1：\2 不是整数"),
+    (r"argument (.*?): (.*) is not 1 or more", r"参数 \1：\2 小于 1"),
+    (r"ambiguous option: (.*) could match (.*)", r"选项 \1 不明确，可能是 \2"),
+)
+
+
+def is_chinese() -> bool:
+    """Whether the person reads Chinese."""
+    return own_locale().lower().startswith("zh")
+
+
+def help_text(text: str) -> str:
+    """Returns a text of the help in the person's language."""
+    return chinese_texts().get(text, text) if is_chinese() else text
+
+
+def error_of_arguments(message: str) -> str:
+    """Returns what is wrong with the arguments, in the person's language."""
+    if is_chinese():
+        for pattern, chinese in _ERRORS:
+            if found := re.fullmatch(pattern, message):
+                return found.expand(chinese)
+    return message
+
+
+@cache
+def chinese_texts() -> Mapping[str, str]:
+    """Returns the Chinese of every English text of the help."""
+    path = Path(__file__).with_name("help_zh.json")
+    texts: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return texts
+
+
 class WrongUsage(PlansmithError):
     """The arguments of a command are wrong; `usage` says what is right."""
 
@@ -36,8 +91,10 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises its errors, so that they can be printed as JSON too."""
 
     def __init__(self, **given: Any) -> None:
-        form = _ChineseHelp if is_chinese() else argparse.HelpFormatter
-        super().__init__(**({"formatter_class": form} | given))
+        given.setdefault(
+            "formatter_class", _ChineseHelp if is_chinese() else argparse.HelpFormatter
+        )
+        super().__init__(**given)
 
     def error(self, message: str) -> NoReturn:
         """Raises the error instead of printing it."""

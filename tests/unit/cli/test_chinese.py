@@ -12,13 +12,13 @@ import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 from plansmith import read_plan
-from plansmith.cli import help_texts
+from plansmith.cli import parser as cli_parser
 from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.main import load_command, main, parser_of
 from plansmith.cli.ui.width import text_width
 from plansmith.text import HAN
 
-CHINESE = help_texts.chinese_texts()
+CHINESE = cli_parser.chinese_texts()
 
 # Two words beside each other are a sentence of ours, unless they are one of these.
 _ENGLISH = re.compile(r"[A-Za-z]{2,}(?:['’-][a-z]+)?(?:,? [a-z]{2,}){1,}")
@@ -139,7 +139,7 @@ def test_every_text_of_the_help_has_its_chinese_and_nothing_else_is_in_the_table
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     monkeypatch.setenv("COLUMNS", "80")
     asked: set[str] = set()
-    monkeypatch.setattr(help_texts, "chinese_texts", lambda: _Asked(CHINESE, asked))
+    monkeypatch.setattr(cli_parser, "chinese_texts", lambda: _Asked(CHINESE, asked))
     assert main(["--help"]) == 0
     assert main(["help", "all"]) == 0
     shown = capsys.readouterr().out

@@ -10,7 +10,7 @@ from typing import Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.help_texts import is_chinese
+from plansmith.cli.parser import is_chinese
 from plansmith.cli.ui.output import print_lines
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import wrapped

@@ -114,8 +114,16 @@ def bold(text: str) -> str:
     return f"\x1b[1m{text}\x1b[0m" if use_colour(sys.stdout) else text
 
 
-_COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36"}
-_COLOURS |= {"error": "31", "错误": "31", "warning": "33", "警告": "33"}
+_COLOURS = {
+    "+ ": "32",
+    "- ": "31",
+    "~ ": "33",
+    "> ": "36",
+    "error": "31",
+    "错误": "31",
+    "warning": "33",
+    "警告": "33",
+}
 
 
 def _coloured(line: str) -> str:
