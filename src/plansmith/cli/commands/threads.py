@@ -27,6 +27,7 @@ from plansmith.cli.threads import (
 from plansmith.cli.ui.output import print_json, print_lines, print_text
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.text import clip, safe
 from plansmith.threads.store import ThreadHeadline
@@ -160,10 +161,10 @@ async def _delete(session: Session) -> int:
     args = session.args
     state = await _state(session)
     if not state.last:
-        hint = "only conversations are deleted here"
-        raise Misconfigured(f"run {state.id} has no thread", hint=hint)
+        hint = Sentence("error.threads_deleted_only")
+        raise Misconfigured(Sentence("error.run_threadless", run=state.id), hint=hint)
     if not vars(args).get("yes") and not _is_sure(session, state):
-        raise Refused("nothing was deleted", hint="--yes deletes without asking")
+        raise Refused(Sentence("error.thread_kept"), hint=Sentence("error.yes_deletes"))
     runs = await session.smith.threads.delete(state.id, by=session.by)
     if args.json:
         print_json({"deleted": state.id, "runs": runs})
