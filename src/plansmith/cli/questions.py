@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.cli.session import Session
-from plansmith.cli.ui.width import folded
+from plansmith.cli.ui.width import fitted_to, folded
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
@@ -91,9 +91,11 @@ def ask_line(prompt: str) -> str | None:
     Drops what was typed before the question was shown: it cannot be its answer.
     """
     drop_typed()
+    words = prompt.rstrip()
+    shown = "\n".join(fitted_to(sys.stderr, [words])) + prompt[len(words) :]
     # Before the question is shown: the person may press Ctrl-C as soon as it is.
     with interruptible():
-        sys.stderr.write(prompt)
+        sys.stderr.write(shown)
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
