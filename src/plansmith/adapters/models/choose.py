@@ -243,8 +243,8 @@ class Choice:
         """Returns the choice on one line, for a person."""
         if self.kind == "rules":
             return self.why
-        place = f" at {self.base_url}" if self.base_url else ""
-        return f"model: {self.model}{place} ({self.why})"
+        place = Sentence("model.told_at", url=self.base_url) if self.base_url else ""
+        return Sentence("model.told", model=self.model, place=place, why=self.why)
 
 
 async def choose(
