@@ -17,7 +17,8 @@ from tests.e2e.terminal import Person
 
 from plansmith import read_plan
 from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import WrongUsage, load_command, main, parser_of
+from plansmith.cli.main import load_command, main, parser_of
+from plansmith.cli.parser import WrongUsage
 from plansmith.config import Settings
 from plansmith.planner.context.profile import read_profile
 

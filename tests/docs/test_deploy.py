@@ -15,7 +15,8 @@ import yaml
 from tests.needs import lacks
 
 from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import Command, Parser
+from plansmith.cli.main import Command
+from plansmith.cli.parser import Parser
 from plansmith.config import _ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]

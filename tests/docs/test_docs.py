@@ -15,6 +15,7 @@ from plansmith import Plan, Problem, check_plan, read_plan, try_read_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.planner.check.autofix import autofix
+from plansmith.planner.check.conditions import DROPPED, dropped_conditions
 from plansmith.planner.check.constraints import Constraint
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.made_up import MADE_UP, made_up_values
@@ -168,6 +169,8 @@ def problems_of(plan: Plan, code: str) -> list[Problem]:
         asked = find_intents("Get the forecast for Oslo and save it as oslo.txt")
         tools = {spec.name: spec for spec in tool_specs(TOOLS)}
         return missing_changes(asked, plan, tools=tools, agents={}, templates={})
+    if code == DROPPED:
+        return dropped_conditions(["Get the forecast, and if it is below 0, send it"], plan, {})
     if code == MADE_UP:
         return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):

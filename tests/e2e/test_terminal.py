@@ -187,6 +187,13 @@ def test_ctrl_c_at_a_prompt_decides_nothing(person: Person) -> None:
         assert terminal.ended() == 130
         assert "plansmith resume" in terminal.screen.text
     assert person.shown().status == "reviewing"
+    with person.types("approve", "last", *PY) as terminal:
+        terminal.until("Enter = not now:")
+        terminal.ctrl_c()
+        assert terminal.ended() == 130
+        assert "nothing was decided: nothing was run" in terminal.screen.text
+        assert "To come back:\n  plansmith approve" in terminal.screen.text
+    assert person.shown().status == "reviewing"
 
 
 def test_a_killed_command_loses_nothing_and_resume_completes_the_run(person: Person) -> None:

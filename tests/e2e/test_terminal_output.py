@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.terminal import Person, Terminal
 
-from plansmith.cli.ui.output import text_width
+from plansmith.cli.ui.width import text_width
 from plansmith.plan.data import Json
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request

@@ -65,7 +65,7 @@ COMMANDS: Final = {
     "backup": Entry("housekeeping:BACKUP", "copy the store to a file, beside live runs"),
     "restore": Entry("housekeeping:RESTORE", "put a backup in the place of the store"),
     "vacuum": Entry("housekeeping:VACUUM", "give unused space of the store back"),
-    "explain": Entry("plans:EXPLAIN", "explain a problem code"),
+    "explain": Entry("explain:EXPLAIN", "explain a problem code"),
     "demo": Entry("demo:COMMAND", "take a tour of a minute: no model, no network, no files"),
     "config": Entry("settings:COMMAND", "show the settings that count here, and their origin"),
     "completion": Entry("completion:COMMAND", "print a script that completes commands in a shell"),

@@ -11,10 +11,13 @@ import traceback
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pkgutil import resolve_name
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
 from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 from plansmith.cli.exit_codes import Exit, exit_for
+from plansmith.cli.parser import Parser, WrongUsage, help_text
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.width import padded, say_fitted
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.text import visible
@@ -36,31 +39,6 @@ else:
         tenants="plansmith.tenants",
         words="plansmith.cli.ui.words",
     )
-
-
-class WrongUsage(PlansmithError):
-    """The arguments of a command are wrong; `usage` says what is right."""
-
-    def __init__(self, message: str, usage: str, *, hint: str) -> None:
-        super().__init__(message, hint=hint)
-        self.usage = usage
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that raises its errors, so that they can be printed as JSON too."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raises the error instead of printing it."""
-        raise WrongUsage(f"{self.prog}: {message}", self.format_usage(), hint=self._hint(message))
-
-    def _hint(self, message: str) -> str:
-        """Names the option that was meant, else the command that lists all options."""
-        wrong = [each for each in message.split() if each.startswith("--")]
-        known = [each for each in self._option_string_actions if each.startswith("--")]
-        near = difflib.get_close_matches(wrong[0].rstrip(",:"), known, n=1) if wrong else []
-        if near and near[0] not in wrong:
-            return sentence.Sentence("error.mean_option", name=near[0])
-        return sentence.Sentence("error.see_help", command=self.prog)
 
 
 class Output:
@@ -86,12 +64,12 @@ class Output:
 
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
+        shown = words.error_text(error, own_locale())
         if isinstance(error, WrongUsage):
-            shown = words.error_text(error, words.own_locale())
-            sys.stderr.write(visible(f"{error.usage}{shown}\n"))
+            sys.stderr.write(visible(error.usage))
+            say_fitted(shown)
         else:
-            shown = words.error_text(error, words.own_locale())
-            sys.stderr.write(visible(f"plansmith: {shown}\n"))
+            say_fitted(f"plansmith: {shown}")
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
@@ -149,21 +127,14 @@ class Command(Protocol):
         ...
 
 
-_HELP: Final = """usage: plansmith [-C FOLDER | --tenant NAME] COMMAND [OPTIONS]
-
-Turns a request into a checked, approved plan and runs it.
-
-every day:
-{daily}
-
-more (plansmith help all tells what each does):
-{more}
-
-plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER,
---tenant with the runs and the settings of a tenant.
-exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,
-            6 budget, 7 partly done, 130 interrupted
-"""
+_FLAGS: Final = (
+    "plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER,"
+    "\n--tenant with the runs and the settings of a tenant."
+)
+_EXITS: Final = (
+    "exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,"
+    "\n            6 budget, 7 partly done, 130 interrupted"
+)
 
 
 def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = None) -> int:
@@ -173,7 +144,7 @@ def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = N
         return _in_folder(arguments[1:])
     if arguments and arguments[0] == "--tenant":
         return _in_tenant(arguments[1:])
-    if arguments[:1] == ["help"] and len(arguments) > 1 and arguments[1] in COMMANDS:
+    if arguments[:1] == ["help"] and arguments[1:] not in ([], ["all"]):
         arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_rows(COMMANDS) + "\n" if arguments[1:] == ["all"] else _help())
@@ -189,13 +160,21 @@ def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = N
 
 
 def _rows(names: Iterable[str]) -> str:
-    return "\n".join(f"  {name:<11}{COMMANDS[name].summary}" for name in names)
+    return "\n".join(f"  {name:<11}{help_text(COMMANDS[name].summary)}" for name in names)
 
 
 def _help() -> str:
     """Returns the commands of every day with what they do, and the names of the others."""
-    more = (f"  {subject:<11}{' '.join(names)}" for subject, names in MORE.items())
-    return _HELP.format(daily=_rows(DAILY), more="\n".join(more))
+    more = (f"  {padded(help_text(each), 11)}{' '.join(names)}" for each, names in MORE.items())
+    others = help_text("more (plansmith help all tells what each does):")
+    parts = (
+        help_text("usage: plansmith [-C FOLDER | --tenant NAME] COMMAND [OPTIONS]"),
+        help_text("Turns a request into a checked, approved plan and runs it."),
+        "\n".join((help_text("every day:"), _rows(DAILY))),
+        "\n".join((others, *more)),
+        "\n".join((help_text(_FLAGS), help_text(_EXITS))),
+    )
+    return "\n\n".join(parts) + "\n"
 
 
 def _unknown(name: str) -> PlansmithError:
@@ -242,7 +221,7 @@ def _guarded(
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
-        told = sentence.in_language(sentence.Sentence("error.interrupted"), words.own_locale())
+        told = sentence.in_language(sentence.Sentence("error.interrupted"), own_locale())
         sys.stderr.write(f"plansmith: {told}\n")
         output.print_json(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED
@@ -276,5 +255,5 @@ def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> 
     with uncollected(freeze=True):
         command = load_command(name)
     parser = parser_of(name, command)
-    parser.set_defaults(within=within)
+    parser.set_defaults(within=within, command=name)
     return command.main(parser.parse_args(arguments))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from plansmith.cli.ui.width import say_fitted
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
@@ -22,6 +22,11 @@ else:
 Detail = Literal["quiet", "normal", "verbose"]
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
+# Commands that only look at runs, or stop them, take the store alone; these take tools as well.
+_STORE_ALONE: Final = frozenset(
+    ("cancel", "pause", "reject", "repair", "report", "runs", "show", "skip", "threads", "watch")
+)
+_TOOLS_ALONE: Final = frozenset(("edit", "replay", "undo"))
 _LIMITS: Final[dict[str, type[int | float]]] = {
     "money": float,
     "tokens": int,
@@ -76,12 +81,17 @@ def detail_of(args: argparse.Namespace) -> Detail:
     return "verbose" if given.get("verbose") else "normal"
 
 
-def add_parts(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for store, tools, model, documents and profile."""
+def add_tools(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags for store and tools: for commands that make no plan."""
     add_store(parser)
     parser.add_argument(
         "--tools", action="append", metavar="FILE", help="tools: Python, or JSON; repeatable"
     )
+
+
+def add_parts(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags for store, tools, model, documents and profile."""
+    add_tools(parser)
     parser.add_argument("--model", help="the model that plans, such as openai:gpt-5")
     parser.add_argument("--base-url", help="an OpenAI-compatible server, with --model openai:NAME")
     parser.add_argument("--docs", action="append", metavar="PATH", help="documents; repeatable")
@@ -111,7 +121,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def warn(text: str) -> None:
     """Writes a warning to stderr."""
-    sys.stderr.write(visible(f"plansmith: {text}\n"))
+    say_fitted(f"plansmith: {text}")
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:
@@ -170,19 +180,15 @@ def _limit(part: str) -> tuple[str, int | float]:
     raise Misconfigured(Sentence("error.not_limit", part=part), hint=hint)
 
 
-def repeated_flags(args: argparse.Namespace) -> list[str]:
-    """Returns the flags to repeat in a command about the same run."""
+def repeated_flags(args: argparse.Namespace, command: str) -> list[str]:
+    """Returns the flags to repeat in a command about the same run: those that it takes."""
     flags: list[str] = []
-    for name in _REPEATED:
+    taken = 1 if command in _STORE_ALONE else 2 if command in _TOOLS_ALONE else len(_REPEATED)
+    for name in _REPEATED[:taken]:
         value: str | list[str] | None = vars(args).get(name)
         for each in [value] if isinstance(value, str) else value or []:
             flags += [f"--{name.replace('_', '-')}", each]
     return flags
-
-
-def names_parts(args: argparse.Namespace) -> bool:
-    """Whether a flag names a tool, a model, a document or a profile."""
-    return any(vars(args).get(name) for name in _REPEATED if name != "store")
 
 
 def command_line(*words: str) -> str:

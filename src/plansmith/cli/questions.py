@@ -8,13 +8,13 @@ import shutil
 import signal
 import sys
 import threading
-import unicodedata
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.cli.session import Session
+from plansmith.cli.ui.width import fitted_to, folded
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
@@ -91,9 +91,11 @@ def ask_line(prompt: str) -> str | None:
     Drops what was typed before the question was shown: it cannot be its answer.
     """
     drop_typed()
+    words = prompt.rstrip()
+    shown = "\n".join(fitted_to(sys.stderr, [words])) + prompt[len(words) :]
     # Before the question is shown: the person may press Ctrl-C as soon as it is.
     with interruptible():
-        sys.stderr.write(prompt)
+        sys.stderr.write(shown)
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
@@ -226,14 +228,7 @@ def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
 def quoted(text: str) -> Iterator[str]:
     """Yields a text with a bar before every line, wrapped to the terminal's width."""
     width = max(shutil.get_terminal_size().columns, _NARROWEST) - len(BAR) - 1
-    line, used = "", 0
-    for letter in safe(text):
-        letter_width = _width(letter)
-        if used + letter_width > width:
-            yield f"{BAR}{line}"
-            line, used = "", 0
-        line, used = line + letter, used + letter_width
-    yield f"{BAR}{line}"
+    yield from (f"{BAR}{line}" for line in folded(safe(text), width))
 
 
 def _value_lines(name: str, value: Json, session: Session) -> Iterator[str]:
@@ -248,9 +243,3 @@ def _value_lines(name: str, value: Json, session: Session) -> Iterator[str]:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
-
-
-def _width(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1

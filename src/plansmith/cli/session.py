@@ -20,12 +20,13 @@ from plansmith.cli.options import (
     Detail,
     command_line,
     detail_of,
-    names_parts,
     repeated_flags,
     settings_of,
     warn,
 )
-from plansmith.cli.ui.words import Words, own_locale, words_for
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.width import fitted_to
+from plansmith.cli.ui.words import Words, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
 from plansmith.lazy import lazy_modules
@@ -87,7 +88,7 @@ class Session:
 
     def command(self, *words: str) -> str:
         """Returns a command line with the flags of this session."""
-        return command_line(*words, *repeated_flags(self.args))
+        return command_line(*words, *repeated_flags(self.args, words[0]))
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
@@ -114,7 +115,7 @@ class Session:
     def say(self, *lines: str) -> None:
         """Writes lines to stderr that a person needs: questions, problems, what waits."""
         with self.lines.cleared() if self.lines is not None else nullcontext():
-            sys.stderr.writelines(f"{line}\n" for line in lines)
+            sys.stderr.writelines(f"{line}\n" for line in fitted_to(sys.stderr, lines))
             sys.stderr.flush()
 
     def tell(self, *lines: str) -> None:
@@ -235,7 +236,7 @@ def in_session(
 ) -> int:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model, unless a flag names one.
+    A command that only reads runs needs no tool, agent or model.
     """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
@@ -243,7 +244,7 @@ def in_session(
 
     async def go() -> int:
         parts: Parts = {"tell": lines.say}
-        if only_reads and not names_parts(args):
+        if only_reads:
             parts.update(_NO_PARTS)
         smith = make_smith(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)

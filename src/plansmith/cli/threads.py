@@ -16,7 +16,7 @@ from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith.threads.situation import ASKED_BY_PLANS
@@ -34,7 +34,6 @@ _PAGE: Final = 200
 _SHORTEST: Final = 4
 _MOST_RUNS: Final = 20
 _SHORT: Final = 13
-_HINT: Final = "plansmith threads lists them"
 
 
 class RunTurn(Protocol):
@@ -75,12 +74,14 @@ async def find_thread(session: Session, name: str) -> str:
     if len(found) == 1 and len(name) >= _SHORTEST:
         return found[0]
     if found:
-        hint = f"give more of the id: {', '.join(map(safe, found[:3]))}"
-        raise Misconfigured(f"{len(found)} threads begin with {name!r}", hint=hint)
+        hint = Sentence("error.more_thread_id", ids=[*map(safe, found[:3])])
+        begin = Sentence("error.threads_begin", count=len(found), name=repr(name))
+        raise Misconfigured(begin, hint=hint)
     try:
         run = await session.find(name)
     except Misconfigured:
-        raise Misconfigured(f"there is no thread {name!r}", hint=_HINT) from None
+        unknown = Sentence("error.thread_unknown", name=repr(name))
+        raise Misconfigured(unknown, hint=Sentence("error.threads_lists")) from None
     return await store.thread_of(run) or run
 
 
@@ -95,7 +96,8 @@ async def _last_thread(session: Session) -> str:
     if run is not None and run.created_at is not None and (said is None or run.created_at > said):
         return await thread_store(session).thread_of(run.id) or run.id
     if thread is None:
-        raise Misconfigured("there is no thread in this folder", hint=_HINT)
+        none = Sentence("error.thread_none_here")
+        raise Misconfigured(none, hint=Sentence("error.threads_lists"))
     return thread.id
 
 
@@ -113,7 +115,8 @@ def thread_store(session: Session) -> ThreadStore:
     """Returns the store, which must be able to keep threads."""
     store = session.smith.store
     if not isinstance(store, ThreadStore):
-        raise Misconfigured("this store keeps no threads", hint="use SQLite or PostgreSQL")
+        hint = Sentence("error.use_other_store")
+        raise Misconfigured(Sentence("error.threads_unkept"), hint=hint)
     return store
 
 

@@ -1,4 +1,4 @@
-"""Finds changes that a person asked for during a run and that its plan does not make."""
+"""Finds changes and conditions that a person asked for and that the plan of a run leaves out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
+from plansmith.planner.check.conditions import dropped_conditions
 from plansmith.planner.check.missing import MISSING, missing_changes
 from plansmith.planner.intent import find_intents
 
@@ -37,9 +38,11 @@ def left_out(
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
 ) -> list[Problem]:
-    """Returns the changes that the person asked for and that no step makes, as problems."""
-    asked = find_intents(*person_texts(bodies))
-    return missing_changes(asked, plan, tools=tools, agents=agents, templates=templates)
+    """Returns what the person asked for and the plan leaves out: changes and conditions."""
+    texts = [*person_texts(bodies)]
+    asked = find_intents(*texts)
+    missing = missing_changes(asked, plan, tools=tools, agents=agents, templates=templates)
+    return [*missing, *dropped_conditions(texts, plan, templates)]
 
 
 def missing_in(problems: Sequence[Problem]) -> list[str]:

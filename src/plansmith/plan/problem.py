@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
 from plansmith.plan.data import Path, Record
-from plansmith.plan.sentence import ShownText, in_language
+from plansmith.plan.sentence import Sentence, ShownText, in_language, language_of
 
 
 class Severity(StrEnum):
@@ -108,6 +108,7 @@ CODES: Final[dict[str, Code]] = {
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),
     "PS504": Code("missing-deed", _W, "The request asks for something that no step does."),
     "PS505": Code("made-up-value", _W, "A step acts with a value that nobody gave."),
+    "PS506": Code("dropped-condition", _W, "The request sets a condition that the plan ignores."),
 }
 
 
@@ -155,10 +156,16 @@ class Problem(Record):
             "error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean …)"
         """
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
-        where = f" {place}:" if place else ""
-        hint = f" ({in_language(self.hint, locale)})" if self.hint else ""
-        message = in_language(self.message, locale)
-        return f"{self.severity} {self.code} {self.name}:{where} {message}{hint}"
+        line = Sentence(
+            "problem.line",
+            severity=Sentence(f"severity.{self.severity}"),
+            # The name is English: beside Chinese, the code says as much.
+            kind=f"{self.code} {self.name}" if language_of(locale) == "en" else self.code,
+            where=Sentence("problem.where", place=place) if place else "",
+            message=self.message,
+            hint=Sentence("problem.hint", hint=self.hint) if self.hint else "",
+        )
+        return in_language(line, locale)
 
     def __str__(self) -> str:
         return self.line()

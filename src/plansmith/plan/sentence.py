@@ -52,6 +52,12 @@ def in_language(text: str, locale: str) -> str:
     return _text(text.code, text.fields, locale) if isinstance(text, Sentence) else text
 
 
+def in_language_if(text: str, code: str, locale: str) -> str:
+    """Returns a text in the reader's language if it is what a code says in another one."""
+    own = sentence_texts()[code]
+    return own[language_of(locale)] if text in own.values() else text
+
+
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Joins texts two at a time with the sentence of the code; empty when there are no texts."""
     texts = [each for each in parts if each]

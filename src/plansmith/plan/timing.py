@@ -22,6 +22,12 @@ MOST_MINUTES: Final = 10 * 366 * 24 * 60
 _WAYS: Final = ("every_minutes", "daily_at", "cron", "once_at")
 _FIELDS: Final = "error.cron_hint"
 _ISO: Final = "error.time_hint"
+_UNITS: Final = (
+    (10080, "timing.week", "timing.weeks"),
+    (1440, "timing.day", "timing.days"),
+    (60, "timing.hour", "timing.hours"),
+    (1, "timing.minute", "timing.minutes"),
+)
 _LOOK_BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 26, 32 * 24, 367 * 24))
 
 
@@ -44,19 +50,24 @@ class Timing(Record):
             raise ValueError(f"give exactly one of {', '.join(_WAYS)}")
         return self
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> Sentence:
+        """When it runs, for people."""
         if self.every_minutes is not None:
-            return f"every {_length(self.every_minutes)}"
-        way = f"daily at {self.daily_at}" if self.daily_at else f"cron {self.cron}"
-        way = f"once at {self.once_at}" if self.once_at else way
-        return f"{way} {self.timezone}"
+            return Sentence("timing.every", length=_length(self.every_minutes))
+        if self.daily_at is not None:
+            return Sentence("timing.daily", time=self.daily_at, zone=self.timezone)
+        if self.cron is not None:
+            return Sentence("timing.cron", cron=self.cron, zone=self.timezone)
+        return Sentence("timing.once", time=self.once_at, zone=self.timezone)
+
+    def __str__(self) -> str:
+        return str(self.sentence)
 
 
-def _length(minutes: int) -> str:
-    for size, unit in ((10080, "week"), (1440, "day"), (60, "hour")):
-        if minutes % size == 0:
-            return unit if minutes == size else f"{minutes // size} {unit}s"
-    return "minute" if minutes == 1 else f"{minutes} minutes"
+def _length(minutes: int) -> Sentence:
+    size, one, many = next(unit for unit in _UNITS if minutes % unit[0] == 0)
+    return Sentence(one) if minutes == size else Sentence(many, count=str(minutes // size))
 
 
 def make_timing(**fields: Any) -> Timing:

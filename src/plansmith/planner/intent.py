@@ -122,12 +122,17 @@ def _mentioned(text: str) -> tuple[tuple[Intent, bool], ...]:
 
 
 def _mentions(text: str) -> Iterator[tuple[Intent, bool]]:
-    for sentence in _SENTENCE_END.split(_QUOTED.sub(_without_quote, text)):
+    for sentence in sentences_without_quotes(text):
         if HAN.search(sentence):
             for kind, wanted, files, words in chinese_intents(sentence, FILE):
                 yield Intent(kind, files, words), wanted
         else:
             yield from _english(sentence)
+
+
+def sentences_without_quotes(text: str) -> list[str]:
+    """Returns the sentences of a request; quoted text in them is replaced."""
+    return _SENTENCE_END.split(_QUOTED.sub(_without_quote, text[:_LONGEST]))
 
 
 def _without_quote(found: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence, in_language, in_language_if
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
@@ -141,8 +141,8 @@ def make_report(
     answer, notes = _answer(run, status, results, words)
     missing_steps = missing(run, events)
     is_empty = found_nothing(run, events, results, answer.sources)
-    if plan and plan.degraded:
-        notes = (words["degraded"].format(reason=plan.degraded), *notes)
+    if plan and (why := in_language_if(plan.degraded or "", "show.by_rules", locale)):
+        notes = (words["degraded"].format(reason=why), *notes)
     return Report(
         run=run.id,
         title=_goal(run) or run.request or words["report"],

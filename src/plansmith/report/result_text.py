@@ -41,7 +41,7 @@ def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
         yield from _many(value, cite, columns=(), language=language)
         return
     if not isinstance(value, dict):
-        yield f"- {_plain(value)}{cite}"
+        yield f"{_plain(value)}{cite}"
         return
     columns = _column_names(value)
     lists = {key: each for key, each in value.items() if isinstance(each, list) and each}

@@ -52,11 +52,15 @@ _MARKUP = frozenset('"#;<>&`{}[]()|\\')
 
 
 class Branch(NamedTuple):
-    """One line of the tree: the step, the drawing before it, and its further needs."""
+    """One line of the tree: the step, the drawing before it, and its further needs.
+
+    `is_next`: it needs the step of the line above and nothing else is drawn between them.
+    """
 
     step: str
     lead: str
     also: tuple[str, ...]
+    is_next: bool = False
 
 
 def tree(plan: Plan, locale: str = "en") -> str:
@@ -68,7 +72,7 @@ def _drawn(plan: Plan, branch: Branch, locale: str) -> str:
     joins = f"  ⇠ {', '.join(branch.also)}" if branch.also else ""
     step = plan.by_id[branch.step]
     does = f"{clip(action(step, locale), 60)}{_condition(step, locale)}"
-    return f"{branch.lead}● {safe(branch.step)}  {does}{joins}"
+    return f"{branch.lead}{'↓' if branch.is_next else '●'} {safe(branch.step)}  {does}{joins}"
 
 
 def _condition(step: StepFields, locale: str = "en") -> str:
@@ -101,7 +105,7 @@ def _branches(
     while stack:
         step_id, lead, mark, below = stack.pop()
         also = sorted(safe(need) for need in graph[step_id] if need != parent.get(step_id))
-        yield Branch(step_id, lead + mark, tuple(also))
+        yield Branch(step_id, lead + mark, tuple(also), step_id in parent and not mark)
         followers = children[step_id]
         # A chain stays in its column, so that a long one does not leave the screen.
         if len(followers) == 1:

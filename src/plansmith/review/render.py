@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from plansmith.plan.data import Json, Path
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
@@ -12,7 +13,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, earlier_parts, find, is_earlier, pieces
 from plansmith.plan.rule_text import rule_sentences, rule_text
-from plansmith.plan.sentence import Sentence, in_language, joined, language_of, texts_under
+from plansmith.plan.sentence import (
+    Sentence,
+    in_language,
+    in_language_if,
+    joined,
+    language_of,
+    texts_under,
+)
 from plansmith.plan.steps import (
     AgentStep,
     AskStep,
@@ -46,7 +54,8 @@ def plan_lines(
     head = words["head_one" if count == 1 else "head"]
     yield f"      {head.format(count=count, revision=plan.revision, hash=plan.hash[:12])}"
     if plan.degraded:
-        yield f"      {words['degraded'].format(text=clip(safe(plan.degraded)))}"
+        why = in_language_if(plan.degraded, "show.by_rules", locale)
+        yield f"      {words['degraded'].format(text=clip(safe(why)))}"
     for assumption in plan.assumptions:
         yield f"      {words['assumes'].format(text=clip(safe(assumption)))}"
     for number, step in enumerate(plan.steps, start=1):
@@ -188,14 +197,25 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
         for name, count in estimate.effects.items()
         if count
     ]
-    unknown = in_language(Sentence("estimate.no_price"), locale)
-    cost = unknown if estimate.cost_usd is None else f"${estimate.cost_usd}"
     seconds = words["seconds"].format(count=f"{estimate.seconds:.0f}")
+    amounts = [seconds if estimate.seconds >= 1 else words["a_second"]]
+    if estimate.tokens:
+        amounts.append(words["tokens"].format(count=f"{estimate.tokens:,}"))
+    if estimate.cost_usd is not None:
+        amounts.append(f"${estimate.cost_usd}")
     yield words["takes"].format(
-        seconds=seconds if estimate.seconds >= 1 else words["a_second"],
-        tokens=f"{estimate.tokens:,}",
-        cost=cost,
+        amounts=words["comma"].join(amounts),
         effects=words["comma"].join(counted) or words["no_effects"],
     )
-    basis = joined([each for each in estimate.basis if each != "price unknown"])
+    basis = joined([_basis(each) for each in estimate.basis if each != "price unknown"])
     yield f"      ({in_language(basis, locale)})"
+
+
+def _basis(text: str) -> str:
+    """Returns what an estimate is based on; simpler where all or no steps were measured."""
+    if getattr(text, "code", "") != "estimate.measured":
+        return text
+    fields = cast("Sentence", text).fields
+    if fields["count"] == fields["total"]:
+        return Sentence("show.measured_all")
+    return text if fields["count"] else Sentence("show.measured_none")

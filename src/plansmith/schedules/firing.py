@@ -251,9 +251,8 @@ class Firing:
             self._holds.pop(hold.fire.key, None)
             error = task.exception()
             if error is not None:  # the row could not be written: the next tick repairs it
-                self._runs.planner.tell(
-                    f"a fire of {hold.fire.due:%Y-%m-%d %H:%M} UTC was lost: {error}"
-                )
+                due = f"{hold.fire.due:%Y-%m-%d %H:%M}"
+                self._runs.planner.tell(Sentence("schedule.lost", time=due, error=str(error)))
         self.changed_event.set()
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
@@ -262,7 +261,8 @@ class Firing:
         try:
             await self._make_run(schedule, hold.fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
-                self._runs.planner.tell(f"schedule {schedule.name}: run {hold.fire.run}")
+                begun = Sentence("schedule.begun", name=schedule.name, run=hold.fire.run)
+                self._runs.planner.tell(begun)
                 await self._ended(schedule, hold, await self.execute_run(hold.fire.run))
             else:
                 await self._cancel_given_up(hold.fire)
@@ -325,9 +325,8 @@ class Firing:
         if run.status.over:
             state = _ENDS.get(run.status, FireState.FAILED)
             await hold.mark(state=state, note=run.reason, seen=now, ended=now)
-            self._runs.planner.tell(
-                f"schedule {schedule.name}: {state.value} {run.reason}".rstrip()
-            )
+            shown = {"state": Sentence(f"fire.{state.value}"), "reason": run.reason}
+            self._runs.planner.tell(Sentence("schedule.ended", name=schedule.name, **shown))
             if state is FireState.FAILED:
                 await self.pause_if_failing(schedule)
         elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
@@ -348,7 +347,7 @@ class Firing:
 
     async def pause_with_reason(self, schedule: Schedule, reason: str) -> None:
         """Pauses a schedule automatically, with a reason."""
-        self._runs.planner.tell(f"schedule {schedule.name} is paused: {reason}")
+        self._runs.planner.tell(Sentence("schedule.is_paused", name=schedule.name, reason=reason))
         await self.changed(schedule, paused=True, reason=reason)
 
     async def changed(self, schedule: Schedule, **changes: Any) -> Schedule:

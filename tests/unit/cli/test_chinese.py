@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from tests.unit.cli.conftest import Cli, Write
+
+from plansmith import read_plan
+from plansmith.cli import parser as cli_parser
+from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.main import load_command, main, parser_of
+from plansmith.cli.ui.width import text_width
+from plansmith.text import HAN
+
+CHINESE = cli_parser.chinese_texts()
 
 # Two words beside each other are a sentence of ours, unless they are one of these.
 _ENGLISH = re.compile(r"[A-Za-z]{2,}(?:['’-][a-z]+)?(?:,? [a-z]{2,}){1,}")
@@ -17,6 +27,7 @@ _OTHERS = re.compile(
     r"|\"[^\"]*\"|'[^']*'|`[^`]*`"  # what somebody wrote
     r"|(?:tool|files|tables|charts)\.\w+|usage: .*|No such file or directory"
     r"|\b\w+ = .*|\w+ inputs\.\w+"  # arguments and results
+    r"|csv-[a-z]+|\{[^}]*\}|\[-[^]]*\]"  # choices, and options of a usage
 )
 PY = ("--tools", "tools.py")
 LOOK = {"id": "kan", "tool": "look", "inputs": {"name": "甲"}, "title": "看一看"}
@@ -112,3 +123,92 @@ def test_what_goes_wrong_is_told_in_chinese(types: Typed, write: Write, cli: Cli
         ("explain", "PS999"),
     ):
         assert types(*words) != 0, words
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for each in action.choices.values():
+                yield from parsers(each)
+
+
+def test_every_text_of_the_help_has_its_chinese_and_nothing_else_is_in_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    monkeypatch.setenv("COLUMNS", "80")
+    asked: set[str] = set()
+    monkeypatch.setattr(cli_parser, "chinese_texts", lambda: _Asked(CHINESE, asked))
+    assert main(["--help"]) == 0
+    assert main(["help", "all"]) == 0
+    shown = capsys.readouterr().out
+    for name in COMMANDS:
+        for each in parsers(parser_of(name, load_command(name))):
+            shown += each.format_help()
+    wide = [line for line in shown.splitlines() if text_width(line) > 80 and HAN.search(line)]
+    assert "\n".join(wide) == ""
+    assert asked - CHINESE.keys() == set()
+    assert CHINESE.keys() - asked == set()
+
+
+class _Asked(dict[str, str]):
+    """The table, and what was looked up in it."""
+
+    def __init__(self, texts: Mapping[str, str], asked: set[str]) -> None:
+        super().__init__(texts)
+        self._asked = asked
+
+    def get(self, key: str, default: str = "") -> str:  # type: ignore[override]
+        self._asked.add(key)
+        return super().get(key, default)
+
+
+def test_wrong_arguments_are_told_in_chinese(types: Typed) -> None:
+    for words in (
+        ("runs", "--limit", "x"),
+        ("runs", "--limit", "0"),
+        ("runs", "--status", "x"),
+        ("runs", "--nothing"),
+        ("approve",),
+        ("resume",),
+        ("show", "x", "--json", "--yaml"),
+        ("show", "x", "--store"),
+        ("explain", "PS40"),
+        ("help", "kill"),
+    ):
+        assert types(*words) == 2, words
+
+
+def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, write: Write) -> None:
+    plan = write(LOOK, SAYS, goal="看一看")
+    digest = read_plan(Path(plan).read_text(encoding="utf-8")).hash
+    add = ("schedule", "add", "--plan", plan, "--name", "ri", "--daily", "09:00", *PY)
+    assert types(*add) == 5
+    assert types(*add, "--approve-plan", digest) == 0
+    for words in (
+        ("list",),
+        ("show", "ri"),
+        ("next", "ri"),
+        ("next", "--every", "90m"),
+        ("run-now", "ri", *PY),
+        ("history", "ri"),
+        ("pause", "ri"),
+        ("resume", "ri"),
+        ("change", "ri", "--every", "1w"),
+        ("keep", "--once", *PY),
+        ("remove", "ri"),
+        ("list",),
+    ):
+        assert types("schedule", *words) == 0, words
+    for words in (("next",), ("add", "--every", "1h"), ("next", "--every", "soon")):
+        assert types("schedule", *words) == 2, words
+    assert types("run", plan, *PY) == 0
+    saved = ("save", "last", "cheng", "--param", "name=kan.inputs.name", *PY)
+    for action in (("list",), saved, ("show", "cheng"), ("list",), ("suggest", "烤面包")):
+        assert types("templates", *action) == 0, action
+    assert types("templates", "use", "cheng", *PY) == 0
+    assert types("templates", "remove", "cheng") == 0
+    assert types("templates", "save", "last") == 2
+    assert types("explain", "406") == 0
+    assert types("explain") == 0

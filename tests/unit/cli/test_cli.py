@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import argparse
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +13,11 @@ from typing import Any
 import pytest
 
 from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import main
+from plansmith.cli.commands.explain import problem_help
+from plansmith.cli.main import load_command, main, parser_of
+from plansmith.cli.options import repeated_flags
+from plansmith.plan.problem import CODES
+from plansmith.text import HAN
 
 Capture = pytest.CaptureFixture[str]
 PLAN: dict[str, Any] = {
@@ -175,7 +181,8 @@ def test_the_graph_is_drawn_both_ways(write: Write, capsys: Capture) -> None:
     assert main(["graph", path]) == 0
     assert main(["graph", path, "--mermaid"]) == 0
     drawn = capsys.readouterr().out
-    assert "● a" in drawn
+    assert drawn.startswith("● a")
+    assert "\n↓ b" in drawn
     assert "s0 --> s1" in drawn
 
 
@@ -196,6 +203,52 @@ def test_a_code_is_explained(capsys: Capture) -> None:
     assert main(["explain"]) == 0
     assert "PS001" in capsys.readouterr().out
     assert main(["explain", "PS999"]) == 2
+
+
+@pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
+def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
+    assert main(["explain", typed]) == 0
+    told = capsys.readouterr().out
+    assert "Put an ask step before it" in " ".join(told.split())
+    assert "    - {id: a, agent: researcher, task: find out}" in told
+
+
+def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "problems.md").read_text(encoding="utf-8")
+    prose = " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", page).split())
+    assert problem_help().keys() == CODES.keys()
+    for code, text in problem_help().items():
+        before, _, after = text["en"].partition(": Such a plan is never")  # around its example
+        assert before in prose, code
+        assert after in prose, code
+        assert text["example"] in page, code
+        assert HAN.search(text["zh"])
+        assert HAN.search(text["zh_meaning"]), code
+
+
+def test_help_about_no_command_is_wrong_and_names_the_nearest(capsys: Capture) -> None:
+    assert main(["help", "aprove"]) == 2
+    assert "did you mean plansmith approve" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="0"):
+        main(["help", "approve"])
+    assert "usage: plansmith approve" in capsys.readouterr().out
+
+
+# Commands that a hint may name, with the flags of the command that gave the hint.
+NAMED = (
+    *("answer", "approve", "ask", "cancel", "changes", "edit", "pause", "reject", "repair"),
+    *("replay", "report", "resume", "retry", "runs", "show", "skip", "threads", "undo", "watch"),
+)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_hint_repeats_the_flags_that_its_command_has(name: str) -> None:
+    given = {"store": "s", "tools": ["t"], "model": "m", "base_url": "b", "docs": ["d"]}
+    repeated = repeated_flags(argparse.Namespace(**given, profile="p"), name)
+    known = parser_of(name, load_command(name)).format_help()
+    flags = {each for each in repeated if each.startswith("--")}
+    shared = {f"--{each.replace('_', '-')}" for each in (*given, "profile")}
+    assert flags == {flag for flag in shared if f" {flag} " in known}
 
 
 @pytest.mark.parametrize("words", [["show"], ["check"], ["graph"]])

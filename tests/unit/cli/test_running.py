@@ -374,6 +374,15 @@ def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(
     assert (code, "does not cover" in err) == (0, False)
 
 
+def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
+    cli: Cli, write: Write
+) -> None:
+    cli("run", write(NOTE), *PY)
+    code, _, err = cli("approve", "last", shown(cli)["hash"], "--run")
+    assert (code, "note" in err, "--tools" in err) == (2, True, True)
+    assert (shown(cli)["status"], shown(cli)["approved"]) == ("reviewing", "")
+
+
 def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:
     assert "there are no runs" in cli("runs")[2]
     assert cli("show", "last")[0] == 2
@@ -448,7 +457,7 @@ def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) ->
 def test_a_file_of_tools_that_has_none_is_named(cli: Cli, intake: Path, text: str | None) -> None:
     if text is not None:
         (intake / "bad.py").write_text(text, encoding="utf-8")
-    code, _, err = cli("runs", "--tools", "bad.py")
+    code, _, err = cli("tools", "list", "--tools", "bad.py")
     assert (code, "bad.py" in err) == (2, True)
 
 

@@ -72,7 +72,7 @@ def test_a_plan_is_scheduled_shown_listed_and_removed(cli: Cli, write: Write) ->
     assert (made["overlap"], made["budget"]) == ("queue", {"money": "0.5"})
     code, out, _ = cli("schedule", "list")
     assert (code, "mine  active  every hour" in out) == (0, True)
-    code, out, _ = cli("schedule", "show", "mine", *PY)
+    code, out, _ = cli("schedule", "show", "mine")
     assert f"runs unattended as plan {hash_of(NOTE)}" in out
     assert out.count("\n  next ") == 5
     assert len(json.loads(cli("schedule", "show", "mine", "--json")[1])["next"]) == 5

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.width import fitted, folded, text_width
+from plansmith.cli.ui.words import words_for
 from plansmith.plan.run import RunStatus, StepStatus
 
 ENGLISH, CHINESE = words_for("en"), words_for("zh")
@@ -39,3 +41,29 @@ def test_every_status_has_a_word_in_both(status: str) -> None:
 def test_the_environment_says_the_language(environment: dict[str, str], locale: str) -> None:
     assert own_locale(environment) == locale
     assert words_for(locale) is (CHINESE if locale.startswith("zh") else ENGLISH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the process ended in the middle of it",
+        "read a.txt  and   then " + "x" * 50,
+        "进程在执行过程中结束了，请检查（见下文）。",
+        " " * 60,
+        "",
+    ],
+)
+@pytest.mark.parametrize("width", [8, 20, 200])
+def test_a_folded_text_fits_loses_nothing_and_breaks_between_words(text: str, width: int) -> None:
+    lines = [*folded(text, width)]
+    assert "".join(lines) == text
+    assert all(text_width(line.rstrip()) <= width for line in lines)
+    if "process" in text and width >= len("process"):
+        assert all(word in text.split() for line in lines for word in line.split())
+
+
+def test_a_line_that_is_too_long_goes_on_under_its_beginning_and_commands_stay_whole() -> None:
+    assert [*fitted("  it waits for your answer", 16)] == ["  it waits for", "  your answer"]
+    assert [*fitted("  它在等你回答", 10)] == ["  它在等你", "  回答"]
+    command = "  plansmith approve last 0123456789abcdef --tools tools.py"
+    assert [*fitted(command, 16)] == [command]

@@ -183,9 +183,7 @@ def test_a_problem_is_told_in_the_language_of_the_reader() -> None:
     message, hint = Sentence("unknown.tool", name="seach"), Sentence("hint.upgrade")
     found = problem("PS101", message, hint=hint, step="a")
     assert found.message == "there is no tool called 'seach'"
-    assert found.line("zh") == (
-        "error PS101 unknown-tool: a: 没有名为“seach”的工具 (请升级 Plansmith)"
-    )
+    assert found.line("zh") == ("错误 PS101：a：没有名为“seach”的工具（请升级 Plansmith）")
     assert Problem.model_validate(found.to_json()) == found
     assert found.to_json()["message"] == {"code": "unknown.tool", "fields": {"name": "seach"}}
 

@@ -31,7 +31,7 @@ def test_a_plan_shows_all_a_person_needs_to_decide() -> None:
     for part in (
         "Compare the weather",
         "assumes: metric units",
-        "degraded: no model",
+        "note: no model",
         '       city = "Oslo"',
         "rome (switched off)",
         "because for comparison",
@@ -121,8 +121,8 @@ def test_a_diff_is_one_change_a_line() -> None:
 
 def test_the_tree_draws_each_step_once_and_names_its_other_needs() -> None:
     drawn = tree(PLAN)
-    assert drawn.count("●") == len(PLAN.steps)
-    assert "● say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
+    assert drawn.count("●") + drawn.count("↓") == len(PLAN.steps)
+    assert "↓ say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
 
 
 def test_a_chain_does_not_drift_to_the_right() -> None:
@@ -130,7 +130,8 @@ def test_a_chain_does_not_drift_to_the_right() -> None:
         {"id": f"s{number}", "tool": "t", "after": [f"s{number - 1}"]} for number in range(1, 500)
     ]
     drawn = tree(Plan.model_validate({"steps": steps}))
-    assert all(line.startswith("● s") for line in drawn.splitlines())
+    assert drawn.startswith("● s")
+    assert all(line.startswith("↓ s") for line in drawn.splitlines()[1:])
 
 
 def test_mermaid_escapes_what_it_would_read_as_markup() -> None:

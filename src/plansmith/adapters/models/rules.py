@@ -16,6 +16,7 @@ from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.models.local.wording import Task, language_of, worded
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.ports import (
     Delta,
@@ -329,11 +330,6 @@ def _is_named(choice: object, clause: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", clause, re.IGNORECASE))
 
 
-_MARK: Final = {
-    "en": "made by rules, without a language model: tools were matched by their words, values "
-    "copied from the request",
-    "zh": "由规则生成，没有语言模型：工具按词语匹配，值从请求中照抄",
-}
 _NOTHING: Final = {
     "en": "No language model is set up, and by its words alone the request fits no tool here. "
     "`plansmith model pull` gets a model, `--model` names one.",
@@ -381,7 +377,8 @@ def _plan(brief: PlanBrief) -> dict[str, Json]:
     tools = {tool.name: tool for tool in task.tools}
     if not calls:
         return no_plan(_NOTHING[language], task.request)
-    return plan_of_calls(calls, tools, task.request) | {"degraded": _MARK[language]}
+    why = in_language(Sentence("show.by_rules"), language)
+    return plan_of_calls(calls, tools, task.request) | {"degraded": why}
 
 
 def rules_model() -> RulesModel:

@@ -20,7 +20,8 @@ from plansmith.cli.options import add_detail, add_parts, add_running, positive, 
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_lines, print_prose, read_file
-from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.words import words_for
 from plansmith.dialects.dialect import DIALECTS
 from plansmith.dialects.native import to_yaml
 from plansmith.errors import Misconfigured

@@ -13,7 +13,7 @@ from plansmith.cli.ui import terminal_markdown
 from plansmith.cli.ui.output import print_line_json, print_lines, use_colour
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
-from plansmith.plan.sentence import did_you_mean
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.text import clip, safe
@@ -35,8 +35,8 @@ async def run_command(chat: Chat, line: str) -> bool:
     """Runs a command; returns False if the person leaves."""
     name, _, rest = line.strip().partition(" ")
     if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS, otherwise="/help lists the commands")
-        raise Misconfigured(f"there is no command {name}", hint=hint)
+        hint = did_you_mean(name, COMMANDS, otherwise=Sentence("error.slash_help"))
+        raise Misconfigured(Sentence("error.slash_unknown", name=name), hint=hint)
     if name == "/quit":
         return False
     chat.code = Exit.OK
@@ -77,19 +77,20 @@ async def _undo(chat: Chat, rest: str) -> None:
 async def _to_undo(chat: Chat, rest: str) -> int:
     if rest:
         if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
-            raise Misconfigured(f"{rest!r} is no number of a message", hint="/thread lists them")
+            wrong = Sentence("error.no_message_number", text=repr(rest))
+            raise Misconfigured(wrong, hint=Sentence("error.thread_lists"))
         return int(rest)
     await chat.thread.refresh()
     for each in reversed(chat.thread.history):
         ours = each.by.label == chat.session.by
         if ours and not each.undone and each.kind not in ("why", "review"):
             return each.number
-    raise Refused("there is nothing of yours to undo", hint="/undo NUMBER takes any message back")
+    raise Refused(Sentence("error.none_to_undo"), hint=Sentence("error.undo_number"))
 
 
 async def _why(chat: Chat, rest: str) -> None:
     if not chat.thread.runs:
-        raise Refused("nothing was planned here yet", hint="say what should be done")
+        raise Refused(Sentence("error.none_planned"), hint=Sentence("error.say_wish"))
     await chat.say(chat.session.words["chat_why"].format(about=rest).strip())
 
 
@@ -103,14 +104,15 @@ async def _plan(chat: Chat, _: str) -> None:
         whole = await chat.session.smith.get(runs[0].id)
         _show(chat, "/plan", list(describe.run_lines(whole, chat.session)))
     else:
-        raise Refused("there is no plan yet", hint="say what should be done")
+        raise Refused(Sentence("error.plan_none_yet"), hint=Sentence("error.say_wish"))
 
 
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
     found = [run for run in await _newest(chat) if run.status.over and run.id.startswith(rest)]
     if not found:
-        raise Refused("nothing is over yet" if not rest else f"no run {rest} is over here")
+        none = Sentence("error.none_over")
+        raise Refused(Sentence("error.run_not_over", run=rest) if rest else none)
     whole = await load_report(chat.session.smith.store, found[0].id)
     text = to_markdown(whole, brief=True)
     if chat.as_json or not sys.stdout.isatty():
@@ -124,7 +126,8 @@ async def _resume(chat: Chat, rest: str) -> None:
     runs = [run for run in await _newest(chat) if not run.status.over]
     found = [run for run in runs if run.id.startswith(rest)]
     if not found:
-        raise Refused("nothing waits in this thread" if not rest else f"there is no run {rest}")
+        none = Sentence("error.none_waiting")
+        raise Refused(Sentence("error.run_not_open", run=rest) if rest else none)
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)

@@ -17,9 +17,9 @@ from plansmith.cli.describe import (
     waiting_lines,
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
-from plansmith.cli.exit_codes import Exit
+from plansmith.cli.exit_codes import Exit, NotDecided
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_detail, add_json, add_parts
+from plansmith.cli.options import add_detail, add_json, add_parts, add_store, add_tools
 from plansmith.cli.questions import (
     ALL,
     ask_line,
@@ -47,9 +47,14 @@ from plansmith.text import safe
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
-def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
+def _configure(
+    parser: argparse.ArgumentParser,
+    add_flags: Callable[[argparse.ArgumentParser], None] = add_store,
+    *,
+    runs_on: bool = False,
+) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_parts(parser)
+    add_flags(parser)
     add_detail(parser)
     add_json(parser)
     parser.add_argument(
@@ -63,7 +68,14 @@ def _do(args: argparse.Namespace, act: Action) -> int:
     """Does something with a run and prints its status; exits with 5 if a person is needed."""
 
     async def work(session: Session) -> int:
-        run = await act(session, await session.run(args.run))
+        found = await session.run(args.run)
+        try:
+            run = await act(session, found)
+        except KeyboardInterrupt:  # at a prompt
+            again = session.command(args.command, found.id)
+            session.say("", session.words["decide_later"], f"  {safe(again)}")
+            ran = done_so_far(found, session)
+            raise NotDecided(Sentence("error.not_decided", ran=ran)) from None
         if run is None:
             if args.json:
                 print_json(run_json(await session.run(args.run), session))
@@ -87,12 +99,15 @@ async def _is_served(session: Session) -> bool:
 
 
 def _configure_approve(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, runs_on=True)
+    _configure(parser, add_parts, runs_on=True)
     parser.add_argument("hash", nargs="?", metavar="HASH", help="the hash of exactly this plan")
 
 
 def _approve(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
+        if args.go_on and run.plan is not None:
+            # An approval that cannot be followed by the run would only confuse.
+            await session.refuse_what_cannot_run(run.plan)
         if args.hash:
             return await _approved(session, run, args.hash)
         move = next_move(run)
@@ -131,7 +146,7 @@ def _reject(args: argparse.Namespace) -> int:
 
 
 def _configure_answer(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, runs_on=True)
+    _configure(parser, add_parts, runs_on=True)
     parser.add_argument(
         "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
     )
@@ -222,7 +237,7 @@ def _status(run: Run) -> Sentence:
 
 
 def _configure_edit(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
+    _configure(parser, add_tools)
     parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
 
 
@@ -236,7 +251,7 @@ def _edit(args: argparse.Namespace) -> int:
 
 
 def _configure_changes(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
+    _configure(parser, add_parts)
     parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
 
 
@@ -268,7 +283,7 @@ def _no_other_plan(events: Sequence[Event]) -> str:
 
 
 def _configure_undo(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
+    _configure(parser, add_tools)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--redo", action="store_true", help="go forward again instead")
     which.add_argument(

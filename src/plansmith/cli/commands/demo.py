@@ -18,9 +18,11 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.keys import read_key
 from plansmith.cli.options import command_line
 from plansmith.cli.questions import question_lines
-from plansmith.cli.ui.output import bold, dim_on, print_lines, wrapped
+from plansmith.cli.ui.output import bold, dim_on, print_lines
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.progress import rows
-from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.cli.ui.width import wrapped
+from plansmith.cli.ui.words import words_for
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.sentence import in_language
 from plansmith.review.render import plan_lines

@@ -37,7 +37,9 @@ from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.words import Words, own_locale
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.width import padded
+from plansmith.cli.ui.words import Words
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
@@ -91,12 +93,21 @@ def _is_wanted(
 
 def about_fetching(model: KnownModel, models: ModelFolder) -> str:
     """Returns a line about a download: what, how large, from where, under which licence."""
-    host = model.url.split("/")[2] if model.url else "the package index"
-    return (
-        f"{model.name} ({model.about}) is a file of {size_text(model.size)}, licence "
-        f"{model.licence}, from {host}; it goes to {models.folder} and is checked against its "
-        "SHA-256"
+    told = Sentence(
+        "model.download",
+        name=model.name,
+        about=model.about,
+        size=size_text(model.size),
+        licence=model.licence,
+        host=model.url.split("/")[2] if model.url else Sentence("model.package_index"),
+        folder=str(models.folder),
     )
+    return _own(told)
+
+
+def _own(text: str) -> str:
+    """Returns a sentence in the person's language."""
+    return in_language(text, own_locale())
 
 
 def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
@@ -177,9 +188,9 @@ def _list(args: argparse.Namespace, models: ModelFolder) -> int:
         return Exit.OK
     print_lines(
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
-        f"{'here' if row['here'] else '-':<5} {row['about']}"
-        f"{'; with our adapter ' + str(row['adapter']) if row['adapter'] else ''}"
-        f"{'; prepared for this machine' if row['prepared'] else ''}"
+        f"{padded(_own(Sentence('model.row_here')) if row['here'] else '-', 6)} {row['about']}"
+        f"{_own(Sentence('model.row_adapter', file=row['adapter'])) if row['adapter'] else ''}"
+        f"{_own(Sentence('model.row_prepared')) if row['prepared'] else ''}"
         for row in rows
     )
     return Exit.OK
@@ -209,8 +220,8 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
     path = pull_local(model, models, given=given, tell=tell)
     if path is None:
         if args.offline or is_offline():
-            hint = "name a file with --from, or go online"
-            raise Refused(f"{model.name} is not on this machine", hint=hint)
+            hint = Sentence("model.from_or_online")
+            raise Refused(Sentence("model.not_here", name=model.name), hint=hint)
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
     if model.adapter is not None and has_runtime():
@@ -218,7 +229,7 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
     if args.json:
         print_json(_row(model, models))
     else:
-        print_lines([f"{model.name} is here: {safe(str(path))}"])
+        print_lines([_own(Sentence("model.is_here", name=model.name, path=safe(str(path))))])
     return Exit.OK
 
 
@@ -243,12 +254,12 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
         return
     sources = builtin_sources(Path.cwd())
     tools = [tool for source in sources for tool in await source.tools()]
-    tell(f"{model.name} reads about the built-in tools, once")
+    tell(_own(Sentence("model.warms", name=model.name)))
     try:
         async for delta in drafting.warm(tools):
             tell(delta.progress)
     except ModelFailed as failure:
-        tell(f"{failure}; the first question will take longer")
+        tell(_own(Sentence("model.warm_failed", failure=failure.message)))
 
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
@@ -257,9 +268,11 @@ def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Refused("a download needs your consent", hint="--yes gives it")
-    if read_choice(ask_line("Download it? [y/N] ") or "").kind != "yes":
-        raise Refused("nothing was downloaded", hint="--yes downloads without asking")
+        hint = Sentence("model.yes_consents")
+        raise Refused(Sentence("model.download_consent"), hint=hint)
+    if read_choice(ask_line(_own(Sentence("model.download_ask"))) or "").kind != "yes":
+        hint = Sentence("model.yes_downloads")
+        raise Refused(Sentence("model.not_downloaded"), hint=hint)
 
 
 def _use(args: argparse.Namespace, models: ModelFolder) -> int:
@@ -271,7 +284,7 @@ def _use(args: argparse.Namespace, models: ModelFolder) -> int:
     if args.json:
         print_json({"chosen": name})
     else:
-        print_lines([f"`local` now means {safe(name)}"])
+        print_lines([_own(Sentence("model.local_means", name=safe(name)))])
     return Exit.OK
 
 
@@ -279,11 +292,11 @@ def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
     name = args.name if args.name in RETIRED else known_model(args.name).name
     freed = models.remove(name)
     if not freed:
-        raise Misconfigured(f"{name} is not downloaded", hint="see plansmith model list")
+        raise Misconfigured(Sentence("model.absent", name=name), hint=Sentence("model.see_list"))
     if args.json:
         print_json({"removed": name, "bytes": freed})
     else:
-        print_lines([f"removed {name}: {size_text(freed)}"])
+        print_lines([_own(Sentence("model.removed", name=name, size=size_text(freed)))])
     return Exit.OK
 
 

@@ -1,4 +1,4 @@
-"""`plansmith show`, `check`, `diff`, `graph`, `schema`, `explain`, `import` and `export`."""
+"""`plansmith show`, `check`, `diff`, `graph`, `schema`, `import` and `export`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, warn
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
-from plansmith.cli.ui.words import own_locale
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.config import load_settings
 from plansmith.dialects.dialect import DIALECTS, dialect
 from plansmith.dialects.native import schema, to_json, to_yaml, try_read_plan
 from plansmith.dialects.text import read_text
 from plansmith.dialects.tools import read_tools
-from plansmith.errors import Misconfigured, PlanInvalid, PlansmithError, Refused, UnreadableText
+from plansmith.errors import PlanInvalid, PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import CODES, Problem, has_errors, problem
+from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.planner.check.check_plan import check_plan
@@ -260,26 +260,11 @@ def _schema(_: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _configure_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", nargs="?", metavar="CODE", help="such as PS301; all when left out")
-
-
-def _explain(args: argparse.Namespace) -> int:
-    wanted = args.code.upper() if args.code else None
-    if wanted is not None and wanted not in CODES:
-        raise Misconfigured(Sentence("error.no_code", code=args.code), hint="plansmith explain")
-    for code, about in CODES.items():
-        if wanted in (None, code):
-            print_lines([f"{code} {about.name} ({about.severity}): {about.meaning}"])
-    return Exit.OK
-
-
 SHOW = FileCommand(_configure_show, _show)
 CHECK = FileCommand(_configure_check, _check)
 DIFF = FileCommand(_configure_diff, _diff)
 GRAPH = FileCommand(_configure_graph, _graph)
 SCHEMA = FileCommand(_nothing, _schema)
-EXPLAIN = FileCommand(_configure_explain, _explain)
 
 
 def _configure_import(parser: argparse.ArgumentParser) -> None:

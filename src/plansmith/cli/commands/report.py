@@ -11,7 +11,7 @@ from pathlib import Path
 from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_parts, add_store
+from plansmith.cli.options import add_json, add_store, add_tools
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines, print_markdown, print_text
 from plansmith.errors import Misconfigured
@@ -80,7 +80,7 @@ COMMAND = FileCommand(_configure, _main)
 
 def _replay_configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_parts(parser)
+    add_tools(parser)
     add_json(parser)
 
 

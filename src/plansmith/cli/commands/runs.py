@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_parts, positive
+from plansmith.cli.options import add_json, add_store, positive
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import padded, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.width import padded
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
@@ -40,13 +41,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status",
         action="append",
+        metavar="STATUS",
         choices=["open", *(status.value for status in RunStatus)],
-        help="only these statuses; open means not over; repeatable",
+        help="only these: open (not over), done, failed, reviewing and so on; repeatable",
     )
     parser.add_argument(
         "--limit", type=positive, default=_MOST, help=f"how many (default: {_MOST})"
     )
-    add_parts(parser)
+    add_store(parser)
     add_json(parser)
 
 

@@ -37,11 +37,13 @@ from plansmith.cli.interactive import interrupts
 from plansmith.cli.options import settings_of
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines
+from plansmith.cli.ui.own_locale import own_locale
+from plansmith.cli.ui.words import words_for
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, FireState, Schedule
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.timing import Timing, next_fires
 from plansmith.planner.recurrence import recurrence
 from plansmith.text import clip, safe
@@ -61,8 +63,8 @@ def _next_of_times(args: argparse.Namespace) -> int:
     zone = settings_of(args).planner.timezone
     timing = timing_of(args, zone)
     if timing is None:
-        hint = "--cron, --daily, --every or --at, or the name of a schedule"
-        raise Misconfigured("no times are given", hint=hint)
+        hint = Sentence("error.give_times_or_name")
+        raise Misconfigured(Sentence("error.no_times_given"), hint=hint)
     after = moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
     _print_times(args, next_fires(timing, after=after, count=max(args.count, 0)), timing)
     return Exit.OK
@@ -72,7 +74,8 @@ def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing
     if args.json:
         print_json([instant(at) for at in times])
     else:
-        print_lines(f"{instant(at)}  {local(at, timing.timezone)}" for at in times)
+        words = words_for(own_locale())
+        print_lines(f"{instant(at)}  {local(at, timing.timezone, words)}" for at in times)
 
 
 async def _next(session: Session) -> int:
@@ -85,7 +88,8 @@ async def _next(session: Session) -> int:
             schedule.timing, after=after, anchor=schedule.created, count=max(args.count, 0)
         )
     if schedule.paused and not times:
-        session.say(f"paused: {safe(in_language(schedule.reason, session.words['locale']))}")
+        why = safe(in_language(schedule.reason, session.words["locale"]))
+        session.say(f"{session.words['paused']}: {why}")
     _print_times(args, times, schedule.timing)
     return Exit.OK
 
@@ -94,9 +98,9 @@ async def _add(session: Session) -> int:
     args = session.args
     sources = [args.request.strip(), args.plan, args.run, args.template]
     if sum(bool(each) for each in sources) != 1:
-        raise Misconfigured("say what to do", hint="a REQUEST, --plan, --run or --template")
+        raise Misconfigured(Sentence("error.say_task"), hint=Sentence("error.say_what_how"))
     if args.anew and not args.request:
-        raise Misconfigured("--anew needs a REQUEST", hint="a ready plan is not planned again")
+        raise Misconfigured(Sentence("error.anew_request"), hint=Sentence("error.anew_ready"))
     zone = args.tz or session.settings.planner.timezone
     timing = timing_of(args, zone)
     request = args.request.strip()
@@ -105,29 +109,29 @@ async def _add(session: Session) -> int:
     offer = await _source(session, request, timing)
     if args.anew:
         fields = offer.fields | behaviour_of(args)
-        return _print_change(
-            session, await session.smith.schedules.create(**fields, by=session.by), "kept"
-        )
+        schedule = await session.smith.schedules.create(**fields, by=session.by)
+        return _print_change(session, schedule, "schedule_added")
     if not await confirmed(session, offer):
         return print_waiting(session, offer)
     made = await create_approved(session, offer, **behaviour_of(args))
     if args.json:
         print_json(schedules_json(made))
         return Exit.OK
-    return [_print_change(session, each, "kept") for each in made][-1]
+    return [_print_change(session, each, "schedule_added") for each in made][-1]
 
 
 def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:
     """Reads what to do and when from a request."""
     found = recurrence(request, timezone=zone)
     if found is None or found.timing is None:
-        why = found.flaw if found else "the request does not say when"
-        hint = 'such as "every weekday at 9 …", or --cron, --daily, --every, --at'
-        raise Misconfigured(why, hint=hint)
+        why = found.flaw if found else Sentence("error.no_when")
+        raise Misconfigured(why, hint=Sentence("error.such_as_when"))
+    timing = in_language(found.timing.sentence, session.words["locale"])
     more = f" {found.assumed}" if found.assumed else ""
-    session.say(f"understood: {safe(found.words)}: {found.timing}{more}")
+    told = session.words["schedule_understood"]
+    session.say(told.format(words=safe(found.words), timing=timing, more=more))
     if not found.rest:
-        raise Misconfigured("the request does not say what to do", hint="add it")
+        raise Misconfigured(Sentence("error.no_what"), hint=Sentence("error.add_it"))
     return found.rest, found.timing
 
 
@@ -152,19 +156,20 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
         options = {"locale": args.lang} if args.lang else {}
         run = await smith.plan(request, by=session.by, **options)
     if run.plan is None:
-        raise Misconfigured(
-            run.reason or "there is no plan for it", hint="describe the request in more detail"
-        )
+        why = run.reason or Sentence("error.no_plan_for")
+        raise Misconfigured(why, hint=Sentence("error.more_detail"))
     return Offer(run.plan, fields | {"run": run.id})
 
 
-def _print_change(session: Session, schedule: Schedule, action: str) -> int:
+def _print_change(session: Session, schedule: Schedule, change: str) -> int:
     if session.args.json:
         print_json(schedule_json(schedule))
         return Exit.OK
-    session.say(f"{action} schedule {safe(schedule.name)}: {schedule.timing}")
-    if action == "kept":
-        session.say(f"{session.command('schedule', 'keep')} fires it; so does plansmith serve")
+    timing = in_language(schedule.timing.sentence, session.words["locale"])
+    session.say(session.words[change].format(name=safe(schedule.name), timing=timing))
+    if change == "schedule_added":
+        command = session.command("schedule", "keep")
+        session.say(session.words["schedule_fires"].format(command=command))
     return Exit.OK
 
 
@@ -173,9 +178,10 @@ async def _list(session: Session) -> int:
     if session.args.json:
         print_json([schedule_json(each) for each in found])
     elif found:
-        print_lines(list_lines(found, session.smith.runs.journals.folder))
+        here = session.smith.runs.journals.folder
+        print_lines(list_lines(found, here, words=session.words))
     else:
-        session.say("no schedules; plansmith schedule add makes one")
+        session.say(session.words["schedule_none"])
     return Exit.OK
 
 
@@ -187,9 +193,9 @@ async def _show(session: Session) -> int:
         history: list[Json] = [fire_json(each) for each in fires]
         print_json(schedule_json(schedule, count=5) | {"history": history})
         return Exit.OK
-    print_lines(schedule_lines(schedule))
+    print_lines(schedule_lines(schedule, words=session.words))
     if fires:
-        print_lines(["", *fire_lines(fires, schedule.timing.timezone)])
+        print_lines(["", *fire_lines(fires, schedule.timing.timezone, words=session.words)])
     return Exit.OK
 
 
@@ -207,27 +213,26 @@ async def _change(session: Session) -> int:
     elif args.approve_plan:
         changes["approve"] = args.approve_plan
     if not changes and timing is None:
-        raise Misconfigured("no change is given", hint="plansmith schedule change -h")
+        hint = "plansmith schedule change -h"
+        raise Misconfigured(Sentence("error.no_change_given"), hint=hint)
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
-    return _print_change(session, after, "changed")
+    return _print_change(session, after, "schedule_changed")
 
 
 async def _pause(session: Session) -> int:
     args = session.args
     after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
-    return _print_change(session, after, "paused")
+    return _print_change(session, after, "schedule_paused")
 
 
 async def _resume(session: Session) -> int:
-    return _print_change(
-        session, await session.smith.schedules.resume(session.args.name), "resumed"
-    )
+    after = await session.smith.schedules.resume(session.args.name)
+    return _print_change(session, after, "schedule_resumed")
 
 
 async def _remove(session: Session) -> int:
-    return _print_change(
-        session, await session.smith.schedules.remove(session.args.name), "removed"
-    )
+    after = await session.smith.schedules.remove(session.args.name)
+    return _print_change(session, after, "schedule_removed")
 
 
 async def _run_now(session: Session) -> int:
@@ -236,7 +241,7 @@ async def _run_now(session: Session) -> int:
     rows = await session.smith.schedules.history(session.args.name, limit=1000)
     row = next(each for each in rows if each.due == fire.due)
     if not await session.smith.store.events(fire.run):
-        raise Misconfigured(row.note, hint="fix this and try again")
+        raise Misconfigured(row.note, hint=Sentence("error.fix_and_again"))
     run = await session.smith.get(fire.run)
     await finish(session, run)
     return exit_of(run)
@@ -250,7 +255,7 @@ async def _backfill(session: Session) -> int:
     if args.json:
         print_json([fire_json(each) for each in fires])
     else:
-        session.say(f"{len(fires)} fires queued; plansmith schedule keep starts them in order")
+        session.say(session.words["schedule_queued"].format(count=len(fires)))
     return Exit.OK
 
 
@@ -260,7 +265,7 @@ async def _history(session: Session) -> int:
     if session.args.json:
         print_json([fire_json(each) for each in fires])
     else:
-        print_lines(fire_lines(fires, schedule.timing.timezone))
+        print_lines(fire_lines(fires, schedule.timing.timezone, words=session.words))
     return Exit.OK
 
 
@@ -284,17 +289,19 @@ async def _keep_once(session: Session) -> int:
             if before.get(fire.key) != fire.version:
                 printed.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))
-                note = (
-                    f": {clip(safe(in_language(fire.note, session.words['locale'])), 200)}"
-                    if fire.note
-                    else ""
-                )
-                session.say(f"{safe(schedule.name)}: {fire.state.value}{note}  {fire.run}".rstrip())
+                session.say(_fire_line(session, schedule, fire))
     if session.args.json:
         print_json(printed)
     elif not printed:
-        session.say("nothing is due")
+        session.say(session.words["schedule_not_due"])
     return next((code for code in _WORST if code in codes), max(codes))
+
+
+def _fire_line(session: Session, schedule: Schedule, fire: Fire) -> str:
+    locale = session.words["locale"]
+    note = f": {clip(safe(in_language(fire.note, locale)), 200)}" if fire.note else ""
+    state = in_language(Sentence(f"fire.{fire.state.value}"), locale)
+    return f"{safe(schedule.name)}: {state}{note}  {fire.run}".rstrip()
 
 
 async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
@@ -318,7 +325,7 @@ async def _keep(session: Session) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
         keeping = asyncio.ensure_future(smith.schedules.keep(look_s=max(session.args.look, 0.1)))
         hit = asyncio.ensure_future(hits.get())
-        session.say("firing schedules; Ctrl-C stops, and open runs can be resumed later")
+        session.say(session.words["schedule_keeps"])
         await asyncio.wait([keeping, hit], return_when=asyncio.FIRST_COMPLETED)
         for each in (keeping, hit):
             each.cancel()

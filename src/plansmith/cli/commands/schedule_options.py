@@ -7,9 +7,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.cli.options import add_json, add_parts, read_budget
+from plansmith.cli.options import add_json, add_parts, add_store, add_tools, read_budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.schedules import Missed, Overlap
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, make_timing, zone_of
 from plansmith.schedules.service import LOOK_S
 
@@ -41,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--once", action="store_true", help="fire what is due now, then exit")
     look = f"how often to look for due schedules, in seconds (default: {LOOK_S:g})"
     keep.add_argument("--look", type=float, default=LOOK_S, metavar="SECONDS", help=look)
-    for each in made.values():
-        add_parts(each)
+    for name, each in made.items():
+        _PARTS.get(name, add_store)(each)
         add_json(each)
 
 
@@ -60,6 +61,10 @@ _HELP: Final = {
     "next": "print the next fires of a schedule, or of times you give",
     "keep": "fire what is due, until you stop it",
 }
+
+
+# What an action needs beside the store: what it plans or runs.
+_PARTS: Final = {"add": add_parts, "change": add_tools, "run-now": add_parts, "keep": add_parts}
 
 
 def _add_timing(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +129,8 @@ def timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
 def _minutes(text: str) -> int:
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "m")
     if not number.isdecimal() or not int(number):
-        raise Misconfigured(f"{text!r} is not an interval", hint="such as 15m, 2h, 1d or 1w")
+        hint = Sentence("error.such_as_interval")
+        raise Misconfigured(Sentence("error.no_interval", text=repr(text)), hint=hint)
     return int(number) * _UNITS[unit]
 
 
@@ -133,8 +139,8 @@ def moment_of(text: str, zone: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        hint = "such as 2026-12-01T09:00 or 2026-12-01T08:00:00Z"
-        raise Misconfigured(f"{text!r} is not a time", hint=hint) from None
+        hint = Sentence("error.such_as_time")
+        raise Misconfigured(Sentence("error.not_moment", text=repr(text)), hint=hint) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=zone_of(zone))
 
 

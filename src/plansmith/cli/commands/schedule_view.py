@@ -12,6 +12,8 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session
 from plansmith.cli.ui.output import print_json
+from plansmith.cli.ui.width import padded, text_width
+from plansmith.cli.ui.words import Words
 from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
@@ -31,9 +33,10 @@ def instant(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec=kept).replace("+00:00", "Z")
 
 
-def local(at: datetime, zone: str) -> str:
+def local(at: datetime, zone: str, words: Words) -> str:
     """Formats a time in a time zone."""
-    return f"{at.astimezone(zone_of(zone)):%a %Y-%m-%d %H:%M} {zone}"
+    there = at.astimezone(zone_of(zone))
+    return f"{words['weekdays'].split()[there.weekday()]} {there:%Y-%m-%d %H:%M} {zone}"
 
 
 def coming(schedule: Schedule, count: int) -> list[datetime]:
@@ -84,50 +87,70 @@ def fire_json(fire: Fire) -> dict[str, Json]:
     }
 
 
-def list_lines(schedules: Sequence[Schedule], here: str = "") -> Iterator[str]:
+def list_lines(schedules: Sequence[Schedule], here: str = "", *, words: Words) -> Iterator[str]:
     """Yields one line per schedule, with its folder if that is another one."""
     names = [clip(safe(each.name), 40) for each in schedules]
-    width = max(map(len, names))
+    width = max(map(text_width, names))
     for name, each in zip(names, schedules, strict=True):
-        first = next(iter(coming(each, 1)), None)
-        when = f"next {local(first, each.timing.timezone)}" if first else safe(each.reason)
-        place = f"  fires in {safe(each.folder)}" if each.folder not in ("", here) else ""
-        yield f"{name:<{width}}  {each.state:<6}  {safe(str(each.timing))}  {clip(when, 80)}{place}"
+        times = [local(at, each.timing.timezone, words) for at in coming(each, 1)]
+        why = safe(in_language(each.reason, words["locale"]))
+        when = words["schedule_next"].format(time=times[0]) if times else why
+        timing = safe(in_language(each.timing.sentence, words["locale"]))
+        state = padded(_state(each.state, words), 6)
+        place = f"  {_folder(each, words)}" if each.folder not in ("", here) else ""
+        yield f"{padded(name, width)}  {state}  {timing}  {clip(when, 80)}{place}"
 
 
-def schedule_lines(schedule: Schedule) -> Iterator[str]:
+def _state(name: str, words: Words) -> str:
+    return in_language(Sentence(f"fire.{name}"), words["locale"])
+
+
+def _folder(schedule: Schedule, words: Words) -> str:
+    return words["schedule_in"].format(folder=safe(schedule.folder))
+
+
+def schedule_lines(schedule: Schedule, *, words: Words) -> Iterator[str]:
     """Yields the lines of `plansmith schedule show`."""
-    yield f"{safe(schedule.name)}: {schedule.state}, {safe(str(schedule.timing))}"
-    if schedule.reason:
-        yield f"  {clip(safe(schedule.reason), 200)}"
-    yield f"  {schedule.id}, made by {safe(schedule.by) or '?'} at {instant(schedule.created)}"
-    if schedule.folder:
-        yield f"  fires in {safe(schedule.folder)}"
-    how = f"overlap {schedule.overlap}, missed {schedule.missed}"
-    yield f"  {how}, paused after {schedule.max_failures} failures in a row"
-    limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
-    if limits:
-        yield f"  each fire may take {limits}"
-    if schedule.approved:
-        who = safe(schedule.approved_by) or "?"
-        yield f"  runs unattended as plan {schedule.approved}, approved by {who}"
-    yield from (f"  next {local(at, schedule.timing.timezone)}" for at in coming(schedule, 5))
+    timing = safe(in_language(schedule.timing.sentence, words["locale"]))
+    yield f"{safe(schedule.name)}: {_state(schedule.state, words)}, {timing}"
+    yield from (f"  {line}" for line in _about(schedule, words))
     yield ""
     if schedule.plan is not None:
-        yield from plan_lines(schedule.plan)
+        yield from plan_lines(schedule.plan, locale=words["locale"])
     elif schedule.template:
-        yield f"template {safe(schedule.template)}"
+        yield words["schedule_template"].format(name=safe(schedule.template))
     else:
-        yield f"planned anew each time: {clip(safe(schedule.request), 200)}"
+        yield words["schedule_anew"].format(request=clip(safe(schedule.request), 200))
 
 
-def fire_lines(fires: Sequence[Fire], zone: str) -> Iterator[str]:
+def _about(schedule: Schedule, words: Words) -> Iterator[str]:
+    if schedule.reason:
+        yield clip(safe(in_language(schedule.reason, words["locale"])), 200)
+    who, made = safe(schedule.by) or "?", instant(schedule.created)
+    yield words["schedule_made"].format(id=schedule.id, who=who, time=made)
+    if schedule.folder:
+        yield _folder(schedule, words)
+    how = {"overlap": schedule.overlap, "missed": schedule.missed}
+    yield words["schedule_behaviour"].format(**how, count=schedule.max_failures)
+    limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
+    if limits:
+        yield words["schedule_limits"].format(limits=limits)
+    if schedule.approved:
+        who = safe(schedule.approved_by) or "?"
+        yield words["schedule_approved"].format(hash=schedule.approved, who=who)
+    for at in coming(schedule, 5):
+        yield words["schedule_next"].format(time=local(at, schedule.timing.timezone, words))
+
+
+def fire_lines(fires: Sequence[Fire], zone: str, *, words: Words) -> Iterator[str]:
     """Yields one line per fire."""
     for fire in fires:
-        note = f"  {clip(safe(fire.note), 120)}" if fire.note else ""
-        kind = "" if fire.kind == "due" else f" ({fire.kind.value})"
+        why = in_language(fire.note, words["locale"])
+        note = f"  {clip(safe(why), 120)}" if fire.note else ""
+        kind = "" if fire.kind == "due" else f" ({_state(fire.kind.value, words)})"
         run = f"  {fire.run}" if fire.run else ""
-        yield f"{local(fire.due, zone)}  {fire.state.value}{kind}{run}{note}"
+        state = _state(fire.state.value, words)
+        yield f"{local(fire.due, zone, words)}  {state}{kind}{run}{note}"
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
@@ -146,7 +169,7 @@ class Offer(NamedTuple):
         """When it would fire."""
         timing: Timing | None = self.fields.get("timing") or self.plan.schedule
         if timing is None:
-            raise Misconfigured("no times are given", hint="--cron, --daily, --every or --at")
+            raise Misconfigured(Sentence("error.no_times_given"), hint=Sentence("error.give_times"))
         return timing
 
     @property
@@ -209,15 +232,16 @@ def _approve_command(session: Session, offer: Offer) -> str:
 
 
 def _lines(session: Session, offer: Offer) -> Iterator[str]:
-    yield from plan_lines(offer.plan)
+    yield from plan_lines(offer.plan, locale=session.words["locale"])
     yield ""
     now = session.smith.runs.journals.clock.now()
     for timing, plan in offer.parts:
         assert timing is not None  # noqa: S101
         steps = f"{', '.join(safe(step.id) for step in plan.steps)}: " if offer.is_several else ""
-        yield steps + session.words["schedule_is"].format(timing=safe(str(timing)))
+        when = safe(in_language(timing.sentence, session.words["locale"]))
+        yield steps + session.words["schedule_is"].format(timing=when)
         for at in next_fires(timing, after=now, count=3):
-            yield f"  {local(at, timing.timezone)}"
+            yield f"  {local(at, timing.timezone, session.words)}"
     yield f"  {session.words['hash'].format(hash=offer.plan.hash)}"
 
 
@@ -248,8 +272,8 @@ async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> l
         fields = offer.fields | behaviour
         return [await schedules.create(**fields, approve=approval, by=session.by)]
     if behaviour or offer.fields.get("name"):
-        hint = "leave it out, and change each schedule afterwards: plansmith schedule change"
-        raise Misconfigured("a plan with several times takes no name and no settings", hint=hint)
+        hint = Sentence("error.change_each")
+        raise Misconfigured(Sentence("error.several_times"), hint=hint)
     return await schedules.create_each(offer.fields["run"], approve=approval, by=session.by)
 
 
@@ -263,8 +287,9 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
         refuse_missing(run.problems)
         await _refuse_unusable(session, offer)
     except (Misconfigured, Refused) as error:
-        once = f"to do it once: {session.command('resume', run.id)}"
-        raise Refused(f"this cannot be a schedule: {error}", hint=once) from None
+        once = Sentence("error.do_once", command=session.command("resume", run.id))
+        why = Sentence("error.no_schedule_for", error=error.message)
+        raise Refused(why, hint=once) from None
     if not session.has_person:
         await finish(session, run)
         session.say(*_lines(session, offer), session.words["schedule_waits"])

@@ -8,7 +8,7 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.words import own_locale
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.config import config_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence, in_language

@@ -17,8 +17,9 @@ from plansmith.cli.questions import read_answer
 from plansmith.cli.session import Session, exit_of
 from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_text
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.planning import PlanningProgress
-from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.cli.ui.words import words_for
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured
 from plansmith.plan.next_move import AwaitReview, Paused, next_move

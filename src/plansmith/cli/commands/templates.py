@@ -13,13 +13,15 @@ from plansmith.cli.commands.plans import names_run
 from plansmith.cli.commands.report import write_file
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_json, add_parts, add_running
+from plansmith.cli.options import add_json, add_parts, add_running, add_store, add_tools
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
+from plansmith.cli.ui.words import Words
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, TemplateBook, exported
 from plansmith.templates.parameters import places
@@ -50,9 +52,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     export.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
     take.add_argument("file", metavar="FILE", help="a template as JSON or YAML; - for stdin")
     take.add_argument("--name", default="", help="keep it under another name")
-    for action in (listing, show, save, like, export, take, remove, use):
-        add_parts(action)
-        (add_running if action is use else add_json)(action)
+    for action in (listing, show, save, like, export, take, remove):
+        (add_tools if action in (save, like, take) else add_store)(action)
+        add_json(action)
+    add_parts(use)
+    add_running(use)
 
 
 def _configure_save(save: argparse.ArgumentParser) -> None:
@@ -92,14 +96,14 @@ async def _list(session: Session, book: TemplateBook) -> int:
         width = max(len(each.full_name) for each in known.values())
         print_lines(
             f"{safe(each.full_name):<{width}}  {clip(safe(each.plan.goal), 60)}"
-            f"  ({safe(', '.join(each.properties)) or 'no parameters'})"
+            f"  ({safe(', '.join(each.properties)) or session.words['template_plain']})"
             for each in known.values()
         )
     else:
-        session.say("no templates; plansmith templates save RUN NAME makes one")
+        session.say(session.words["templates_none"])
     ready = [name for name in book.shipped() if name not in known]
     if ready:
-        session.say(f"ready to use, for folders with CSV files: {', '.join(ready)}")
+        session.say(session.words["templates_ready"].format(names=", ".join(ready)))
     return Exit.OK
 
 
@@ -120,21 +124,24 @@ async def _show(session: Session, book: TemplateBook) -> int:
     if session.args.json:
         print_json(exported(template))
         return Exit.OK
-    print_lines(_lines(template))
+    print_lines(_lines(template, session.words))
     return Exit.OK
 
 
-def _lines(template: Template) -> Iterator[str]:
-    who = f" by {safe(template.saved_by)}" if template.saved_by else ""
-    when = f" at {template.saved_at:%Y-%m-%d %H:%M} UTC" if template.saved_at else ""
-    source = f" from run {safe(template.run)}" if template.run else ""
-    yield f"{safe(template.full_name)}, saved{who}{when}{source}"
+def _lines(template: Template, words: Words) -> Iterator[str]:
+    who = words["template_by"].format(who=safe(template.saved_by)) if template.saved_by else ""
+    at = f"{template.saved_at:%Y-%m-%d %H:%M}" if template.saved_at else ""
+    when = words["template_at"].format(time=at) if at else ""
+    source = words["template_from"].format(run=safe(template.run)) if template.run else ""
+    yield words["template_origin"].format(name=safe(template.full_name)) + who + when + source
     for name, form in template.properties.items():
-        kind = value_line(form.get("type") or form.get("enum") or "any")
-        default = f" = {value_line(form['default'])}" if "default" in form else " (required)"
+        given = form.get("type") or form.get("enum")
+        kind = value_line(given) if given else words["template_any"]
+        needed = f" ({words['template_required']})"
+        default = f" = {value_line(form['default'])}" if "default" in form else needed
         yield f"  {safe(name)}: {kind}{default}"
     yield ""
-    yield from plan_lines(template.plan)
+    yield from plan_lines(template.plan, locale=words["locale"])
 
 
 async def _save(session: Session, book: TemplateBook) -> int:
@@ -149,12 +156,13 @@ async def _save(session: Session, book: TemplateBook) -> int:
             print_lines(f"{safe(each.where)} = {value_line(each.value)}" for each in found)
         return Exit.OK
     if not args.name:
-        raise Misconfigured("the template needs a name", hint="plansmith templates save RUN NAME")
+        hint = "plansmith templates save RUN NAME"
+        raise Misconfigured(Sentence("error.template_name"), hint=hint)
     chosen = {name: value.split(",") for name, value in pairs(args.param).items()}
     template = await book.save(
         source, args.name, parameters=chosen, required=args.required, by=session.by
     )
-    _print_change(session, template, "saved")
+    _print_change(session, template, "template_saved")
     return Exit.OK
 
 
@@ -168,18 +176,19 @@ def pairs(given: list[str]) -> dict[str, str]:
     for each in given:
         name, found, value = each.partition("=")
         if not found or not name:
-            raise Misconfigured(f"{each!r} is not NAME=…", hint="such as city=Oslo")
+            hint = Sentence("error.such_as_pair")
+            raise Misconfigured(Sentence("error.not_pair", text=repr(each)), hint=hint)
         if name in pairs:
-            raise Misconfigured(f"{name!r} is given twice")
+            raise Misconfigured(Sentence("error.given_twice", name=repr(name)))
         pairs[name] = value
     return pairs
 
 
-def _print_change(session: Session, template: Template, action: str) -> None:
+def _print_change(session: Session, template: Template, change: str) -> None:
     if session.args.json:
         print_json(_row(template))
     else:
-        session.say(f"{action} {safe(template.full_name)}")
+        session.say(session.words[change].format(name=safe(template.full_name)))
 
 
 async def _use(session: Session, book: TemplateBook) -> int:
@@ -210,7 +219,7 @@ async def _suggest(session: Session, book: TemplateBook) -> int:
         print_json([each.to_json() for each in found])
         return Exit.OK
     if not found:
-        session.say("no template fits this request")
+        session.say(session.words["template_unfit"])
     for each in found:
         flags = [f"{name}={_typed(value)}" for name, value in each.inputs.items()]
         flags += [f"{name}=…" for name in each.missing]
@@ -242,7 +251,7 @@ async def _export(session: Session, book: TemplateBook) -> int:
 async def _import(session: Session, book: TemplateBook) -> int:
     text = read_file(session.args.file)
     template = await book.take_in(text, name=session.args.name, by=session.by)
-    _print_change(session, template, "imported")
+    _print_change(session, template, "template_imported")
     return Exit.OK
 
 
@@ -251,7 +260,8 @@ async def _remove(session: Session, book: TemplateBook) -> int:
     if session.args.json:
         print_json({"removed": count})
     else:
-        session.say(f"removed {count} version{'s' * (count != 1)} of {safe(session.args.name)}")
+        name = safe(session.args.name)
+        session.say(session.words["template_removed"].format(name=name, count=count))
     return Exit.OK
 
 

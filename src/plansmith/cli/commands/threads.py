@@ -11,7 +11,7 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.runs import shortest
 from plansmith.cli.describe import waiting_lines
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_parts, positive
+from plansmith.cli.options import add_json, add_store, add_tools, positive
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.threads import (
@@ -27,6 +27,7 @@ from plansmith.cli.threads import (
 from plansmith.cli.ui.output import print_json, print_lines, print_text
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.text import clip, safe
 from plansmith.threads.store import ThreadHeadline
@@ -43,7 +44,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     def add(name: str, what: str) -> argparse.ArgumentParser:
         # A flag before the name of the action counts as well.
         made = actions.add_parser(name, help=what, argument_default=argparse.SUPPRESS)
-        _add_flags(made)
+        _add_flags(made, tools=name == "undo")
         if name != "list":
             told = "a thread: its id, how that begins, a run in it, or last"
             made.add_argument("thread", metavar="ID", help=told)
@@ -57,9 +58,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("--yes", action="store_true", help="delete without asking")
 
 
-def _add_flags(parser: argparse.ArgumentParser) -> None:
+def _add_flags(parser: argparse.ArgumentParser, *, tools: bool = False) -> None:
     parser.add_argument("--limit", type=positive, help=f"how many to list (default: {_MOST})")
-    add_parts(parser)
+    (add_tools if tools else add_store)(parser)
     add_json(parser)
 
 
@@ -160,10 +161,10 @@ async def _delete(session: Session) -> int:
     args = session.args
     state = await _state(session)
     if not state.last:
-        hint = "only conversations are deleted here"
-        raise Misconfigured(f"run {state.id} has no thread", hint=hint)
+        hint = Sentence("error.threads_deleted_only")
+        raise Misconfigured(Sentence("error.run_threadless", run=state.id), hint=hint)
     if not vars(args).get("yes") and not _is_sure(session, state):
-        raise Refused("nothing was deleted", hint="--yes deletes without asking")
+        raise Refused(Sentence("error.thread_kept"), hint=Sentence("error.yes_deletes"))
     runs = await session.smith.threads.delete(state.id, by=session.by)
     if args.json:
         print_json({"deleted": state.id, "runs": runs})

@@ -10,13 +10,14 @@ from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_json, add_parts, add_running
+from plansmith.cli.options import add_json, add_parts, add_running, add_tools
 from plansmith.cli.questions import ask_line
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.text import clip, safe
 
@@ -39,7 +40,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     call.add_argument("name", metavar="TOOL")
     call.add_argument("inputs", metavar="JSON", nargs="?", default="{}", help="its inputs")
     for action in (listing, search, show, approve):
-        add_parts(action)
+        add_tools(action)
         add_json(action)
     add_parts(call)
     add_running(call)
@@ -79,7 +80,8 @@ def _list(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
 
 def _search(args: argparse.Namespace, specs: Sequence[ToolSpec], k: int) -> int:
     if k < 1:
-        raise Misconfigured(f"-k {k} is not 1 or more", hint="give a positive number")
+        small = Sentence("error.k_too_small", count=k)
+        raise Misconfigured(small, hint=Sentence("error.positive_number"))
     picks = shortlist(args.request, specs, k=k)
     if args.json:
         print_json(
@@ -95,7 +97,8 @@ def _search(args: argparse.Namespace, specs: Sequence[ToolSpec], k: int) -> int:
 def _show(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
     found = [spec for spec in specs if spec.name == args.name]
     if not found:
-        raise Misconfigured(f"there is no tool {args.name!r}", hint="plansmith tools list has all")
+        unknown = Sentence("error.tool_unlisted", name=repr(args.name))
+        raise Misconfigured(unknown, hint=Sentence("error.tools_listed"))
     if args.json:
         print_json(found[0].to_json())
     else:
@@ -109,8 +112,9 @@ async def _call(session: Session) -> int:
     try:
         inputs = json.loads(session.args.inputs)
     except ValueError as error:
-        hint = 'such as {"path": "a.txt"}'
-        raise Misconfigured(f"the inputs are not JSON: {error}", hint=hint) from None
+        hint = Sentence("error.such_as_inputs", example='{"path": "a.txt"}')
+        wrong = Sentence("error.inputs_not_json", error=str(error))
+        raise Misconfigured(wrong, hint=hint) from None
     name = session.args.name
     step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
     plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
@@ -124,7 +128,8 @@ async def _approve(session: Session) -> int:
     args = session.args
     if args.revoke:
         if not args.name:
-            raise Misconfigured("--revoke needs a name", hint="name a server, or server.tool")
+            hint = Sentence("error.name_server")
+            raise Misconfigured(Sentence("error.revoke_name"), hint=hint)
         servers.revoke(args.name)
         return Exit.OK
     waiting = [
@@ -136,32 +141,31 @@ async def _approve(session: Session) -> int:
         fields = ("name", "kind", "hash", "text", "changed")
         print_json([{name: getattr(each, name) for name in fields} for each in waiting])
     if not waiting:
-        session.say("Nothing waits for your approval.")
+        session.say(session.words["tools_none_wait"])
     left = 0
     for each in waiting:
         session.say("", each.text, f"hash {each.hash}")
         agreed = args.hash == each.hash or (
-            args.hash is None and session.has_person and _says_yes(each.name)
+            args.hash is None and session.has_person and _says_yes(session, each.name)
         )
         if agreed:
             servers.approve(each.name, each.hash, by=session.by)
-            session.say(f"{safe(each.name)}: approved")
+            session.say(session.words["tool_approved"].format(name=safe(each.name)))
         else:
             left += 1
     return Exit.WAITING if left else Exit.OK
 
 
-def _says_yes(name: str) -> bool:
+def _says_yes(session: Session, name: str) -> bool:
     """Asks for approval; only an explicit yes counts."""
-    typed = ask_line(f"Approve {safe(name)}? y = yes, Enter = not now: ") or ""
+    typed = ask_line(session.words["tool_approve"].format(name=safe(name))) or ""
     return typed.strip().lower() in ("y", "yes", "是")
 
 
 def _servers(session: Session) -> McpServers:
     found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
     if not found:
-        hint = "set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"
-        raise Misconfigured("there are no MCP servers", hint=hint)
+        raise Misconfigured(Sentence("error.mcp_none"), hint=Sentence("error.mcp_set"))
     return found[0]
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
-import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from plansmith.cli.ui.width import fitted_to
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
-from plansmith.text import CJK_RANGE, safe, visible
+from plansmith.text import safe, visible
 
 if TYPE_CHECKING:
     from plansmith.cli.ui import terminal_markdown
@@ -91,14 +90,8 @@ def print_markdown(text: str) -> None:
 def print_lines(lines: Iterable[str]) -> None:
     """Prints lines; colours them by their first characters on a terminal."""
     colours = use_colour(sys.stdout)
-    for line in lines:
+    for line in fitted_to(sys.stdout, lines):
         sys.stdout.write((_coloured(line) if colours else line) + "\n")
-
-
-_WIDEST: Final = 100
-_NARROWEST: Final = 40
-# A word with what follows it, or one Chinese character with the mark after it.
-_BREAKS: Final = re.compile(rf"[{CJK_RANGE}][，。；：、！？）”]*\s*|[^\s{CJK_RANGE}]+\s*|\s+")
 
 
 def use_colour(stream: TextIO) -> bool:
@@ -121,42 +114,16 @@ def bold(text: str) -> str:
     return f"\x1b[1m{text}\x1b[0m" if use_colour(sys.stdout) else text
 
 
-def wrapped(text: str) -> Iterator[str]:
-    """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
-    width = max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
-    line, used = "", 0
-    for part in _BREAKS.findall(text):
-        size = text_width(part.rstrip())
-        if line and used + size > width:
-            yield line.rstrip()
-            line, used = "", 0
-        line, used = line + part, used + text_width(part)
-    yield line.rstrip()
-
-
-def clip_width(text: str, width: int) -> str:
-    """Shortens a text to so many columns of a terminal; a cut text ends with `…`."""
-    if text_width(text) <= width:
-        return text
-    while text and text_width(text) >= width:
-        text = text[:-1]
-    return f"{text}…"
-
-
-def padded(text: str, width: int) -> str:
-    """Returns a text with spaces after it, up to so many columns of a terminal."""
-    return text + " " * max(width - text_width(text), 0)
-
-
-def text_width(text: str) -> int:
-    """Returns how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)
-
-
-_COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36", "error": "31", "warning": "33"}
+_COLOURS = {
+    "+ ": "32",
+    "- ": "31",
+    "~ ": "33",
+    "> ": "36",
+    "error": "31",
+    "错误": "31",
+    "warning": "33",
+    "警告": "33",
+}
 
 
 def _coloured(line: str) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
-from plansmith.cli.ui.output import clip_width
 from plansmith.cli.ui.progress import Lines, is_stage
+from plansmith.cli.ui.width import clip_width
 from plansmith.text import safe
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_S: Final = 0.1
+# Off a terminal: the first line comes after so long, the next ones at growing intervals.
+_FIRST_LINE_S: Final = 5.0
+_LAST_LINE_S: Final = 60.0
 
 
 class PlanningProgress(Lines):
@@ -53,14 +56,15 @@ class PlanningProgress(Lines):
     @contextmanager
     def moving(self) -> Generator[None]:
         """Shows on a terminal that work goes on, also while a model says nothing."""
-        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        if self._detail != "normal" or not terminal or self._is_moving:
+        if self._detail != "normal" or self._is_moving:
             yield
             return
+        terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         # A thread: the event loop may be busy with the very work that is shown.
         ended = threading.Event()
-        drawing = threading.Thread(target=self._draw_until, args=(ended,), daemon=True)
-        self._is_moving, self._text = True, self._words["thinking"]
+        work = self._draw_until if terminal else self._write_until
+        drawing = threading.Thread(target=work, args=(ended,), daemon=True)
+        self._is_moving, self._text = terminal, self._words["thinking"]
         drawing.start()
         try:
             yield
@@ -82,6 +86,13 @@ class PlanningProgress(Lines):
                 self._stream.flush()
             if ended.wait(_TICK_S):
                 return
+
+    def _write_until(self, ended: threading.Event) -> None:
+        """Writes a line now and then if planning takes long, for who reads a pipe or a log."""
+        pause = _FIRST_LINE_S
+        while not ended.wait(pause):
+            super().say(self._text)
+            pause = min(2 * pause, _LAST_LINE_S)
 
     def _erase(self) -> None:
         if self._is_moving:

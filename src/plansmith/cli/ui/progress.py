@@ -13,6 +13,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
 
 from plansmith.cli.ui.output import print_line_json
+from plansmith.cli.ui.width import fitted_to
 from plansmith.cli.ui.words import Words
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -218,7 +219,8 @@ class Lines:
         """Writes a line."""
         passed = int(time.monotonic() - self._start)
         shown = safe(in_language(text, self._words["locale"]))
-        self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {shown}\n")
+        line = f"[{passed // 60:02d}:{passed % 60:02d}] {shown}"
+        self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
         self._stream.flush()
 
     def tick(self) -> None:

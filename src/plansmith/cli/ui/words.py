@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -34,11 +33,3 @@ def error_text(error: PlansmithError, locale: str) -> str:
         if hint
         else message
     )
-
-
-def own_locale(environment: Mapping[str, str] | None = None) -> str:
-    """Returns the person's language from the environment, such as `zh-CN`."""
-    given = os.environ if environment is None else environment
-    names = ("LC_ALL", "LC_MESSAGES", "LANG")
-    found = next((given[name] for name in names if given.get(name)), "en")
-    return found.partition(".")[0].replace("_", "-")

@@ -22,6 +22,7 @@ from tests.unit.adapters.models.little_servers import (
 import plansmith
 from plansmith.adapters.models.choose import (
     KEYS,
+    RULES,
     AutoModel,
     Choice,
     Place,
@@ -35,6 +36,7 @@ from plansmith.adapters.models.local.files import DEFAULT, ModelFolder
 from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
 from plansmith.models import make_model
+from plansmith.plan.briefs import ReplyBrief
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
@@ -238,6 +240,20 @@ async def test_nothing_is_chosen_before_it_is_needed_and_then_once() -> None:
     assert sorted(each.text for each in heard) == ["one", "two"]
     assert (model.name, slow.count) == ("openai:x", 1)
     assert slow.told == ["model: openai:x at http://127.0.0.1:1/v1 (it was there)"]
+
+
+async def test_rules_are_told_of_when_they_plan_and_not_when_they_show_results() -> None:
+    told: list[str] = []
+
+    async def choose() -> Choice:
+        return Choice("rules", RULES, "nothing else is here")
+
+    model = AutoModel(choose, lambda _: ScriptedModel("one", "two", name=RULES), tell=told.append)
+    reply = ReplyBrief("Count", {"a": 3}, "results")
+    await read_answer(model.stream(Prompt([Message("user", "word it")], brief=reply)))
+    assert told == []
+    await read_answer(model.stream(Prompt([Message("user", "plan it")])))
+    assert len(told) == 1
 
 
 class Held:

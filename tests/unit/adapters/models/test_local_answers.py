@@ -490,7 +490,7 @@ def test_rows_are_a_table_and_lists_are_bullets() -> None:
     assert facts(json.dumps(found)).splitlines() == ["- a (count: 1)", "  - 3: x"]
     assert facts('{"path": "a.md", "text": "one\\ntwo"}') == "- a.md: one two"
     assert facts('{"a": {"b": 1}}') == "- a:\n  - b: 1"
-    assert facts("3") == "- 3"
+    assert facts("3") == "3"
 
 
 def test_long_results_are_cut_with_a_word() -> None:

@@ -1,0 +1,110 @@
+"""Fits text into the columns of a terminal: wraps at words, pads, shortens."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final, TextIO
+
+from plansmith.text import CJK_RANGE, visible
+
+_WIDEST: Final = 100
+_NARROWEST: Final = 40
+_DEEPEST: Final = 12
+_WHOLE: Final = ("plansmith ", "$ ", "http", "|", "│")
+# A word with what follows it, or one Chinese character with the marks around it.
+_BREAKS: Final = re.compile(
+    rf"[（“《]*[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
+    r"[，。；：、！？）”》]*\s*|\s+|."
+)
+# The same with one space at most after it; other spaces are pieces of their own.
+_PIECES: Final = re.compile(
+    rf"(?:[（“《]*[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|.",
+    re.DOTALL,
+)
+
+
+def line_width() -> int:
+    """Returns how many columns a line of prose may take on this terminal."""
+    return max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST) - 1
+
+
+def wrapped(text: str, width: int | None = None) -> Iterator[str]:
+    """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
+    most = line_width() if width is None else width
+    line, used = "", 0
+    for part in _BREAKS.findall(text):
+        size = text_width(part.rstrip())
+        if line and used + size > most:
+            yield line.rstrip()
+            line, used = "", 0
+        line, used = line + part, used + text_width(part)
+    yield line.rstrip()
+
+
+def folded(text: str, width: int) -> Iterator[str]:
+    """Yields a text in parts that fit, broken after words where there are any; all of it."""
+    line, used = "", 0
+    for piece in _PIECES.findall(text):
+        for part in [piece] if text_width(piece) <= width else piece:
+            if line and used + text_width(part.rstrip()) > width:
+                yield line
+                line, used = "", 0
+            line, used = line + part, used + text_width(part)
+    yield line
+
+
+def fitted(line: str, width: int) -> Iterator[str]:
+    """Yields a line in parts that fit, broken between words; further parts are indented as it is.
+
+    A command stays whole, so that it can be copied; so does a line with colours.
+    """
+    indent = line[: len(line) - len(line.lstrip())]
+    begins = line.lstrip()
+    if text_width(line) <= width or begins.startswith(_WHOLE) or "\x1b" in line:
+        yield line
+        return
+    below = indent if len(indent) < _DEEPEST else ""
+    first, *rest = wrapped(begins, width - len(indent))
+    yield indent + first
+    for part in rest:
+        yield below + part
+
+
+def say_fitted(text: str) -> None:
+    """Writes a text to stderr, in lines that fit a terminal."""
+    lines = fitted_to(sys.stderr, visible(text).split("\n"))
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+
+
+def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterable[str]:
+    """Yields lines that fit the terminal, broken between words; elsewhere as they are."""
+    if not stream.isatty():
+        return lines
+    width = shutil.get_terminal_size().columns
+    return (part for line in lines for part in fitted(line, width))
+
+
+def clip_width(text: str, width: int) -> str:
+    """Shortens a text to so many columns of a terminal; a cut text ends with `…`."""
+    if text_width(text) <= width:
+        return text
+    while text and text_width(text) >= width:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def padded(text: str, width: int) -> str:
+    """Returns a text with spaces after it, up to so many columns of a terminal."""
+    return text + " " * max(width - text_width(text), 0)
+
+
+def text_width(text: str) -> int:
+    """Returns how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)

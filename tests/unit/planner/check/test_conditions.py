@@ -1,0 +1,94 @@
+"""A condition that the request sets and the plan leaves out is told; what only sounds so is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from plansmith import Plansmith, read_plan, tool
+from plansmith.planner.check.conditions import dropped_conditions, find_conditions
+
+SET = {
+    "Sum a.csv, and if the total is above 500, write it to big.txt": "if the total is above 500",
+    "Order 100 bolts if fewer than 10 are left": "if fewer than 10 are left",
+    "If it rains tomorrow, send Ann a message": "If it rains tomorrow",
+    "Check the stock and if it is low order more": "if it is low order more",
+    "Only if Bob agrees, book the room": "Only if Bob agrees",
+    "Send the report unless it is empty": "unless it is empty",
+    "When the invoice is due, then send a reminder": "When the invoice is due",
+    "合计 sales.csv，如果总额超过 500，就写入 big.txt": "如果总额超过 500",
+    "若库存不足，订购一百个": "若库存不足",
+    "除非下雨，发消息给安": "除非下雨",
+    "只有鲍勃同意，才预订会议室": "只有鲍勃同意",
+}
+NOT_SET = (
+    "Sum sales.csv and round it if possible",
+    "List the invoices, if any, in letters",
+    "If you can, write it to a.txt",
+    "Write it to a.txt, if you don't mind",
+    "Let me know if the total is above 500",
+    "Tell me if a file mentions invoices",
+    "Check if the site is up",
+    "See if there is a newer version and list it",
+    "What if the price doubles?",
+    "What happens if I cancel the contract? Look in contract.txt",
+    "Is it a problem if the file is empty?",
+    "Find out what happens if the contract is cancelled",
+    "Append 'if it rains, stay at home' to todo.txt",
+    "Write a poem as if you were a cat",
+    "Shorten the text if necessary",
+    "Add a heading, even if it looks odd",
+    "Write notes.md when you are done",
+    "如果可以，写入 a.txt",
+    "如果需要，请缩短",
+    "检查文件是否存在",
+    "如果涨价会怎样？",
+    "列出若干文件",
+)
+
+
+@pytest.mark.parametrize(("request_text", "words"), SET.items())
+def test_a_condition_is_found_in_the_words_of_the_request(request_text: str, words: str) -> None:
+    assert find_conditions(request_text) == (words,)
+
+
+@pytest.mark.parametrize("request_text", NOT_SET)
+def test_questions_politeness_and_quotes_set_no_condition(request_text: str) -> None:
+    assert find_conditions(request_text) == ()
+
+
+WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "big.txt", "text": "{{s}}"}}
+SUM = {"id": "s", "tool": "tables.sql", "inputs": {"query": "select sum(amount) from sales"}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_told"),
+    [
+        ([SUM, WRITE], True),
+        ([SUM, WRITE | {"when": {"gt": ["{{s}}", 500]}}], False),
+        ([SUM | {"inputs": {"query": "select * from sales where amount > 500"}}, WRITE], False),
+        ([{"id": "a", "agent": "writer", "task": "write it if it is above 500"}], False),
+        ([{"id": "p", "template": "unknown"}], False),
+        ([{"id": "m", "over": ["a"], "each": WRITE | {"id": "e", "when": {"gt": [1, 0]}}}], False),
+    ],
+)
+def test_it_is_told_if_nothing_in_the_plan_depends_on_it(
+    steps: list[dict[str, object]], is_told: bool
+) -> None:
+    plan = read_plan({"steps": steps})
+    found = dropped_conditions([next(iter(SET))], plan, {})
+    assert [each.code for each in found] == ["PS506"] * is_told
+    assert all("if the total is above 500" in each.line() for each in found)
+
+
+@tool(effect="write")
+def order(item: str) -> str:
+    """Order more of an item."""
+    return f"ordered {item}"
+
+
+async def test_the_review_of_a_plan_shows_the_condition_it_leaves_out() -> None:
+    async with Plansmith("rules", tools=[order]) as smith:
+        goal = "Order bolts if fewer than 10 are left"
+        step = {"id": "o", "tool": "order", "inputs": {"item": "bolts"}}
+        run = await smith.submit(read_plan({"steps": [step]}), request=goal)
+        assert [each.code for each in run.problems] == ["PS506"]
