@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from plansmith.engine.given_values import CHANGE
 from plansmith.engine.provenance import ALLOW
 from plansmith.plan import events as e
 from plansmith.plan.citations import CITATION
@@ -22,6 +23,7 @@ from plansmith.report.words import Words
 from plansmith.text import clip
 
 _MAX_NAMED: Final = 8
+_CONSENT: Final = {ALLOW: "allowed", CHANGE: "allowed_changed"}
 _MAX_LENGTH: Final = 400
 
 
@@ -105,7 +107,7 @@ def _answered(
     kind = asked.asks if asked else ""
     key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
     if kind == "consent" and asked and asked.callee:
-        key = "allowed" if body.answer == ALLOW else "refused"
+        key = _CONSENT.get(value_text(body.answer), "refused")
     return words["no_answer" if body.no_answer else key].format(
         who=who,
         question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
