@@ -13,11 +13,12 @@ export function nameIn(plan: Plan | null | undefined, id: string): string {
   return step ? [stepName(step), ...part].join(" · ") : id;
 }
 
-// A sentence in which the plan's steps are called by their titles: it has their ids in quotes.
+// A sentence in which the plan's steps are called by their titles: it has their ids in quotes. A title
+// is the plan's own word, so it stands between backticks, which no title can leave: it is drawn as a name.
 export function titled(text: string, plan: Plan | null | undefined): string {
   return text.replace(/`([\w-]+)`|'([\w-]+)'|“([\w-]+)”/g, (whole, ...found: (string | undefined)[]) => {
     const id = found.slice(0, 3).find(Boolean) ?? "";
-    return plan?.steps.some((each) => each.id === id) ? `“${nameIn(plan, id)}”` : whole;
+    return plan?.steps.some((each) => each.id === id) ? `\`${nameIn(plan, id).replaceAll("`", "'").slice(0, 80)}\`` : whole;
   });
 }
 

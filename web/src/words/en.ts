@@ -797,6 +797,7 @@ export const en = {
   "schedules.over": "Over",
   "schedules.requestWhy": "A request is planned anew each time, and each plan waits for your approval.",
   "schedules.next": "Next times",
+  "schedules.nextAt": "next: {time}",
   "schedules.noNext": "It does not run again.",
   "schedules.pause": "Pause",
   "schedules.reason": "Reason",

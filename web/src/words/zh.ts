@@ -799,6 +799,7 @@ export const zh: Words = {
   "schedules.over": "已结束",
   "schedules.requestWhy": "请求每次都会重新计划，每份计划都等你批准。",
   "schedules.next": "接下来的时间",
+  "schedules.nextAt": "下次：{time}",
   "schedules.noNext": "不会再运行。",
   "schedules.pause": "暂停",
   "schedules.reason": "原因",
