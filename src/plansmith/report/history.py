@@ -211,6 +211,10 @@ class Checked:
         return len(self.claims) - cited if cited or self.wrong else 0
 
 
+_GONE: Final = "\0"  # in place of a citation that is removed
+_LEFT: Final = re.compile(rf"[ ]*{_GONE}(?=[.,;:!?。，；：！？])")
+
+
 def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
     """Removes citations of steps that do not exist, did not finish or were not used."""
     wrong: dict[str, Flaw] = {}
@@ -223,9 +227,10 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
                 good.append(name)
             else:
                 wrong.setdefault(name, flaw)
-        return "".join(f"[step:{name}]" for name in good)
+        return "".join(f"[step:{name}]" for name in good) or _GONE
 
-    checked = CITATION.sub(kept, text)
+    # No space is left before the end of a sentence.
+    checked = _LEFT.sub("", CITATION.sub(kept, text.replace(_GONE, ""))).replace(_GONE, "")
     claims = tuple(_claim(each) for each in _passages(checked) if _says_something(each))
     return Checked(checked, claims, tuple(wrong.items()))
 

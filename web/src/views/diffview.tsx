@@ -20,7 +20,7 @@ export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.
       {diff.plan.length > 0 && <article><p class="title">{t("diff.plan")}</p><Fields fields={diff.plan} /></article>}
       {diff.added.map(({ step }) => (
         <article key={step.id} class="added"><p class="title"><span class="chip plus">+ {t("diff.added")}</span> {stepName(step)} <code>{step.id}</code></p>
-          <p class="mono">{plain(summary(step))}</p>{step.inputs && <p class="dim">{given(step.inputs)}</p>}</article>
+          <p class="mono">{plain(summary(step))}</p>{step.inputs && <p class="dim small">{given(step.inputs)}</p>}</article>
       ))}
       {diff.removed.map(({ step }) => (
         <article key={step.id} class="removed"><p class="title"><span class="chip minus">− {t("diff.removed")}</span> {stepName(step)} <code>{step.id}</code></p>

@@ -52,7 +52,8 @@ export function SettingsView(): JSX.Element {
         <h2>{t("settings.model")}</h2>
         <Shown of={model}>{(value) => (
           <>
-            <p><b title={value.chosen || value.model}>{modelName(value.chosen || value.model)}</b> <Prose text={value.why} /></p>
+            <p><b title={value.chosen || value.model}>{modelName(value.chosen || value.model)}</b></p>
+            <p><Prose text={value.why} /></p>
             {(value.tried?.length ?? 0) > 0 && <ul class="dim">{value.tried.filter((each) => each.why).map((each) => <li key={each.name}><b title={each.name}>{modelName(each.name)}</b>: <Prose text={each.why} /></li>)}</ul>}
           </>
         )}</Shown>

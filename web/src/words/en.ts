@@ -137,6 +137,7 @@ export const en = {
   "hero.warnings": "{count} to look at",
   "hero.after": "after {steps}",
   "hero.answers": "Give the answer",
+  "hero.this": "this step",
   "do.files.read": "Read {it}",
   "do.files.write": "Write {it}",
   "do.files.append": "Add to {it}",

@@ -139,6 +139,7 @@ export const zh: Words = {
   "hero.warnings": "{count} 处请留意",
   "hero.after": "在“{steps}”之后",
   "hero.answers": "给出回答",
+  "hero.this": "这一步",
   "do.files.read": "读取 {it}",
   "do.files.write": "写入 {it}",
   "do.files.append": "追加到 {it}",
