@@ -45,6 +45,9 @@ async def test_a_question_of_a_plan_is_of_the_plans_kind_whatever_it_says(tmp_pa
         assert item["question"]["kind"] == "step"
         whole = await house.get(f"/v1/runs/{run['id']}/questions/q")
         assert whole["values"] is None
+        change = {"question": "q", "change": {"city": "Rome"}}
+        refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=change)
+        assert (refused.status_code, "only in the plan" in refused.text) == (409, True)
 
 
 async def test_a_value_is_changed_while_another_step_runs(tmp_path: Path) -> None:

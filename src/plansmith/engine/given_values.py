@@ -42,10 +42,7 @@ def step_with_values(step: AnyStep, values: Mapping[str, Json], known: Known) ->
         # The parts of a changed list would be found neither by an undo nor by a new plan.
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
     _check(step, values, known)
-    if any(
-        secret_names(value) for name, value in values.items() if not _is_kept(step, name, value)
-    ):
-        # In a plan such a text would be filled in; in data or an answer it must not be.
+    if _names_secrets(step, values):
         raise Refused(Sentence("answer.values_secret"), hint=Sentence("answer.values_fixed_hint"))
     return _filled(step, values)
 
@@ -83,6 +80,8 @@ def as_allowed(unit: Unit, inputs: dict[str, Json], state: State) -> tuple[Unit,
     values = given_values(permit.answer) if permit is not None else None
     if permit is None or values is None or permit.instead_of != content_hash(inputs):
         return unit, inputs
+    if _names_secrets(unit.step, values):
+        return unit, inputs  # another step than the one that was asked about: it asks again
     given = unit.with_step(_filled(unit.step, values))
     return given, resolved(given, state.results)
 
@@ -100,7 +99,14 @@ def _filled(step: AnyStep, values: Mapping[str, Json]) -> AnyStep:
     return step.replace(inputs=inputs)
 
 
-def _is_kept(step: ToolStep | AgentStep, name: str, value: Json) -> bool:
+def _names_secrets(step: AnyStep, values: Mapping[str, Json]) -> bool:
+    """Tells whether values name secrets that would be filled in; only the plan's own may be."""
+    return any(
+        secret_names(value) for name, value in values.items() if not _is_kept(step, name, value)
+    )
+
+
+def _is_kept(step: AnyStep, name: str, value: Json) -> bool:
     """Tells whether an argument stays as the plan wrote it: it names no step, nobody changed it."""
     if not isinstance(step, ToolStep) or name not in step.inputs or any(find(step.inputs[name])):
         return False

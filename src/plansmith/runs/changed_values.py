@@ -42,7 +42,7 @@ def may_change_values(run: Run, asked: QuestionAsked, rule: SecondPerson = "neve
 def is_in_plan(run: Run, asked: QuestionAsked) -> bool:
     """Tells whether the plan has a place for the values: it is not one of many calls."""
     step = run.plan.by_id.get(asked.step or "") if run.plan else None
-    return isinstance(step, ToolStep) and step.repeat is None
+    return asked.asks == "consent" and isinstance(step, ToolStep) and step.repeat is None
 
 
 def with_values(
