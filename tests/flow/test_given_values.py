@@ -28,7 +28,7 @@ SCHEMA = {
     "required": ["to"],
     "additionalProperties": False,
 }
-BILLS = [{"to": "alice", "sum": 10}, {"to": "mallory", "sum": 9_999}]
+BILLS: list[Any] = [{"to": "alice", "sum": 10}, {"to": "mallory", "sum": 9_999}]
 LOOK = {"id": "look", "tool": "look", "inputs": {"at": "bills"}}
 PAY = {"tool": "pay", "inputs": {"to": "{{item.to}}", "sum": "{{item.sum}}"}}
 ALL = {"id": "all", "over": "{{look.bills}}", "each": PAY}
@@ -52,13 +52,17 @@ class Trip:
         return f"booked for {day}"
 
 
+def _looked_at(given: Mapping[str, Json]) -> Json:
+    return {"bills": BILLS, "at": given["at"]}
+
+
 class Bank:
     """One store and one world, entered by one process after the other."""
 
     def __init__(self, *more: FakeTool, rule: Any = "never", pays: Any = "paid") -> None:
         self.store, self.trip, self.rule = MemoryStore(), Trip(), rule
         pay = FakeTool("pay", [pays], effect=Effect.WRITE, input_schema=SCHEMA)
-        look = FakeTool("look", [lambda given: {"bills": BILLS, "at": given["at"]}])
+        look = FakeTool("look", [_looked_at])
         self.tools = FakeTools(pay, look, *more)
 
     def enter(self) -> Plansmith:
@@ -88,8 +92,8 @@ class Bank:
         return await self.enter().run(run.id)
 
     @property
-    def paid(self) -> list[Json]:
-        return [each.arguments for each in self.tools.calls if each.tool == "pay"]
+    def paid(self) -> list[dict[str, Json]]:
+        return [dict(each.arguments) for each in self.tools.calls if each.tool == "pay"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ async def test_one_call_of_many_is_made_with_a_persons_values_and_the_others_as_
     bank = Bank()
     run = await bank.begin(LOOK, step)
     assert [*run.questions] == [f"data:{name}/0?1", f"data:{name}/1?1"]
-    given = {"to": "{{look.bills}} ${x} bob", "sum": 5}
+    given: dict[str, Json] = {"to": "{{look.bills}} ${x} bob", "sum": 5}
     run = await bank.say(run, f"data:{name}/1?1", {"allow": given})
     assert (run.status, bank.paid) == (RunStatus.ASKING, [given])
     with pytest.raises(Refused, match="no open question"):
