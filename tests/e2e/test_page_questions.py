@@ -193,7 +193,21 @@ def test_consent_to_many_calls_tells_their_number_on_the_page(
     until(stage, run, "asking")
     page = watched.tab(f"runs/{run}")
     expect(card(page).get_by_role("heading", level=3)).to_have_text(
-        "Call notes.write 3 times, once for each item"
+        "Call notes.write up to 3 times"
     )
     expect(card(page).locator(".from a")).to_have_text(["names weather.forecast"])
     expect(card(page).get_by_role("button", name="Change the value")).to_have_count(0)
+    # The list stands in the plan; of each call that it makes, the values can be changed here.
+    card(page).get_by_role("button", name="Allow once").click()
+    cards = page.locator("article.consent")
+    expect(cards).to_have_count(3)
+    cards.first.get_by_role("button", name="Change the value").click()
+    cards.first.get_by_role("textbox", name="text").fill("{{mine}}")
+    cards.first.get_by_role("button", name="Use these values and allow").click()
+    expect(cards).to_have_count(2)
+    for left in (1, 0):
+        cards.last.get_by_role("button", name="Allow once").click()
+        expect(cards).to_have_count(left)
+    until(stage, run, "done")
+    called = stage.api(f"/v1/runs/{run}/steps/all%2F0")["resolved_inputs"]
+    assert called == {"path": "n.md", "text": "{{mine}}"}

@@ -244,7 +244,9 @@ def test_nothing_is_loaded_twice(watched: Watched, stage: Stage) -> None:
     assert "v1/inbox?count=true" in asked
 
 
-def test_two_fingers_zoom_the_graph_and_open_nothing(watched: Watched, stage: Stage) -> None:
+def test_two_fingers_zoom_the_graph_and_one_of_them_goes_on_moving_it(
+    watched: Watched, stage: Stage
+) -> None:
     run = stage.submit(*steps_of(40))
     context = watched.context(has_touch=True)
     page = context.new_page()
@@ -257,8 +259,10 @@ def test_two_fingers_zoom_the_graph_and_open_nothing(watched: Watched, stage: St
     x, y = box["x"] + 300, box["y"] + 120
     touch = context.new_cdp_session(page)
 
-    def fingers(kind: str, *places: float) -> None:
-        points = [{"x": x + at, "y": y, "id": number} for number, at in enumerate(places)]
+    def fingers(kind: str, *places: float, first: int = 0, down: float = 0) -> None:
+        points = [
+            {"x": x + at, "y": y + down, "id": number} for number, at in enumerate(places, first)
+        ]
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
     def scale() -> float:
@@ -270,8 +274,16 @@ def test_two_fingers_zoom_the_graph_and_open_nothing(watched: Watched, stage: St
     fingers("touchMove", -50, 150)
     page.wait_for_function(
         "(old) => +document.querySelector('.graph .canvas > svg > g')"
-        ".getAttribute('transform').split(/[()]/)[1] > old * 1.5",
+        ".getAttribute('transform').split(/[()]/)[1] > old * 1.9",
         arg=before,
     )
+    zoomed, at = scale(), drawing.get_attribute("transform") or ""
+    fingers("touchEnd", 150, first=1)
+    # Down, too, where one finger alone would scroll the page.
+    for down in (40, 80, 120):
+        fingers("touchMove", -50, down=down)
+        expect(drawing).not_to_have_attribute("transform", at)
+        at = drawing.get_attribute("transform") or ""
+    assert scale() == zoomed
     fingers("touchEnd")
     assert page.url.endswith("view=graph")  # the end of a movement opens nothing

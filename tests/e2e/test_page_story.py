@@ -178,7 +178,7 @@ def test_a_finished_run_becomes_a_template_that_is_used_with_other_values(
     page.get_by_label("look.inputs.city").fill("city")
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("dialog").get_by_role("link", name="Templates").click()
-    page.get_by_label("city").fill("Bergen")
+    page.get_by_role("textbox", name="city").fill("Bergen")
     page.get_by_role("button", name="Use this template").click()
     expect(page.locator(".steps")).to_contain_text("Bergen")
     approve(page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from tests.unit.server.house import serving, tool_step
@@ -44,6 +45,9 @@ async def test_a_question_of_a_plan_is_of_the_plans_kind_whatever_it_says(tmp_pa
         assert item["question"]["kind"] == "step"
         whole = await house.get(f"/v1/runs/{run['id']}/questions/q")
         assert whole["values"] is None
+        change = {"question": "q", "change": {"city": "Rome"}}
+        refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=change)
+        assert (refused.status_code, "only in the plan" in refused.text) == (409, True)
 
 
 async def test_a_value_is_changed_while_another_step_runs(tmp_path: Path) -> None:
@@ -67,18 +71,30 @@ async def test_a_value_is_changed_while_another_step_runs(tmp_path: Path) -> Non
         assert sorted(made) == [("mail", {"city": "Rome"}), ("slow", {"city": "Oslo"})]
 
 
-async def test_one_of_many_calls_has_no_place_for_a_value_of_its_own(tmp_path: Path) -> None:
+async def test_a_value_of_one_call_of_many_is_changed_while_another_step_runs(
+    tmp_path: Path,
+) -> None:
     read = tool_step("read", inputs={"city": "Oslo"})
     send = {"kind": "tool", "id": "one", "tool": "mail", "inputs": {"city": "{{read.city}}"}}
     each = {"id": "all", "kind": "map", "over": ["a", "b"], "each": send}
     async with serving(tmp_path) as house:
-        run = await house.begin(read, each)
+        run = await house.begin(read, each, tool_step("wait", "slow"))
         await house.approve(run)
-        run = await house.until(run["id"], "asking")
-        name = run["questions"][0]["question"]
-        whole = await house.get(f"/v1/runs/{run['id']}/questions/{quote(name, safe='')}")
-        assert not whole["can_change"]
-        body = {"question": name, "change": {"city": "Rome"}}
-        refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=body)
-        assert refused.status_code == 409
-        assert "cannot be changed one by one" in refused.json()["detail"]
+        path = f"/v1/runs/{run['id']}"
+        await house.tools.began["slow"].wait()
+        while len((now := await house.get(path))["questions"]) < 2:
+            await house.server_state.smith.store.wait(run["id"], after=now["last"])
+        whole = await house.get(f"{path}/questions/{quote('data:all/1?1', safe='')}")
+        assert whole["can_change"]
+        body: dict[str, Any] = {"question": "data:all/1?1", "change": {"city": 5}}
+        refused = await house.client.post(f"{path}/answers", json=body)
+        assert (refused.status_code, "city: " in refused.json()["detail"]) == (409, True)
+        await house.post(f"{path}/answers", body | {"change": {"city": "Rome"}})
+        again = await house.client.post(f"{path}/answers", json=body | {"change": {"city": "Bern"}})
+        assert again.status_code == 409
+        assert not (await house.get(path))["paused"]
+        await house.post(f"{path}/answers", {"question": "data:all/0?1", "answer": "allow"})
+        house.tools.gate.set()
+        await house.until(run["id"], "done")
+        made = [each for each in house.tools.calls if each[0] == "mail"]
+        assert sorted(made, key=str) == [("mail", {"city": "Oslo"}), ("mail", {"city": "Rome"})]

@@ -399,7 +399,15 @@ async def test_reports_come_in_three_forms(tmp_path: Path) -> None:
         html = await house.client.get(path, headers={"Accept": "text/html"})
         assert "default-src 'self'" in html.headers["content-security-policy"]
         assert "'unsafe" not in html.headers["content-security-policy"]
-        assert (await house.get(path, params={"format": "json"}))["run"] == run["id"]
+        told = await house.get(path, params={"format": "json"})
+        assert (told["run"], told["head"]) == (run["id"], ["Everything was done."])
+        # The page asks in the reader's language, whatever that of the run was.
+        chinese = {"Accept-Language": "zh-CN", "Accept": "application/json"}
+        assert (await house.client.get(path, headers=chinese)).json()["head"] == ["全部完成。"]
+        assert (
+            "Everything was done."
+            in (await house.client.get(path, headers={"Accept-Language": "zh"})).text
+        )
 
 
 async def test_the_inspector_shows_arguments_attempts_and_the_words_of_the_model(

@@ -24,6 +24,16 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
+# Until nothing on the page has changed for a while; what runs changes all the time.
+_QUIET = """() => new Promise((done) => {
+  const watcher = new MutationObserver(() => { clearTimeout(quiet); quiet = setTimeout(end, 400) });
+  const end = () => { clearTimeout(last); watcher.disconnect(); done() };
+  let quiet = setTimeout(end, 400);
+  const last = setTimeout(end, 3000);
+  watcher.observe(document.body, { subtree: true, childList: true, characterData: true });
+})"""
+
+
 def main(out: Path) -> None:
     """Play the story once, then show all of it in every look."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -74,6 +84,7 @@ def _hero(watched: Watched, stage: Stage, out: Path) -> None:
 def _take(page: Page, address: str, path: Path) -> None:
     page.goto(address)
     settled(page)
+    page.evaluate(_QUIET)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)
 

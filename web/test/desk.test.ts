@@ -71,6 +71,19 @@ test("rows of later pages are read again in their part, and those that are gone 
   assert.equal(idsOf(without(known, new Set(["g", "c"]))), "hfed");
 });
 
+test("a row that belongs far down by now is put there, and one beyond what is read is not", () => {
+  const known = { items: rows("z", "y", "x", "v", "u", "s"), next: "s" };
+  const [part, ...more] = partsWith(known, new Set(["w", "a"]), 2, 2);
+  assert.deepEqual([part!.after, part!.size, more.length], ["y", 3, 0]);
+  assert.equal(idsOf(withPart(known, part!, rows("x", "w", "v"))), "zyxwvus");
+  // Rows of the next part that come along are not listed twice, nor what lies behind the part.
+  assert.equal(idsOf(withPart(known, part!, rows("w", "u", "t"))), "zywus");
+  // Without a next page the last part reaches to the end.
+  const all = { ...known, next: null };
+  const [end] = partsWith(all, new Set(["a"]), 2, 2);
+  assert.equal(idsOf(withPart(all, end!, rows("u", "s", "a"))), "zyxvusa");
+});
+
 test("a choice with the shift key takes or leaves all rows since the last one", () => {
   const keys = ["a", "b", "c", "d"];
   assert.deepEqual([...chosenWith(new Set(["d"]), keys, "b", "d")].sort(), ["b", "c", "d"]);

@@ -76,7 +76,7 @@ test("the card says what would happen to which file", () => {
   assert.equal(headline(question, [file("deleted")]), "Delete a.md (1.5 kB)");
   assert.equal(headline(question, [file("deleted"), file("new", "b.md")]), "Move a.md to b.md");
   assert.equal(headline(question, null), "Call files.write");
-  assert.equal(headline({ ...question, times: 3 }, null), "Call files.write 3 times, once for each item");
+  assert.equal(headline({ ...question, times: 3 }, null), "Call files.write up to 3 times");
 });
 
 test("each value is told with the steps that it came from", () => {

@@ -26,7 +26,7 @@ from plansmith.cli.ui.words import error_text
 from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import may_change_values
+from plansmith.runs.changed_values import answer_with_values, is_in_plan, may_change_values
 from plansmith.text import safe
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ async def _change_by_hand(
     session: Session, run: Run, asked: QuestionAsked, values: Mapping[str, Json]
 ) -> bool:
     """Lets a person edit the values; returns whether they are used instead and allowed."""
-    if not may_change_values(run, asked):
+    if not may_change_values(run, asked, session.smith.runs.intake.policy.second_person):
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
     changes = await _edited(session, values)
     if not changes:
@@ -145,8 +145,14 @@ async def _change_by_hand(
 async def change_values(
     session: Session, run: Run, asked: QuestionAsked, changes: Mapping[str, Json]
 ) -> Run:
-    """Has the call made with a person's values: changes the plan and approves exactly that plan."""
+    """Has a call made with a person's values.
+
+    They stand in the plan, which is changed and approved, or in the answer if it is one of many.
+    """
     runs = session.smith.runs
+    if not is_in_plan(run, asked):
+        value = await answer_with_values(runs.store, asked, changes)
+        return await session.smith.answer(run.id, asked.question, value, by=session.by)
     changed = await runs.editing.change_values(run.id, asked.question, changes, by=session.by)
     digest = changed.plan.hash if changed.plan else ""
     decided = await session.smith.decide(run.id, approve=digest, by=session.by)

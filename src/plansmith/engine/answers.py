@@ -10,6 +10,7 @@ from typing import Final
 import jsonschema_rs
 
 from plansmith.engine.budget import settle_limit
+from plansmith.engine.given_values import allowed_values, given_values
 from plansmith.engine.plan_levels import Known, levels
 from plansmith.engine.provenance import is_allowed, settle_data
 from plansmith.engine.unknown_calls import Settled, settle_unknown
@@ -153,6 +154,8 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
         return settle_limit(asked.limit_asked, value)
     if asked.step is None:
         return []
+    if asked.asks == "consent" and (values := given_values(value)) is not None:
+        return [allowed_values(run, asked, values, known)]
     if asked.asks == "consent" and is_allowed(value):
         return settle_data(asked, value)
     _check(asked, value)

@@ -10,6 +10,7 @@ from functools import partial
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
+from plansmith.engine.given_values import as_allowed
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
@@ -205,13 +206,12 @@ class Executor:
 
     def _undo_starts(self, started: list[Ready]) -> None:
         """Undoes starts that were not written."""
-        for ready in started:
-            name = ready.unit.name
-            self._budget.settle(name)
+        for unit in (ready.unit for ready in started):
+            self._budget.settle(unit.name)
             self._busy -= 1
-            self._busy_by_callee[ready.unit.callee] -= 1
-            self._state.attempts[name] -= 1
-            self._state.schedule.put_back(name)
+            self._busy_by_callee[unit.callee] -= 1
+            self._state.attempts[unit.name] -= 1
+            self._state.schedule.put_back(unit.name)
 
     async def _catch_up(self) -> Batch:
         """Obeys what others wrote; stops if another executor took over or there is a new plan."""
@@ -279,9 +279,8 @@ class Executor:
 
     def _is_blocked(self, name: str) -> bool:
         unit = self._state.units[name]
-        if self._state.timers.holds(name):
-            return True
-        if (advice := self._progress.advice) and not starts_after(advice, unit):
+        advice = self._progress.advice
+        if self._state.timers.holds(name) or (advice and not starts_after(advice, unit)):
             return True
         if self._pacing is not None and self._pacing.holds(unit, self._state):
             return True
@@ -311,6 +310,8 @@ class Executor:
         if self._state.passed:
             unit = told_without(unit, self._state.passed, self._journal.run.locale)
         inputs, kind = resolved(unit, self._state.results), unit.step.kind
+        if self._state.allowed:
+            unit, inputs = as_allowed(unit, inputs, self._state)
         if kind == "ask":
             batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
             self._state.park(unit, StepStatus.ASKING)
@@ -390,8 +391,7 @@ class Executor:
 
     async def _stop_all(self) -> None:
         """Stops all calls and tasks, however the execution ended."""
-        tasks = self._wakeups.close()
-        for task in tasks:
+        for task in (tasks := self._wakeups.close()):
             task.cancel()
         if self._calls.running:
             await self._calls.cancel(self._limits.grace_s)

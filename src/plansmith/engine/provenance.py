@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from plansmith.engine.call import Callees
+from plansmith.engine.given_values import permit_of
 from plansmith.engine.progress import Batch
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
@@ -89,9 +90,12 @@ def allow_seen(seen: str) -> Json:
 
 
 def is_allowed(answer: Json) -> bool:
-    """Tells whether an answer gives consent: `allow`, or `{"allow": HASH}` of the files seen."""
+    """Tells whether an answer gives consent.
+
+    It is `allow`, `{"allow": HASH}` of the files seen, or `{"allow": VALUES}` to use instead.
+    """
     match answer:
-        case {"allow": str(), **rest}:
+        case {"allow": str() | dict(), **rest}:
             return not rest
         case _:
             return answer == ALLOW
@@ -166,8 +170,7 @@ class Consent:
         self, unit: Unit, inputs: Mapping[str, Json], state: State
     ) -> QuestionAsked | str | None:
         """Returns the question to ask before a unit starts, or why it may not start, or None."""
-        # Agreeing to a repeated call is agreeing to each of its rounds.
-        allowed = state.allowed.get(unit.parent if unit.parent and unit.is_round else unit.name)
+        allowed = permit_of(unit, state)
         if allowed is not None and allowed.state == content_hash(dict(inputs)):
             return None
         attempt = state.attempts.get(unit.name, 0) + 1

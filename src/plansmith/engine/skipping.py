@@ -55,15 +55,7 @@ def told_without(unit: Unit, passed: Mapping[str, SkipRule], locale: str) -> Uni
         return unit
     said = {name: in_language(Sentence("reply.skipped", step=name), locale) for name in missing}
     told = step.model_copy(update={"instruction": with_words(step.instruction, said)})
-    return Unit(
-        unit.name,
-        told,
-        scope=unit.scope,
-        bound=unit.bound,
-        parent=unit.parent,
-        depth=unit.depth,
-        off=unit.off,
-    )
+    return unit.with_step(told)
 
 
 def starts_after(advice: Advice, unit: Unit) -> bool:

@@ -89,8 +89,9 @@ class State:
         self._add(form.units_of(run.plan), form.graph)
 
     def _enter_step(self, name: str, state: StepState) -> None:
-        if state.reply is not None:
-            self.allowed[name] = state.reply
+        if state.permit is not None:
+            self.allowed[name] = state.permit
+        if state.permit is not None or state.reply is not None:
             self.answered[name] = state.attempts
         self.attempts[name] = state.attempts
         self.unsure |= {name} if state.unsure else set()

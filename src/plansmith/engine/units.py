@@ -62,6 +62,19 @@ class Unit:
             step.tool if step.kind == "tool" else step.agent if step.kind == "agent" else step.kind
         )
 
+    def with_step(self, step: AnyStep) -> Unit:
+        """Returns the same unit with a changed step."""
+        return Unit(
+            self.name,
+            step,
+            scope=self.scope,
+            bound=self.bound,
+            parent=self.parent,
+            depth=self.depth,
+            off=self.off,
+            is_round=self.is_round,
+        )
+
     def needs(self) -> frozenset[str]:
         """Returns the names of the units that it waits for.
 

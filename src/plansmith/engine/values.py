@@ -58,7 +58,7 @@ async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     return {
         name: Reply(step.reply.answer, await store.get(step.reply.state))
         for name, step in run.steps.items()
-        if step.reply is not None and not step.reply.permit
+        if step.reply is not None
     }
 
 

@@ -263,11 +263,11 @@ class RunFold(StepsFold):
         """Forgets what a person allowed for steps that a new plan changes: it was another call."""
         before = self.run.plan.by_id if self.run.plan else {}
         for name, step in self.steps.items():
-            if step.reply is None or not step.reply.permit:
+            if step.permit is None:
                 continue
             root = _root(name)
             if before.get(root) != plan.by_id[root]:
-                self.steps[name] = replace(step, reply=None)
+                self.steps[name] = replace(step, permit=None)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)

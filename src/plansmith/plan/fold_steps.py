@@ -85,6 +85,7 @@ class StepsFold:
             key=body.key,
             inputs=body.inputs,
             reply=step.reply,
+            permit=step.permit,
             started_at=early.started_at if early else event.at,
             prefetched=body.prefetched,
             callee=body.callee,
@@ -154,7 +155,11 @@ class StepsFold:
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
         step = self._step(event, body.step, ASKING)
-        self.changed[body.step] = replace(step, status=StepStatus.WAITING, reply=body)
+        if body.instead_of and self.run.options.second_person != "never":
+            raise misfit(event, "nobody else has seen these values")
+        # What a call asks later does not take back the consent to make it.
+        given = {"permit": body} if body.permit else {"reply": body}
+        self.changed[body.step] = replace(step, status=StepStatus.WAITING, **given)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
         known = self._found(body.step)
@@ -196,9 +201,7 @@ class StepsFold:
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
         step = self._step(event, body.step, ENDED)
         again = waiting_again(step)
-        if body.same_call and step.reply is not None and step.reply.permit:
-            again = replace(again, reply=step.reply)
-        self.changed[body.step] = again
+        self.changed[body.step] = replace(again, permit=step.permit) if body.same_call else again
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
         self._step(event, body.step, CALLED)

@@ -109,6 +109,7 @@ class StepState(FrozenStruct, frozen=True):
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
     before a changed plan made it wait again; `item` is the list item of a part of a map step.
+    `reply` is the answer to a question of the call itself, `permit` consent to make the call.
     `program` is the program that gave the result as an answer, if it was not a person. `rule` says
     why the plan itself skipped the step, which may have a result then; `wakes_at` is the time
     before which it does not start.
@@ -126,6 +127,7 @@ class StepState(FrozenStruct, frozen=True):
     tokens: int = 0
     program: str = ""
     reply: StepReplied | None = None
+    permit: StepReplied | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     callee: str = ""

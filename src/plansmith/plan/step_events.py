@@ -99,13 +99,15 @@ class StepFailed(EventBody, frozen=True, kw_only=True):
 class StepReplied(EventBody, frozen=True, kw_only=True):
     """The person answered a call's question: the step is called again with the answer.
 
-    A `permit` allows the inputs with this content hash; it is not sent to the callee.
+    A `permit` allows the inputs with this content hash; it is not sent to the callee. It may hold
+    values of the person's own: they are sent `instead_of` the inputs that the person saw.
     """
 
     step: str
     answer: JsonField = None
     state: str = ""
     permit: bool = False
+    instead_of: str = ""
 
     def __post_init__(self) -> None:
         """Refuses an answer that JSON cannot hold."""

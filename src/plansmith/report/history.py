@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from plansmith.engine.given_values import CHANGE
 from plansmith.engine.provenance import ALLOW
 from plansmith.plan import events as e
 from plansmith.plan.citations import CITATION
@@ -22,6 +23,7 @@ from plansmith.report.words import Words
 from plansmith.text import clip
 
 _MAX_NAMED: Final = 8
+_CONSENT: Final = {ALLOW: "allowed", CHANGE: "allowed_changed"}
 _MAX_LENGTH: Final = 400
 
 
@@ -105,7 +107,7 @@ def _answered(
     kind = asked.asks if asked else ""
     key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
     if kind == "consent" and asked and asked.callee:
-        key = "allowed" if body.answer == ALLOW else "refused"
+        key = _CONSENT.get(value_text(body.answer), "refused")
     return words["no_answer" if body.no_answer else key].format(
         who=who,
         question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
@@ -209,6 +211,10 @@ class Checked:
         return len(self.claims) - cited if cited or self.wrong else 0
 
 
+_GONE: Final = "\0"  # in place of a citation that is removed
+_LEFT: Final = re.compile(rf"[ ]*{_GONE}(?=[.,;:!?。，；：！？])")
+
+
 def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
     """Removes citations of steps that do not exist, did not finish or were not used."""
     wrong: dict[str, Flaw] = {}
@@ -221,9 +227,10 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
                 good.append(name)
             else:
                 wrong.setdefault(name, flaw)
-        return "".join(f"[step:{name}]" for name in good)
+        return "".join(f"[step:{name}]" for name in good) or _GONE
 
-    checked = CITATION.sub(kept, text)
+    # No space is left before the end of a sentence.
+    checked = _LEFT.sub("", CITATION.sub(kept, text.replace(_GONE, ""))).replace(_GONE, "")
     claims = tuple(_claim(each) for each in _passages(checked) if _says_something(each))
     return Checked(checked, claims, tuple(wrong.items()))
 

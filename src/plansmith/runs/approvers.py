@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plansmith.engine.given_values import given_values
 from plansmith.errors import Refused
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.second_person import grants, stricter, why_not
@@ -35,3 +36,6 @@ def need_second_person(
         return
     if why := why_not(run, who, policy.second_person):
         raise Refused(why, hint=Sentence("second.hint"))
+    rule = stricter(run.options.second_person, policy.second_person)
+    if given_values(answer) is not None and rule != "never":
+        raise Refused(Sentence("second.values"), hint=Sentence("answer.values_fixed_hint"))

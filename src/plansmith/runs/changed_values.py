@@ -1,32 +1,46 @@
-"""Makes the plan in which a call is made with the values that a person gave instead."""
+"""Has a call made with the values that a person gave instead of those that consent is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-import jsonschema_rs
-
+from plansmith.engine.given_values import step_with_values
+from plansmith.engine.provenance import ALLOW
+from plansmith.engine.units import named_unit
 from plansmith.errors import Refused
 from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import find, literal, secret_names
+from plansmith.plan.second_person import stricter
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import ToolStep
-from plansmith.planner.check.schemas import BadSchema, validator
+from plansmith.plan.steps import AgentStep, ToolStep
 
 if TYPE_CHECKING:
     from plansmith.engine.plan_levels import Known
     from plansmith.plan.data import Json
     from plansmith.plan.events import QuestionAsked
     from plansmith.plan.run import Run
+    from plansmith.plan.run_options import SecondPerson
+    from plansmith.ports import PlanStore
 
 
-def may_change_values(run: Run, asked: QuestionAsked) -> bool:
+def may_change_values(run: Run, asked: QuestionAsked, rule: SecondPerson = "never") -> bool:
     """Tells whether a person may give other values instead of those that consent is asked for.
 
-    Not for one of many calls: the plan has no place for the values of a single one.
+    Not where somebody else has to agree to them, unless the plan can show them; nor for a list: the
+    plan has a place for it.
     """
+    if asked.asks != "consent" or run.plan is None:
+        return False
+    if is_in_plan(run, asked):
+        return True
+    unit = named_unit(run.plan, asked.step or "", run.templates)
+    is_call = unit is not None and isinstance(unit.step, ToolStep | AgentStep)
+    return is_call and stricter(run.options.second_person, rule) == "never"
+
+
+def is_in_plan(run: Run, asked: QuestionAsked) -> bool:
+    """Tells whether the plan has a place for the values: it is not one of many calls."""
     step = run.plan.by_id.get(asked.step or "") if run.plan else None
     return asked.asks == "consent" and isinstance(step, ToolStep) and step.repeat is None
 
@@ -43,43 +57,21 @@ def with_values(
 
     Nothing of them is a reference any more, so what is approved is what the tool gets.
     """
-    step = run.plan.by_id[asked.step or ""] if run.plan and may_change_values(run, asked) else None
-    if run.plan is None or not isinstance(step, ToolStep):
+    if run.plan is None or not is_in_plan(run, asked):
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
-    values = {**shown, **changes}
-    _check(step.tool, values, known)
-    inputs = {
-        name: step.inputs[name] if _is_kept(step, name, changes) else _literal(value)
-        for name, value in values.items()
-    }
+    step = run.plan.by_id[asked.step or ""]
     before = sorted(needs(run.plan)[step.id])
-    changed = step.replace(inputs=inputs, after=tuple(dict.fromkeys((*step.after, *before))))
+    given = step_with_values(step, {**shown, **changes}, known)
+    changed = given.replace(after=tuple(dict.fromkeys((*step.after, *before))))
     steps = tuple(changed if each.id == step.id else each for each in run.plan.steps)
     return run.plan.replace(steps=steps)
 
 
-def _is_kept(step: ToolStep, name: str, changes: Mapping[str, Json]) -> bool:
-    """Tells whether an argument stays as the plan wrote it: it names no step, nobody changed it."""
-    return name in step.inputs and name not in changes and not any(find(step.inputs[name]))
-
-
-def _literal(value: Json) -> Json:
-    # In a plan such a text would be filled in; in data or an answer it must not be.
-    if secret_names(value):
-        raise Refused(Sentence("answer.values_secret"), hint=Sentence("answer.values_fixed_hint"))
-    return literal(value)
-
-
-def _check(tool: str, values: Mapping[str, Json], known: Known) -> None:
-    spec = known["tools"].get(tool)
-    if spec is None:
-        return  # the check of the plan tells that there is no such tool
-    try:
-        validator(spec.input_schema).validate(dict(values))
-    except BadSchema:
-        return
-    except jsonschema_rs.ValidationError as error:
-        place = ".".join(map(str, error.instance_path))
-        raise Refused(
-            Sentence("answer.values_misfit", place=place or tool, error=error.message)
-        ) from None
+async def answer_with_values(
+    store: PlanStore, asked: QuestionAsked, changes: Mapping[str, Json]
+) -> Json:
+    """Returns the answer that allows a call with the values a person saw and changed."""
+    if asked.asks != "consent":
+        raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
+    shown = await store.get(asked.state)
+    return {ALLOW: {**cast("dict[str, Json]", shown), **changes}}

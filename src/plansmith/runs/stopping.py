@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind, settle
+from plansmith.engine.given_values import CHANGE, given_values
 from plansmith.engine.plan_levels import Known
 from plansmith.engine.provenance import ALLOW, is_allowed
 from plansmith.errors import Refused, StaleDecision, StaleWriter
@@ -70,8 +71,7 @@ async def append_answer(
     """
     plan = journal.plan_hash
     while True:
-        said = ALLOW if asked.asks == "consent" and is_allowed(value) else value
-        answered = e.QuestionAnswered(question=asked.question, answer=said)
+        answered = e.QuestionAnswered(question=asked.question, answer=_said(asked, value))
         settled = settle(asked, value, run=journal.run, known=known)
         try:
             values = [value, *settled.values]
@@ -83,6 +83,13 @@ async def append_answer(
                 raise StaleDecision(why) from None
         else:
             return
+
+
+def _said(asked: e.QuestionAsked, value: Json) -> Json:
+    """Returns an answer in short: the permit that follows holds what was seen or changed."""
+    if asked.asks != "consent" or not is_allowed(value):
+        return value
+    return ALLOW if given_values(value) is None else CHANGE
 
 
 class RunStopping:

@@ -169,3 +169,11 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     cli("resume", "last", *PY, "--no-input")
     assert (intake / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
     assert (intake / "out.md").read_text(encoding="utf-8") == "old\nsame\n"
+    each = {"tool": "files.write", "inputs": {"path": "{{item}}.md", "text": "{{r.text}}"}}
+    waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": each})
+    one = ("answer", "last", "data:m/1?1", "--set")
+    assert cli(*one, "path=", *PY)[0] == 4
+    assert cli(*one, "path={{c}}.md", *PY, "--no-input")[0] == 0
+    cli("answer", "last", "data:m/0?1", "refuse", *PY, "--run", "--no-input")
+    assert (intake / "{{c}}.md").read_text(encoding="utf-8") == "new\nsame\n"
+    assert not [*intake.glob("[ab].md")]

@@ -26,3 +26,8 @@ def test_a_table_is_one_passage_and_what_is_below_a_bullet_is_of_it(
     found = check_claims(text, RUN, {"a"})
     assert (len(found.claims), found.uncited) == (passages, uncited)
     assert found.text == text
+
+
+def test_a_citation_that_is_removed_leaves_no_space_before_the_end_of_the_sentence() -> None:
+    found = check_claims("Clear [step:gone]. Cold [step:a], wet [step:gone] and dark.", RUN, {"a"})
+    assert found.text == "Clear. Cold [step:a], wet  and dark."

@@ -18,22 +18,33 @@ export function withNext<T extends Named>(known: Paged<T>, page: Paged<T>): Page
   return { items: [...known.items, ...page.items.filter((each) => !listed.has(each.id))], next: page.next };
 }
 
-export interface Part { after: string; ids: ReadonlySet<string>; size: number }
+// `last` is the last row of a part, empty for the end of the list.
+export interface Part { after: string; last: string; ids: ReadonlySet<string>; size: number }
 
-// The parts of the list to read again so that these rows are right, after the first page.
+// The parts of the list to read again so that these rows are right, after the first page. A row that
+// is not listed may belong there by now: the newest come first, and their names are in that order.
 export function partsWith<T extends Named>(known: Paged<T>, changed: ReadonlySet<string>, first: number, most: number): Part[] {
   const found: Part[] = [];
+  const listed = new Set(known.items.map((each) => each.id));
+  const unlisted = [...changed].filter((id) => !listed.has(id));
   for (let start = first; start < known.items.length; start += most) {
     const ids = known.items.slice(start, start + most).map((each) => each.id);
-    if (start > 0 && ids.some((id) => changed.has(id))) found.push({ after: known.items[start - 1]!.id, ids: new Set(ids), size: ids.length });
+    const after = known.items[start - 1]!.id;
+    const last = known.next === null && start + most >= known.items.length ? "" : ids.at(-1)!;
+    const come = unlisted.filter((id) => id < after && id > last).length;
+    if (come || ids.some((id) => changed.has(id))) found.push({ after, last, ids: new Set(ids), size: ids.length + come });
   }
   return found;
 }
 
 // Puts rows that were read again in their places; those that did not come back are gone.
 export function withPart<T extends Named>(known: Paged<T>, part: Part, fresh: T[]): Paged<T> {
-  const now = new Map(fresh.map((each) => [each.id, each]));
-  return { ...known, items: known.items.flatMap((each) => (part.ids.has(each.id) ? now.get(each.id) ?? [] : each)) };
+  const place = known.items.findIndex((each) => part.ids.has(each.id));
+  if (place < 0) return known;
+  const others = known.items.filter((each) => !part.ids.has(each.id));
+  const elsewhere = new Set(others.map((each) => each.id));
+  const now = fresh.filter((each) => part.ids.has(each.id) || (!elsewhere.has(each.id) && each.id > part.last));
+  return { ...known, items: [...others.slice(0, place), ...now, ...others.slice(place)] };
 }
 
 export const without = <T extends Named>(known: Paged<T>, gone: ReadonlySet<string>): Paged<T> =>

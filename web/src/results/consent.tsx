@@ -56,7 +56,7 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
         </div>
       )}
       {values && !whole.value?.can_change && <p class="dim small">{t("consent.many")}</p>}
-      <p class="dim small">{t("consent.once")}{question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}</p>
+      <p class="dim small">{question.times ? t("consent.often", { times: question.times }) : t("consent.once")}{question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}</p>
       <ErrorNote error={action.error} />
     </article>
   );
@@ -150,7 +150,7 @@ function FileChange({ run, question, file }: { run: string; question: string; fi
   );
 }
 
-// Values of one's own: they stand in the plan as they are, and exactly that plan is approved.
+// Values of one's own: they stand as they are in the plan that is approved, or in the answer.
 function Change({ values, names, busy, onBack, onSend }: {
   values: Record<string, Json>; names: string[]; busy: boolean; onBack: () => void; onSend: (change: Record<string, Json>) => void;
 }): JSX.Element {

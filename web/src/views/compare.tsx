@@ -7,6 +7,7 @@ import { shown } from "../data/json";
 import type { RunView, StepView } from "../data/types";
 import { runPath } from "../live/api";
 import { useResource } from "../live/hooks";
+import { Markdown } from "../results/later";
 import { link } from "../route";
 import type { Route } from "../route";
 import { Head, Shown } from "../ui/parts";
@@ -54,7 +55,7 @@ function Both({ left, right }: { left: RunView; right: RunView }): JSX.Element {
       {left.plan && right.plan && <section><h2>{t("desk.plans")}</h2><h3 class="unseen">{t("review.steps")}</h3><DiffView before={left.plan} after={right.plan} /></section>}
       {(left.report || right.report) && (
         <section><h2>{t("tab.report")}</h2>
-          <div class="sides">{[left, right].map((run) => <pre class="panel pre" key={run.id}>{run.report || t("report.none")}</pre>)}</div></section>
+          <div class="sides">{[left, right].map((run) => <div class="panel" key={run.id}>{run.report ? <Markdown text={run.report} /> : t("report.none")}</div>)}</div></section>
       )}
     </>
   );

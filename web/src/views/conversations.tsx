@@ -58,7 +58,7 @@ function All(): JSX.Element {
 function Row({ row, now }: { row: ConversationRow; now: number }): JSX.Element {
   return (
     <a data-row href={link(["conversations", row.id])}>
-      <span class="what"><b>{row.title}</b><small>{t("talk.messages", { count: row.messages })}</small></span>
+      <span class="what"><b>{row.title}</b><small>{row.messages === 1 ? t("talk.message") : t("talk.messages", { count: row.messages })}</small></span>
       <WaitsBadge waits={row.waits} />
       <time dateTime={row.updated_at}>{ago(row.updated_at, now)}</time>
     </a>

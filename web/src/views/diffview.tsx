@@ -4,12 +4,13 @@ import type { JSX } from "preact";
 import { diffPlans, isEmpty, isRule } from "../data/diff";
 import { unnumbered } from "../data/listdiff";
 import type { FieldChange } from "../data/diff";
-import { readable, shown } from "../data/json";
+import { readable } from "../data/json";
 import type { Json, Plan } from "../data/types";
 import { t } from "../words/words";
 import type { Key } from "../words/words";
 import { ruleText } from "./ruletext";
 import { stepName, summary } from "./steptext";
+import { plain } from "./steptitle";
 
 export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.Element {
   const diff = diffPlans(unnumbered(before), unnumbered(after));
@@ -19,11 +20,11 @@ export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.
       {diff.plan.length > 0 && <article><p class="title">{t("diff.plan")}</p><Fields fields={diff.plan} /></article>}
       {diff.added.map(({ step }) => (
         <article key={step.id} class="added"><p class="title"><span class="chip plus">+ {t("diff.added")}</span> {stepName(step)} <code>{step.id}</code></p>
-          <p class="mono">{summary(step)}</p>{step.inputs && <p class="mono dim">{shown(step.inputs)}</p>}</article>
+          <p class="mono">{plain(summary(step))}</p>{step.inputs && <p class="dim small">{given(step.inputs)}</p>}</article>
       ))}
       {diff.removed.map(({ step }) => (
         <article key={step.id} class="removed"><p class="title"><span class="chip minus">− {t("diff.removed")}</span> {stepName(step)} <code>{step.id}</code></p>
-          <p class="mono">{summary(step)}</p></article>
+          <p class="mono">{plain(summary(step))}</p></article>
       ))}
       {diff.changed.map(({ id, fields }) => (
         <article key={id} class="changed"><p class="title"><span class="chip">± {t("diff.changed")}</span> <code>{id}</code></p><Fields fields={fields} /></article>
@@ -34,6 +35,8 @@ export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.
     </div>
   );
 }
+
+const given = (inputs: Record<string, Json>): string => Object.entries(inputs).map(([name, value]) => `${name}: ${plain(readable(value))}`).join(" · ");
 
 export function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
   return (

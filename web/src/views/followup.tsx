@@ -98,7 +98,7 @@ export function Taken({ id, message, talk, here, onUndone }: {
         {undone ? t("talk.undone") : !kind ? t("talk.unread") : kind === "answer" ? t(value ? "talk.as.option" : "talk.as.answer", { question: message.asked || message.question, value }) : t(`talk.as.${kind}`)}
         {message.judge === "model" && ` · ${t("talk.judged")}`}{message.reason && ` · ${message.reason}`}
       </p>{mayUndo(message, talk.runs) && <Button kind="quiet" icon="undo" disabled={action.busy} onClick={undo}>{t("talk.undo")}</Button>}</div>
-      {reply && <p class="pre">{reply.text}</p>}
+      {reply && <p class="pre">{kind === "review" && reply.text.includes("plansmith approve") ? t("talk.look") : reply.text}</p>}
       {run && <Where message={message} run={run} here={here} />}
       <ErrorNote error={action.error} />
     </div>

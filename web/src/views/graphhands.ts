@@ -57,8 +57,11 @@ function pointing(box: HTMLElement, latest: { current: Viewport }, show: Show, p
   const fingers = new Map<number, Place>();
   let drag: Drag | undefined;
   let pinch: { view: Viewport; before: Pair } | undefined;
+  // Whether two fingers were there since the first came: the one that stays does not scroll the page.
+  let pinches = false;
   // One finger drags, two zoom; whichever is left goes on from where it is.
   const begin = (far: boolean): void => {
+    pinches = fingers.size > 1 || (pinches && fingers.size > 0);
     const [one, other] = [...fingers.values()];
     drag = one && !other ? { at: one, view: latest.current, far } : undefined;
     pinch = one && other ? { view: latest.current, before: [one, other] } : undefined;
@@ -97,5 +100,6 @@ function pointing(box: HTMLElement, latest: { current: Viewport }, show: Show, p
     // What ends a movement is no click.
     if (moved) addEventListener("click", (click) => { click.preventDefault(); click.stopPropagation(); }, { capture: true, once: true, signal: AbortSignal.timeout(50) });
   };
-  return { pointerdown, pointermove, pointerup, pointercancel: pointerup };
+  const touchmove = (event: Event): void => { if (pinches) event.preventDefault(); };
+  return { pointerdown, pointermove, pointerup, pointercancel: pointerup, touchmove };
 }

@@ -52,8 +52,8 @@ export function Node({ step, place, graph, found }: { step: Step; place: Place; 
   );
 }
 
-// Wide characters take nearly twice the room.
-const widthOf = (each: string): number => (each.codePointAt(0)! > 0x2e7f ? 1.8 : 1);
+// Wide characters take nearly twice the room, wide letters half of it more.
+const widthOf = (each: string): number => (each.codePointAt(0)! > 0x2e7f ? 1.8 : /[mwMW]/.test(each) ? 1.4 : 1);
 
 export function clipped(text: string, room: number): string {
   let used = 0;

@@ -6,6 +6,7 @@ import type { Checked, Plan, RunView } from "../data/types";
 import { Icon } from "../ui/icons";
 import { Origin } from "../ui/status";
 import { duration, money, number, t } from "../words/words";
+import { titled } from "./steptext";
 
 interface Props { run: RunView; plan: Plan; checked: Checked; children: ComponentChildren }
 
@@ -30,7 +31,7 @@ export function Hero({ run, plan, checked, children }: Props): JSX.Element {
         {children}
       </div>
       <dl class="hero-notes">
-        {run.status === "reviewing" && <Row name={t("review.why")} texts={run.review?.reasons ?? []} ask />}
+        {run.status === "reviewing" && <Row name={t("review.why")} texts={(run.review?.reasons ?? []).map((each) => titled(each, plan))} ask />}
         <Row name={t("review.assumptions")} texts={plan.assumptions ?? []} />
         <Row name={t("hero.thought")} texts={plan.thought ? [plan.thought] : []} />
       </dl>

@@ -9,10 +9,11 @@ import { useNow, useResource } from "../live/hooks";
 import { StepFiles, Result as Viewer } from "../results/later";
 import { go, link } from "../route";
 import { Button, ErrorNote, JsonBox, useAction } from "../ui/parts";
+import { Prose } from "../ui/prose";
 import { EffectChip, StepBadge } from "../ui/status";
 import { moment, number, t } from "../words/words";
 import { RuleList } from "./steplist";
-import { callee, collectedOf, roundText, stepName } from "./steptext";
+import { callee, collectedOf, roundText, stepName, titled } from "./steptext";
 import { precise } from "./times";
 
 export function StepInspector({ run, step, part }: { run: RunView; step: Step; part?: string }): JSX.Element {
@@ -39,7 +40,7 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       {collectedOf(run, step) > 0 && <p class="bad">{t("go.collected", { count: collectedOf(run, step) })}</p>}
       {state?.rule === "when" || state?.rule === "need" ? <div class="note"><div><b>{t("inspect.skipped")}</b><p class="pre">{state.error}</p></div></div>
         : state?.error && <div class="note bad"><div><b>{t("inspect.error")}</b><p class="pre">{state.error}</p></div></div>}
-      {problems.length > 0 && <section><h4>{t("inspect.problems")}</h4><ul>{problems.map((each, index) => <li key={index}><code>{each.code}</code> {each.message}</li>)}</ul></section>}
+      {problems.length > 0 && <section><h4>{t("inspect.problems")}</h4><ul>{problems.map((each, index) => <li key={index} title={each.code}><Prose text={titled(each.message, run.plan, step.id)} /></li>)}</ul></section>}
       {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{each}</a>)}</p></section>}
       <Arguments step={step} resolved={detail.value?.resolved_inputs ?? state?.inputs} />
       <Result state={state} whole={detail.value?.state} />

@@ -17,6 +17,9 @@ export function ModelDialogLater(props: { onClose: () => void; onChosen: () => v
   return picker ? <picker.View {...props} /> : null;
 }
 
+// What a person calls a model: the one that comes with Plansmith has a technical name too.
+export const modelName = (name: string): string => (name === "rules" ? t("model.rules") : name.startsWith("local:") ? t("model.own") : name);
+
 export function ModelLine(): JSX.Element | null {
   const model = useResource<ModelInfo>("/v1/model");
   const [open, setOpen] = useState(false);
@@ -26,7 +29,7 @@ export function ModelLine(): JSX.Element | null {
   const close = (): void => { setOpen(false); model.reload(); };
   return (
     <div class={`model-line small ${none ? "warn" : "dim"}`}>
-      <Icon name={none ? "warning" : "planning"} /><span>{none ? t("model.none") : t("new.model", { model: named })}</span>
+      <Icon name={none ? "warning" : "planning"} /><span title={named}>{none ? t("model.none") : t("new.model", { model: modelName(named) })}</span>
       <Button kind={none ? "plain" : "quiet"} onClick={() => setOpen(true)}>{t(none ? "model.setUp" : "model.change")}</Button>
       {open && <ModelDialogLater onClose={close} onChosen={close} />}
     </div>

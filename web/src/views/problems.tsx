@@ -10,7 +10,7 @@ import { Button } from "../ui/parts";
 import { t } from "../words/words";
 import type { Editor } from "./editing";
 import { Ticked } from "./hero";
-import { stepName } from "./steptext";
+import { stepName, titled } from "./steptext";
 
 interface Props { groups: Group[] | undefined; plan: Plan; editor: Editor | undefined; tools: KnownTool[] }
 
@@ -28,7 +28,7 @@ export function ProblemList({ groups, plan, editor, tools }: Props): JSX.Element
       {groups.map(({ problem, count }) => (
         <li key={`${problem.code} ${problem.message}`} class={problem.severity}>
           <Icon name={problem.severity} title={t(`hero.${problem.severity}`)} />
-          <span><Ticked text={problem.message} />{count > 1 && <b> ×{count}</b>}{problem.hint && <small> {problem.hint}</small>}</span>
+          <span><Ticked text={titled(problem.message, plan, problem.step ?? undefined)} />{count > 1 && <b> ×{count}</b>}{problem.hint && <small> {problem.hint}</small>}</span>
           {editor && <span class="fixes">{fixesFor(problem, plan, tools).map((fix) => (
             <Button key={fix.kind + fix.name} onClick={() => editor.edit(fix.plan, `fix ${fix.kind} ${fix.name}`)}>{wordOf(fix, problem, plan)}</Button>))}</span>}
         </li>

@@ -50,7 +50,7 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
       <p class="asker">{OWN.has(kind) && <Icon name="asking" />}{asker(question)}</p>
       <p class="text">{question.text}</p>
       <p class="dim small">
-        {question.step && t("ask.step", { step: question.step })}
+        {question.step && kind !== "step" && t("ask.step", { step: question.step })}
         {question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}
       </p>
       {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}

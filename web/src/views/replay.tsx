@@ -60,7 +60,7 @@ function Player({ film, run, step, at }: { film: Film; run: RunView; step: strin
           <CopyLink address={address} />
         </div>
         <Scrubber film={film} cut={cut} instant={instant} onMove={jump} />
-        <Caption event={film.events[count - 1]} />
+        <Caption run={run} event={film.events[count - 1]} />
       </div>
       <ul class="facts">
         <li><RunBadge status={view.status} /></li>
@@ -118,8 +118,8 @@ function Scrubber({ film, cut, instant, onMove }: { film: Film; cut: Folded; ins
   );
 }
 
-function Caption({ event }: { event: Event | undefined }): JSX.Element {
-  return <p class="caption">{event ? <><span class="dim">{event.number}</span> {sentence(event)}</> : " "}</p>;
+function Caption({ run, event }: { run: RunView; event: Event | undefined }): JSX.Element {
+  return <p class="caption">{event ? <><span class="dim">{event.number}</span> {sentence(event, run.plan)}</> : " "}</p>;
 }
 
 function CopyLink({ address }: { address: string }): JSX.Element {

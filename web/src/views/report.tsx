@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { Json, RunView, StepDetail } from "../data/types";
+import type { Json, RunView, StepDetail, StepStatus } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { endsRun } from "../live/wakes";
@@ -15,6 +15,7 @@ import { duration, moment, money, number, t } from "../words/words";
 import { isOver } from "../data/run";
 import { shown } from "../data/json";
 import { argumentsOf } from "./steplist";
+import { nameIn } from "./steptext";
 
 interface Entry { text: string; step: string | null; by: string; at: string | null }
 interface ReportJson {
@@ -26,7 +27,7 @@ interface ReportJson {
   evidence: { step: string; title: string; callee: string; result: string; characters: number; clipped: boolean; at: string | null; taken_from: string | null }[];
   deviations: Entry[];
   assumptions: string[];
-  failures: { step: string; status: string; reason: string }[];
+  failures: { step: string; status: StepStatus; reason: string }[];
   decisions: Entry[];
   took: { calls: number; tokens: number | null; money_usd: string | null; some_prices_unknown: boolean; seconds: number | null; planning_seconds: number; running_seconds: number; waiting_seconds: number };
 }
@@ -61,14 +62,14 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
       <FilesError error={error} />
       {report.failures.length > 0 && (
         <section><h2>{t("report.failures")}</h2>
-          <ul>{report.failures.map((each) => <li key={each.step}><a href={stepLink(each.step)}>{each.step}</a> · {each.status} {each.reason && <span class="bad">{each.reason}</span>}</li>)}</ul></section>
+          <ul>{report.failures.map((each) => <li key={each.step}><a href={stepLink(each.step)}>{nameIn(run.plan, each.step)}</a> · {t(`step.${each.status}`)} {each.reason && <span class="bad">{each.reason}</span>}</li>)}</ul></section>
       )}
       <section><h2>{t("report.evidence")}</h2>
         {report.evidence.length === 0 && <p class="dim">{t("report.noEvidence")}</p>}
         {report.evidence.map((each) => <EvidenceOf key={each.step} run={run} evidence={each} />)}</section>
-      <Entries title={t("report.deviations")} entries={report.deviations} hrefOf={stepLink} />
+      <Entries run={run} title={t("report.deviations")} entries={report.deviations} hrefOf={stepLink} />
       {report.assumptions.length > 0 && <section><h2>{t("report.assumptions")}</h2><ul>{report.assumptions.map((each) => <li key={each}>{each}</li>)}</ul></section>}
-      <Entries title={t("report.decisions")} entries={report.decisions} hrefOf={stepLink} />
+      <Entries run={run} title={t("report.decisions")} entries={report.decisions} hrefOf={stepLink} />
       <section><h2>{t("report.took")}</h2><Took took={report.took} /></section>
       {saving && <SaveTemplate run={run} onClose={() => setSaving(false)} />}
     </article>
@@ -78,15 +79,16 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
 // The result of a step, whole; it is read when it is looked at.
 function EvidenceOf({ run, evidence }: { run: RunView; evidence: ReportJson["evidence"][number] }): JSX.Element {
   const [open, setOpen] = useState(false);
-  const { step, title, callee } = evidence;
+  const { step, callee } = evidence;
+  const title = evidence.title || nameIn(run.plan, step);
   const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null);
   const whole = detail.value && !detail.value.state.clipped ? detail.value.state.result : undefined;
   return (
     <details class="evidence" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{title || step} <code>{callee}</code></summary>
+      <summary>{title} <code>{callee}</code></summary>
       {open && (
         <div class="file-body">
-          <Result value={whole === undefined ? evidence.result : whole} label={title || step} />
+          <Result value={whole === undefined ? evidence.result : whole} label={title} />
           {evidence.taken_from && <p class="dim small">{t("inspect.reused", { at: moment(evidence.at) })} <a href={link(["runs", evidence.taken_from])}>{t("go.original")}</a></p>}
           <p class="small"><a href={link(["runs", run.id, "run", step])}>{t("inspect.title")} {step}</a></p>
           {whole === undefined && evidence.clipped && <p class="dim small">{t("report.characters", { count: number(evidence.characters) })}</p>}
@@ -96,11 +98,11 @@ function EvidenceOf({ run, evidence }: { run: RunView; evidence: ReportJson["evi
   );
 }
 
-function Entries({ title, entries, hrefOf }: { title: string; entries: Entry[]; hrefOf: (step: string) => string }): JSX.Element | null {
+function Entries({ run, title, entries, hrefOf }: { run: RunView; title: string; entries: Entry[]; hrefOf: (step: string) => string }): JSX.Element | null {
   if (entries.length === 0) return null;
   return (
     <section><h2>{title}</h2>
-      <ul>{entries.map((each, index) => <li key={index}>{each.step && <><a href={hrefOf(each.step)}>{each.step}</a>: </>}{each.text} <small class="dim">{each.by} {moment(each.at)}</small></li>)}</ul></section>
+      <ul>{entries.map((each, index) => <li key={index}>{each.step && <><a href={hrefOf(each.step)}>{nameIn(run.plan, each.step)}</a>: </>}{each.text} <small class="dim">{each.text.startsWith(each.by) ? "" : each.by} {moment(each.at)}</small></li>)}</ul></section>
   );
 }
 

@@ -66,7 +66,7 @@ function Live({ shows, run, step, hrefOf }: Shown): JSX.Element {
 
 interface Views {
   Timeline: ComponentType<{ run: RunView; events: Event[]; hrefOf: (step: string) => string }>;
-  Log: ComponentType<{ events: Event[] }>;
+  Log: ComponentType<{ run: RunView; events: Event[] }>;
   Replay: ComponentType<{ run: RunView; events: Event[]; step: string | undefined; at: string | null }>;
 }
 
@@ -82,5 +82,5 @@ function FromEvents({ shows, run, events, step, hrefOf }: Shown & { events: Even
   useEffect(() => { void loadViews().then(setViews); }, []);
   if (!views) return <Loading />;
   if (shows === "timeline") return <views.Timeline run={run} events={events} hrefOf={hrefOf} />;
-  return shows === "log" ? <views.Log events={events} /> : <views.Replay run={run} events={events} step={step} at={parse(location.hash).query.get("at")} />;
+  return shows === "log" ? <views.Log run={run} events={events} /> : <views.Replay run={run} events={events} step={step} at={parse(location.hash).query.get("at")} />;
 }

@@ -109,6 +109,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
   const steps = Object.entries(run.steps).filter(([name]) => !name.includes("/")).map(([, step]) => step.status);
   const count = (status: string): number => steps.filter((each) => each === status).length;
   const goal = run.plan?.goal || run.request;
+  const elapsed = worked(run, now, over) ?? Math.max(0, end - Date.parse(run.created_at));
   return (
     <header class="run-head">
       <div class="line">
@@ -121,7 +122,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         {run.running_hash && <li>{t("go.done", { done: count("done"), total: steps.length })}</li>}
         {count("running") > 0 && <li>{t("go.running", { count: count("running") })}</li>}
         {count("failed") > 0 && <li class="bad">{t("go.failed", { count: count("failed") })}</li>}
-        <li title={t("go.elapsedWhy", { time: duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000)) })}>{precise(worked(run, now, over) ?? Math.max(0, end - Date.parse(run.created_at)))}</li>
+        {elapsed >= 1 && <li title={t("go.elapsedWhy", { time: duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000)) })}>{precise(elapsed)}</li>}
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}
         {run.conversation && <li><a href={link(["conversations", run.conversation])}>{t("talk.of")}</a></li>}

@@ -66,7 +66,7 @@ function All(): JSX.Element {
               <li key={each.id}><a data-row href={link(["schedules", each.id])}>
                 <span class="what"><b>{each.name}</b><small>{timingWords(each.timing)}{each.reason && ` · ${each.reason}`}</small></span>
                 <State schedule={each} />
-                <time>{moment(each.fires?.[0])}</time>
+                <time>{each.fires?.[0] && t("schedules.nextAt", { time: moment(each.fires[0]) })}</time>
               </a></li>
             ))}
           </ul>

@@ -7,10 +7,12 @@ import type { Json } from "../data/types";
 import { post } from "../live/api";
 import { useResource } from "../live/hooks";
 import { Button, ErrorNote, Field, Head, Shown, useAction } from "../ui/parts";
+import { Prose } from "../ui/prose";
 import { THEMES, applyTheme, wantedTheme } from "../ui/theme";
 import type { Theme } from "../ui/theme";
 import { currentLocale, speak, t } from "../words/words";
 import type { Locale } from "../words/words";
+import { modelName } from "./modelline";
 import { Notices } from "./notices";
 
 interface Setting { name: string; value: Json; source: string }
@@ -42,7 +44,7 @@ export function SettingsView(): JSX.Element {
           <Field label={t("settings.theme")}>{(id) => <select id={id} value={theme} onChange={(event) => choose(event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each} value={each}>{t(`settings.${each}`)}</option>)}</select>}</Field>
           <Field label={t("settings.language")}>{(id) => <select id={id} value={currentLocale()} onChange={(event) => say(event.currentTarget.value as Locale)}>{LANGUAGES.map(([code, name]) => <option key={code} value={code} lang={code}>{name}</option>)}</select>}</Field>
         </div>
-        <p class="dim">{t("settings.logInWhy")}</p>
+        <p class="dim"><Prose text={t("settings.logInWhy")} /></p>
         <ErrorNote error={leaving.error} />
         <div><Button disabled={leaving.busy} onClick={() => leaving.act(async () => { await post("/v1/logout"); location.reload(); })}>{t("settings.logOut")}</Button></div>
       </section>
@@ -50,8 +52,9 @@ export function SettingsView(): JSX.Element {
         <h2>{t("settings.model")}</h2>
         <Shown of={model}>{(value) => (
           <>
-            <p><code>{value.chosen || value.model}</code> {value.why}</p>
-            {(value.tried?.length ?? 0) > 0 && <ul class="dim">{value.tried.map((each) => <li key={each.name}><code>{each.name}</code> {each.why}</li>)}</ul>}
+            <p><b title={value.chosen || value.model}>{modelName(value.chosen || value.model)}</b></p>
+            <p><Prose text={value.why} /></p>
+            {(value.tried?.length ?? 0) > 0 && <ul class="dim">{value.tried.filter((each) => each.why).map((each) => <li key={each.name}><b title={each.name}>{modelName(each.name)}</b>: <Prose text={each.why} /></li>)}</ul>}
           </>
         )}</Shown>
       </section>

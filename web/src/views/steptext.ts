@@ -1,10 +1,27 @@
 // How a step is called and what it does, in one line.
 
-import type { Problem, RunView, Step } from "../data/types";
+import type { Plan, Problem, RunView, Step } from "../data/types";
 import { moment, t } from "../words/words";
 import { madeTitle } from "./steptitle";
 
 export const stepName = (step: Step): string => step.title || madeTitle(step);
+
+// A step or part of a run by its title, where the plan has it.
+export function nameIn(plan: Plan | null | undefined, id: string): string {
+  const [first, ...part] = id.split("/");
+  const step = plan?.steps.find((each) => each.id === first);
+  return step ? [stepName(step), ...part].join(" · ") : id;
+}
+
+// A sentence in which the plan's steps are called by their titles: it has their ids in quotes. A title
+// is the plan's own word, so it stands between backticks, which no title can leave: it is drawn as a name.
+export function titled(text: string, plan: Plan | null | undefined, own?: string): string {
+  return text.replace(/`([\w-]+)`|'([\w-]+)'|“([\w-]+)”/g, (whole, ...found: (string | undefined)[]) => {
+    const id = found.slice(0, 3).find(Boolean) ?? "";
+    if (id === own) return t("hero.this");
+    return plan?.steps.some((each) => each.id === id) ? `\`${nameIn(plan, id).replaceAll("`", "'").slice(0, 80)}\`` : whole;
+  });
+}
 
 export function callee(step: Step): string {
   if (step.kind === "map" && step.each) return callee(step.each);

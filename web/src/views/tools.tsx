@@ -8,8 +8,9 @@ import { go, link } from "../route";
 import type { Route } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Empty, ErrorNote, Head, JsonBox, Shown, Tabs, useAction } from "../ui/parts";
+import { Prose } from "../ui/prose";
 import { EffectChip } from "../ui/status";
-import { t } from "../words/words";
+import { currentLocale, t } from "../words/words";
 
 interface Tool {
   name: string;
@@ -87,11 +88,18 @@ function Waiting({ tool, onApproved }: { tool: Tool; onApproved: () => void }): 
   );
 }
 
+// Models read descriptions in two languages; a person reads one of them.
+function inOneLanguage(text: string): string {
+  const chinese = /\s*[(（]([^()（）]*[\u4e00-\u9fff][^()（）]*)[)）]/;
+  const found = chinese.exec(text);
+  return !found ? text : currentLocale() === "zh" ? `${found[1]}。` : text.replace(chinese, "");
+}
+
 function Card({ tool }: { tool: Tool }): JSX.Element {
   return (
     <li>
       <p class="line"><code>{tool.name}</code><EffectChip effect={tool.effect ?? undefined} /></p>
-      <p class="dim">{tool.description}</p>
+      <p class="dim"><Prose text={inOneLanguage(tool.description ?? "")} /></p>
       {tool.schema && <details><summary>{t("tools.schema")}</summary><JsonBox value={tool.schema} label={tool.name} /></details>}
     </li>
   );
@@ -100,7 +108,7 @@ function Card({ tool }: { tool: Tool }): JSX.Element {
 function Agents(): JSX.Element {
   const agents = useResource<{ items: Agent[] }>("/v1/agents");
   return (
-    <Shown of={agents}>{({ items }) => items.length === 0 ? <Empty icon="tools" title={t("tools.noAgents")} why={t("tools.emptyWhy")} /> : (
+    <Shown of={agents}>{({ items }) => items.length === 0 ? <Empty icon="tools" title={t("tools.noAgents")} why={t("tools.noAgentsWhy")} /> : (
       <ul class="cards">{items.map((each) => <AgentCard key={`${each.kind ?? ""}${each.name}`} agent={each} onApproved={agents.reload} />)}</ul>
     )}</Shown>
   );

@@ -15,7 +15,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import may_change_values
+from plansmith.runs.changed_values import answer_with_values, is_in_plan, may_change_values
 from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
@@ -64,7 +64,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     if given.seen and given.answer != "refuse":
         await files.need_as_seen(server_state.smith.runs, run, asked, given.seen)
     if given.change is not None:
-        return await _changed(ask, asked, given.change)
+        return await _changed(ask, run, asked, given.change)
     value = _planner_decides(run, asked) if given.you_decide else given.answer
     if given.seen and asked.asks == "consent" and value == ALLOW:
         value = allow_seen(given.seen)  # the call itself looks at the files once more
@@ -83,15 +83,26 @@ async def question(ask: Ask, _: Nothing) -> Answer:
     runs = ask.server_state.smith.runs
     values = await consent_values(runs.store, asked)
     found = await consent_preview(runs, run, asked)
-    can_change = values is not None and may_change_values(run, asked)
+    rule = runs.intake.policy.second_person
+    can_change = values is not None and may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_json(found), "can_change": can_change}
     return {**question_view(asked), **told}
 
 
-async def _changed(ask: Ask, asked: e.QuestionAsked, changes: dict[str, Json]) -> Answer:
-    """Has a call made with a person's values: changes the plan and approves exactly that plan."""
+async def _changed(
+    ask: Ask, before: Run, asked: e.QuestionAsked, changes: dict[str, Json]
+) -> Answer:
+    """Has a call made with a person's values.
+
+    They stand in the plan, which is changed and approved, or in the answer if it is one of many.
+    """
     smith, background = ask.server_state.smith, ask.server_state.background
     need_scope(ask.request.scope, "approve")
+    if not is_in_plan(before, asked):
+        value = await answer_with_values(smith.runs.store, asked, changes)
+        await smith.runs.answer(ask.run, asked.question, value, by=ask.by)
+        background.go_on(ask.run)
+        return await run_view(smith, ask.run)
     run = await smith.runs.editing.change_values(ask.run, asked.question, changes, by=ask.by)
     if run.plan is not None and not why_not(run, ask.by, smith.runs.intake.policy.second_person):
         await smith.decide(ask.run, approve=run.plan.hash, by=ask.by)

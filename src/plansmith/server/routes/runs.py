@@ -164,10 +164,12 @@ async def step(ask: Ask, _: Nothing) -> Answer:
 async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     """Returns the report of a run as Markdown, HTML or JSON."""
     await ask.server_state.journal(ask.run)
-    found = await load_report(ask.server_state.smith.store, ask.run)
     accepts = ask.header("accept")
     accepted = [form for kind, form in _FORMS.items() if kind in accepts]
     form = given.format or (accepted[0] if accepted else "md")
+    # The page shows it in the reader's language; a document to keep is in that of the run.
+    locale = ask.language if form == "json" and ask.header("accept-language") else ""
+    found = await load_report(ask.server_state.smith.store, ask.run, locale=locale)
     if form == "json":
         return JSONResponse(found.to_json())
     if form == "html":

@@ -111,15 +111,34 @@ async def test_what_is_left_out_follows_from_the_rows(tmp_path: Path) -> None:
     rows: Any = [{"region": "North", "total": 3}, {"region": "South", "total": None}]
     tools = ChartTools(tmp_path)
     done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
-    assert done["description"] == "Bar chart of total by region: 1 values from 3 to 3."
+    assert done["description"] == "Bar chart of total by region: 1 value from 3 to 3."
     assert "notes" not in done
-    assert drawn(tmp_path).findtext(f"{SVG}title") == "total by region"
+    assert drawn(tmp_path).findtext(f"{SVG}title") == "Total by region"
+
+
+@pytest.mark.parametrize(
+    ("region", "amount", "title"),
+    [
+        ("region", "sum_amount", "Sum of amount by region"),
+        ("sales_region", "max_price", "Highest price by sales region"),
+        ("地区", "sum_金额", "按地区统计的金额合计"),
+        ("月份", "销量", "按月份统计的销量"),
+    ],
+)
+async def test_a_chart_is_titled_in_the_language_of_its_columns(
+    tmp_path: Path, region: str, amount: str, title: str
+) -> None:
+    rows: Any = [{region: "a", amount: 3}, {region: "b", amount: 4}]
+    tools = ChartTools(tmp_path)
+    done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
+    assert drawn(tmp_path).findtext(f"{SVG}title") == title
+    assert title[1:] in done["description"]
 
 
 async def test_a_wrong_column_is_taken_for_the_only_one_there_can_be(tmp_path: Path) -> None:
     rows = [{"region": "North", "sum_amount": 3}, {"region": "South", "sum_amount": 4}]
     done = await use(tmp_path, rows=rows, x="place", y="amount")
-    assert "sum_amount by region" in done["description"]
+    assert "sum of amount by region" in done["description"]
     assert [note.partition(":")[0] for note in done["notes"]] == [
         "there is no column 'place'",
         "there is no column 'amount'",
@@ -225,7 +244,7 @@ async def test_a_pie_of_a_group_is_drawn_from_its_rows_alone(tmp_path: Path) -> 
         drawn: Any = await ChartTools(tmp_path).call(
             "charts.draw", {"rows": group["rows"], "kind": "pie"}, Call(key="k")
         )
-        assert f"sum_n by {by}" in drawn["description"]
+        assert f"sum of n by {by}" in drawn["description"]
         assert "notes" not in drawn
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.tools.charts.draw import COLOURS, Chart, Series, draw
+from plansmith.adapters.tools.charts.naming import heading
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.tables.catalogue import loose
 from plansmith.adapters.tools.toolset import (
@@ -176,7 +177,7 @@ def _complete(given: Arguments, notes: list[str]) -> Arguments:
         y = [_meant(each, names) for each in y]
     else:
         y = _drawn(values, given.get("kind", "bar"), notes) or names[-1]
-    title = given.get("title") or f"{y if isinstance(y, str) else ', '.join(y)} by {x}"
+    title = given.get("title") or heading([y] if isinstance(y, str) else y, x)
     return {"kind": "bar", **given, "x": x, "y": y, "title": clip(title, 200)}
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from plansmith.adapters.tools.charts.naming import description
 from plansmith.errors import ToolFailed
 from plansmith.text import clip
 
@@ -176,11 +177,9 @@ class Chart:
     def about(self) -> str:
         """Describes the chart in words."""
         values = [v for each in self.series for v in each.values if v is not None]
-        names = ", ".join(each.name for each in self.series)
-        return (
-            f"{self.kind.capitalize()} chart of {names} by {self.x_name}: {len(values)} values "
-            f"from {number(min(values))} to {number(max(values))}."
-        )
+        names = [each.name for each in self.series]
+        reach = number(min(values)), number(max(values))
+        return description(self.kind, names, self.x_name, count=len(values), reach=reach)
 
 
 def draw(chart: Chart) -> str:
