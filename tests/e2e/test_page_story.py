@@ -117,7 +117,7 @@ def read_the_report(page: Page) -> None:
     expect(page.locator(".prose")).to_contain_text("Rome it is")
     expect(page.get_by_text("another plan was looked for")).to_be_visible()
     page.get_by_text("Weather in Rome").click()
-    expect(page.locator(".evidence[open]")).to_contain_text('"sky"')
+    expect(page.locator(".evidence[open] dl")).to_contain_text("skyclear")
     page.locator(".evidence[open] a").click()
     expect(page.locator(".side")).to_contain_text("As called")
     page.get_by_role("link", name="Log").click()

@@ -83,12 +83,13 @@ function EvidenceOf({ run, evidence }: { run: RunView; evidence: ReportJson["evi
   const title = evidence.title || nameIn(run.plan, step);
   const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null);
   const whole = detail.value && !detail.value.state.clipped ? detail.value.state.result : undefined;
+  const reading = run.steps[step] !== undefined && !detail.value && !detail.error;
   return (
     <details class="evidence" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{title} <code>{callee}</code></summary>
       {open && (
         <div class="file-body">
-          <Result value={whole === undefined ? evidence.result : whole} label={title} />
+          {!reading && <Result value={whole === undefined ? evidence.result : whole} label={title} />}
           {evidence.taken_from && <p class="dim small">{t("inspect.reused", { at: moment(evidence.at) })} <a href={link(["runs", evidence.taken_from])}>{t("go.original")}</a></p>}
           <p class="small"><a href={link(["runs", run.id, "run", step])}>{t("inspect.title")} {step}</a></p>
           {whole === undefined && evidence.clipped && <p class="dim small">{t("report.characters", { count: number(evidence.characters) })}</p>}
