@@ -159,6 +159,17 @@ def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = N
     return _guarded(arguments[0], arguments[1:], output, within)
 
 
+def program() -> None:
+    """Runs the command line as a process of its own, and ends it."""
+    code = main()
+    if code == Exit.INTERRUPTED:
+        # Python would wait for threads, and the embedded model reads on for seconds in one.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def _rows(names: Iterable[str]) -> str:
     return "\n".join(f"  {name:<11}{help_text(COMMANDS[name].summary)}" for name in names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,28 @@ def test_a_plan_is_checked_against_the_tools_it_would_run_with(
     built_in = {"id": "b", "tool": "files.read", "inputs": {"path": "a.txt"}}
     plan = write(*steps, built_in)
     assert "no problems" in cli("check", plan, "--tools", "tools.py")[1]
+
+
+BUSY = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from plansmith.cli import main as command_line
+
+ThreadPoolExecutor().submit(Event().wait)  # as the embedded model while it reads
+
+
+def interrupted() -> int:
+    print("detached")
+    return 130
+
+
+command_line.main = interrupted
+command_line.program()
+"""
+
+
+def test_a_command_that_was_interrupted_ends_though_a_thread_is_busy() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", BUSY], capture_output=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (130, b"detached\n")
