@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.ui.width import say_fitted
 from plansmith.config import Settings, load_settings
@@ -16,10 +16,10 @@ from plansmith.text import visible
 
 if TYPE_CHECKING:
     from plansmith import tenants
+    from plansmith.cli.ui.planning import Detail
 else:
     lazy_modules(globals(), tenants="plansmith.tenants")
 
-Detail = Literal["quiet", "normal", "verbose"]
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
 # Commands that only look at runs, or stop them, take the store alone; these take tools as well.

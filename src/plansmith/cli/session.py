@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import (
-    Detail,
-    command_line,
-    detail_of,
-    repeated_flags,
-    settings_of,
-    warn,
-)
+from plansmith.cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import fitted_to
 from plansmith.cli.ui.words import Words, words_for
@@ -108,7 +101,7 @@ class Session:
             self.words = words_for(own_locale()) if found["locale"] == "en" else found
 
     @property
-    def detail(self) -> Detail:
+    def detail(self) -> planning.Detail:
         """How much is told beside the answer."""
         return detail_of(self.args)
 

@@ -9,16 +9,16 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from plansmith.cli.ui.progress import Lines, is_stage
 from plansmith.cli.ui.width import clip_width
 from plansmith.text import safe
 
 if TYPE_CHECKING:
-    from plansmith.cli.options import Detail
     from plansmith.cli.ui.words import Words
 
+Detail = Literal["quiet", "normal", "verbose"]
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_S: Final = 0.1
 # Off a terminal: the first line comes after so long, the next ones at growing intervals.
