@@ -25,6 +25,7 @@ from plansmith.cli.questions import (
 from plansmith.cli.ui.words import error_text
 from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused
+from plansmith.plan.data import same
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import answer_with_values, is_in_plan, may_change_values
 from plansmith.text import safe
@@ -181,7 +182,9 @@ async def _edited(session: Session, values: Mapping[str, Json]) -> dict[str, Jso
     if values.keys() - edited.keys():
         raise Refused(Sentence("error.values_missing"), hint=Sentence("error.keep_names"))
     return {
-        name: value for name, value in edited.items() if name not in values or values[name] != value
+        name: value
+        for name, value in edited.items()
+        if name not in values or not same(values[name], value)
     }
 
 

@@ -12,7 +12,7 @@ import jsonschema_rs
 from plansmith.engine.budget import settle_limit
 from plansmith.engine.given_values import allowed_values, given_values
 from plansmith.engine.plan_levels import Known, levels
-from plansmith.engine.provenance import is_allowed, settle_data
+from plansmith.engine.provenance import ALLOW, is_allowed, settle_data
 from plansmith.engine.unknown_calls import Settled, settle_unknown
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
@@ -154,8 +154,10 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
         return settle_limit(asked.limit_asked, value)
     if asked.step is None:
         return []
-    if asked.asks == "consent" and (values := given_values(value)) is not None:
+    values = given_values(value) if asked.asks == "consent" else None
+    if values is not None and content_hash(values) != asked.state:
         return [allowed_values(run, asked, values, known)]
+    value = value if values is None else ALLOW  # with the values that were shown
     if asked.asks == "consent" and is_allowed(value):
         return settle_data(asked, value)
     _check(asked, value)

@@ -348,7 +348,7 @@ class Executor:
             spend=partial(self._budget.spend, name),
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
-            seen=seen_files(self._state.allowed.get(name)),
+            seen=seen_files(ready.unit, self._state),
             is_stopped=lambda: self._cancelled is not None,
         )
 

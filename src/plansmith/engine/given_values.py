@@ -16,6 +16,7 @@ from plansmith.plan.events import QuestionAsked, StepReplied
 from plansmith.plan.refs import escape_text, fill, find, literal, secret_names
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import Undo
 from plansmith.plan.steps import AgentStep, AnyStep, ToolStep
 from plansmith.planner.check.schemas import BadSchema, validator
 
@@ -69,6 +70,11 @@ def permit_of(unit: Unit, state: State) -> StepReplied | None:
     """Returns a person's consent to a unit's call, perhaps to another one than it makes now."""
     # Agreeing to a repeated call is agreeing to each of its rounds.
     return state.allowed.get(unit.parent if unit.parent and unit.is_round else unit.name)
+
+
+def is_own_result(undo: Undo, step: str) -> bool:
+    """Tells whether an undo uses nothing of other steps: so it fits whatever values were sent."""
+    return all(each.ref is not None and each.ref.step == step for each in find(dict(undo.inputs)))
 
 
 def as_allowed(unit: Unit, inputs: dict[str, Json], state: State) -> tuple[Unit, dict[str, Json]]:

@@ -65,7 +65,9 @@ def data_question(
     unit: Unit, inputs: Mapping[str, Json], sources: list[str], attempt: int
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
-    shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
+    shown = [
+        Sentence("question.value", name=name, value=_shown(v)) for name, v in sorted(inputs.items())
+    ]
     fields = {"callee": unit.callee, "values": shown, "sources": [*map(source_name, sources)]}
     text = Sentence("question.values", **fields)
     times = unit.step.repeat.at_most if unit.step.repeat is not None else 0
@@ -101,9 +103,13 @@ def is_allowed(answer: Json) -> bool:
             return answer == ALLOW
 
 
-def seen_files(allowed: StepReplied | None) -> str:
-    """Returns the hash of the files that a person saw who consented to a call; empty if none."""
-    match allowed:
+def seen_files(unit: Unit, state: State) -> str:
+    """Returns the hash of the files that a person saw who consented to a call; empty if none.
+
+    A repeated call changes them itself: they count for its first round alone.
+    """
+    is_later = unit.is_round and not unit.name.endswith("/1")
+    match None if is_later else permit_of(unit, state):
         case StepReplied(permit=True, answer={"allow": str(seen)}):
             return seen
         case _:
@@ -173,7 +179,7 @@ class Consent:
         allowed = permit_of(unit, state)
         if allowed is not None and allowed.state == content_hash(dict(inputs)):
             return None
-        attempt = state.attempts.get(unit.name, 0) + 1
+        attempt = max(state.attempts.get(unit.name, 0), state.asked.get(unit.name, 0)) + 1
         if isinstance(unit.step, MapStep):
             return self._about_items(unit, unit.step, inputs["over"], state.units, attempt)
         if is_freed(unit.callee, self.callees.effect(unit), self.limits.data_free):

@@ -61,6 +61,7 @@ class State:
         self.groups: dict[str, Group] = {}
         self.schedule = ReadyQueue()
         self.attempts: dict[str, int] = {}
+        self.asked: dict[str, int] = {}  # consents, so that none has the name of an earlier one
         # How many calls were made when the last question was answered: they do not count as tries.
         self.answered: dict[str, int] = {}
         self.ended: dict[str, StepStatus] = {}
@@ -94,6 +95,7 @@ class State:
         if state.permit is not None or state.reply is not None:
             self.answered[name] = state.attempts
         self.attempts[name] = state.attempts
+        self.asked[name] = state.asked
         self.unsure |= {name} if state.unsure else set()
         if state.made:
             self.made[name] = state.made

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, cast
 
+from plansmith.engine.given_values import is_own_result
 from plansmith.engine.parts import PartsMaker
 from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
@@ -123,9 +124,19 @@ def _found(
         if unit.is_group:
             yield from _found(_parts(unit, run, results, parts), run, results, parts)
         elif unit.step.undo_with is not None and state.status is StepStatus.DONE:
-            inputs = _inputs(unit, unit.step.undo_with, results)
-            done_at = state.finished_at or _NEVER
-            yield Reversal(name, unit.step.undo_with.tool, inputs, done_at)
+            undo = unit.step.undo_with
+            # What it would take back may be something else than what a person had sent instead.
+            fits = not _was_changed(unit, run) or is_own_result(undo, unit.step.id)
+            inputs = _inputs(unit, undo, results) if fits else None
+            yield Reversal(name, undo.tool, inputs, state.finished_at or _NEVER)
+
+
+def _was_changed(unit: Unit, run: Run) -> bool:
+    """Tells whether a call was made with values that a person gave for it."""
+    asked_as = unit.parent if unit.is_round and unit.parent else unit.name
+    permit = run.steps[asked_as].permit
+    sent = run.steps[unit.name].inputs
+    return permit is not None and bool(permit.instead_of) and permit.state == sent
 
 
 def _parts(

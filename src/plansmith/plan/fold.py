@@ -312,7 +312,8 @@ class RunFold(StepsFold):
         if body.step is not None:
             step = self._step(event, body.step, OPEN_OR_UNSURE)
             if step.status is not StepStatus.UNKNOWN:
-                self.changed[body.step] = step.replace(status=StepStatus.ASKING)
+                again = step.asked + (body.asks == "consent")
+                self.changed[body.step] = step.replace(status=StepStatus.ASKING, asked=again)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.questions.get(body.question)

@@ -86,6 +86,7 @@ class StepsFold:
             inputs=body.inputs,
             reply=step.reply,
             permit=step.permit,
+            asked=step.asked,
             started_at=early.started_at if early else event.at,
             prefetched=body.prefetched,
             callee=body.callee,
@@ -213,7 +214,11 @@ def waiting_again(step: StepState) -> StepState:
     made = step.made
     if step.status is StepStatus.DONE and step.callee:
         made = (*made, Made(step.callee, step.inputs, step.result_hash))
-    return StepState(item=step.item, made=made)
+        permit = step.permit
+        if permit is not None and permit.instead_of and permit.state == step.inputs:
+            # The call that a person replaced by this one is not to be made either.
+            made = (*made, Made(step.callee, permit.instead_of, step.result_hash))
+    return StepState(item=step.item, made=made, asked=step.asked)
 
 
 def misfit(event: e.Event, why: str) -> JournalDamaged:

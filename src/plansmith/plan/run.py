@@ -128,6 +128,7 @@ class StepState(FrozenStruct, frozen=True):
     program: str = ""
     reply: StepReplied | None = None
     permit: StepReplied | None = None
+    asked: int = 0  # how often consent was asked for
     started_at: datetime | None = None
     finished_at: datetime | None = None
     callee: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from plansmith.engine.given_values import step_with_values
+from plansmith.engine.given_values import is_own_result, step_with_values
 from plansmith.engine.provenance import ALLOW
 from plansmith.engine.units import named_unit
 from plansmith.errors import Refused
@@ -28,9 +28,9 @@ def may_change_values(run: Run, asked: QuestionAsked, rule: SecondPerson = "neve
     """Tells whether a person may give other values instead of those that consent is asked for.
 
     Not where somebody else has to agree to them, unless the plan can show them; nor for a list: the
-    plan has a place for it.
+    plan has a place for it. Nor while another plan waits for its review: it would be approved, too.
     """
-    if asked.asks != "consent" or run.plan is None:
+    if asked.asks != "consent" or run.plan is None or run.running_hash != run.plan.hash:
         return False
     if is_in_plan(run, asked):
         return True
@@ -63,6 +63,8 @@ def with_values(
     before = sorted(needs(run.plan)[step.id])
     given = step_with_values(step, {**shown, **changes}, known)
     changed = given.replace(after=tuple(dict.fromkeys((*step.after, *before))))
+    if changed.undo_with is not None and not is_own_result(changed.undo_with, step.id):
+        changed = changed.replace(undo_with=None)  # it would take back what was never sent
     steps = tuple(changed if each.id == step.id else each for each in run.plan.steps)
     return run.plan.replace(steps=steps)
 

@@ -98,6 +98,8 @@ class PlanEditing:
         if question not in journal.run.questions:
             raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))
         asked = journal.run.questions[question]
+        if journal.run.running_hash != journal.plan_hash:
+            raise StaleDecision(Sentence("error.changed_first", run=run_id))
         known = await self._intake.known(journal.run.plan, journal.run.templates)
         stored = await self._journals.store.get(asked.state) if asked.asks == "consent" else {}
         shown = cast("dict[str, Json]", stored)

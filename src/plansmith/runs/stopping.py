@@ -12,6 +12,7 @@ from plansmith.engine.plan_levels import Known
 from plansmith.engine.provenance import ALLOW, is_allowed
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
+from plansmith.plan.data import content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -89,7 +90,8 @@ def _said(asked: e.QuestionAsked, value: Json) -> Json:
     """Returns an answer in short: the permit that follows holds what was seen or changed."""
     if asked.asks != "consent" or not is_allowed(value):
         return value
-    return ALLOW if given_values(value) is None else CHANGE
+    values = given_values(value)
+    return ALLOW if values is None or content_hash(values) == asked.state else CHANGE
 
 
 class RunStopping:
