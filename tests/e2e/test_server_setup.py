@@ -98,6 +98,9 @@ async def test_a_model_is_chosen_until_the_server_stops_and_its_key_is_told_to_n
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("PLANSMITH_MODELS", str(tmp_path / "models"))
     async with serving(tmp_path) as house:
+        # The model that the server was given, not what could be found on this machine.
+        current = (await house.get("/v1/models"))["current"]
+        assert (await house.get("/v1/model"))["chosen"] == current != "rules"
         key = {"kind": "key", "variable": "OPENAI_API_KEY"}
         refused = await house.client.post("/v1/model", json=key)
         assert (refused.status_code, "OPENAI_API_KEY" in refused.text) == (409, True)

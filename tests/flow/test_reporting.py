@@ -103,7 +103,7 @@ async def test_a_citation_that_does_not_hold_is_removed_with_a_note(
     )
     report = await reported(app, wanted)
     assert any(note in each for each in report.notes)
-    assert any("name no step: 1" in each for each in report.notes)
+    assert any("without a source: 1" in each for each in report.notes)
     assert f"step:{cited}" not in report.answer.text
     assert report.answer.claims[1].steps == ("oslo",)
 

@@ -53,10 +53,14 @@ _LIBRARY: Final = "pydantic_ai"
 class ModelSwitch:
     """A model that stands for another one, which can be replaced between two calls."""
 
-    def __init__(self, model: ChatModel, settings: ModelSettings, clock: Clock) -> None:
+    def __init__(
+        self, model: ChatModel, settings: ModelSettings, clock: Clock, *, is_given: bool = False
+    ) -> None:
         self._model = model
         self._settings = settings
         self._clock = clock
+        # A program that starts the server may give it a model, whatever the settings say.
+        self.is_given = is_given
         # Set once a person has chosen on the page; the settings decide until then.
         self.chosen = ""
 

@@ -105,7 +105,7 @@ def make_state(
     drafts = Drafts(clock, lambda text: log.info("planning", text=text))
     own_model = parts.get("model")
     model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
-    models = ModelSwitch(model, settings.models.plan, clock)
+    models = ModelSwitch(model, settings.models.plan, clock, is_given=own_model is not None)
     registry = _registry(settings)
     live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
     parts.setdefault("agents", live)

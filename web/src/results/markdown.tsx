@@ -4,6 +4,7 @@ import DOMPurify from "dompurify";
 import { Marked } from "marked";
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
+import { t } from "../words/words";
 
 const TAGS = ["p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "a", "table", "thead", "tbody", "tr", "th", "td", "hr"];
 
@@ -25,6 +26,12 @@ export function harmless(written: string): string {
   for (const anchor of clean.querySelectorAll("a")) {
     anchor.target = "_blank";
     anchor.rel = "noopener noreferrer nofollow";
+  }
+  // What is wider than the page scrolls by keyboard, too.
+  for (const block of clean.querySelectorAll("pre")) {
+    block.tabIndex = 0;
+    block.setAttribute("role", "group");
+    block.setAttribute("aria-label", t("result.text"));
   }
   const box = document.createElement("div");
   box.append(clean);

@@ -7,13 +7,13 @@ import { shown } from "../data/json";
 import type { RunView, StepView } from "../data/types";
 import { runPath } from "../live/api";
 import { useResource } from "../live/hooks";
-import { Markdown } from "../results/later";
 import { link } from "../route";
 import type { Route } from "../route";
 import { Head, Shown } from "../ui/parts";
 import { RunBadge, StepBadge } from "../ui/status";
 import { duration, moment, number, spent, t } from "../words/words";
 import { DiffView } from "./diffview";
+import { AnswerOf } from "./report";
 import { stepName } from "./steptext";
 import "../styles/desk.css";
 
@@ -54,8 +54,8 @@ function Both({ left, right }: { left: RunView; right: RunView }): JSX.Element {
       </div>
       {left.plan && right.plan && <section><h2>{t("desk.plans")}</h2><h3 class="unseen">{t("review.steps")}</h3><DiffView before={left.plan} after={right.plan} /></section>}
       {(left.report || right.report) && (
-        <section><h2>{t("tab.report")}</h2>
-          <div class="sides">{[left, right].map((run) => <div class="panel" key={run.id}>{run.report ? <Markdown text={run.report} /> : t("report.none")}</div>)}</div></section>
+        <section><h2>{t("report.answer")}</h2>
+          <div class="sides">{[left, right].map((run) => <div key={run.id}><AnswerOf run={run} /></div>)}</div></section>
       )}
     </>
   );

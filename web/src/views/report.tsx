@@ -1,6 +1,6 @@
 // Report: the answer first, then evidence step by step, and what to do with it next.
 
-import type { JSX } from "preact";
+import type { ComponentType, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Json, RunView, StepDetail, StepStatus } from "../data/types";
 import { post, runPath } from "../live/api";
@@ -9,6 +9,7 @@ import { endsRun } from "../live/wakes";
 import { FileList, FilesError, Pictures, useFiles } from "../results/files";
 import { Markdown } from "../results/markdown";
 import { Result } from "../results/result";
+import type { RunFile } from "../results/types";
 import { link } from "../route";
 import { Button, Dialog, ErrorNote, Field, Shown, useAction } from "../ui/parts";
 import { duration, moment, money, number, t } from "../words/words";
@@ -32,14 +33,40 @@ interface ReportJson {
   took: { calls: number; tokens: number | null; money_usd: string | null; some_prices_unknown: boolean; seconds: number | null; planning_seconds: number; running_seconds: number; waiting_seconds: number };
 }
 
-export function Report({ run }: { run: RunView }): JSX.Element {
+interface ViewProps { run: RunView; report: ReportJson }
+
+export const Report = ({ run }: { run: RunView }): JSX.Element => <Read run={run} View={Whole} />;
+// What a run came to, without how it was found out.
+export const AnswerOf = ({ run }: { run: RunView }): JSX.Element => <Read run={run} View={AnswerAlone} />;
+
+function Read({ run, View }: { run: RunView; View: ComponentType<ViewProps> }): JSX.Element {
   const over = isOver(run.status);
   const report = useResource<ReportJson>(over ? runPath(run.id, "/report?format=json") : null, (event) => event.run === run.id && endsRun(event));
   if (!over) return <p class="dim">{t("report.none")}</p>;
-  return <Shown of={report}>{(value) => <Whole run={run} report={value} />}</Shown>;
+  return <Shown of={report}>{(value) => <View run={run} report={value} />}</Shown>;
 }
 
-function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Element {
+function AnswerAlone({ run, report }: ViewProps): JSX.Element {
+  const { files, error } = useFiles(run);
+  // Without an answer the notes tell of the evidence below, which is not shown here.
+  const told = report.answer.text ? report : { ...report, notes: [] };
+  return <><Answer run={run} report={told} files={files} /><FilesError error={error} /></>;
+}
+
+function Answer({ run, report, files }: ViewProps & { files: RunFile[] }): JSX.Element {
+  return (
+    <>
+      {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
+      <div class="answer-box" role="group" aria-label={t("report.answer")}>
+        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{run.reason || t("report.noEvidence")}</p>}
+        <Pictures run={run} files={files} />
+        {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
+      </div>
+    </>
+  );
+}
+
+function Whole({ run, report }: ViewProps): JSX.Element {
   const [saving, setSaving] = useState(false);
   const { files, error } = useFiles(run);
   const stepLink = (step: string): string => link(["runs", run.id, "run", step]);
@@ -52,12 +79,7 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
         <span class="dim small">{t("report.export")}</span>
         {(["md", "html", "json"] as const).map((format) => <a key={format} class="button quiet" download={`report-${run.id}.${format}`} href={runPath(run.id, `/report?format=${format}`)}>{format.toUpperCase()}</a>)}
       </div>
-      {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
-      <section class="answer-box" aria-label={t("report.answer")}>
-        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{run.reason || t("report.noEvidence")}</p>}
-        <Pictures run={run} files={files} />
-        {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
-      </section>
+      <Answer run={run} report={report} files={files} />
       <FileList run={run} files={files} />
       <FilesError error={error} />
       {report.failures.length > 0 && (

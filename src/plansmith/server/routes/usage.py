@@ -79,10 +79,11 @@ async def model(ask: Ask, _: Nothing) -> Answer:
     if switch is not None and switch.chosen:
         why = "it was chosen on the page"
         return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
-    if wanted.model != "auto" or wanted.base_url:
+    is_given = switch is not None and switch.is_given
+    if is_given or wanted.model != "auto" or wanted.base_url:
         chosen = server_state.smith.runs.planner.need_model().name
         return {
-            "model": wanted.model,
+            "model": chosen if is_given else wanted.model,
             "chosen": chosen,
             "why": Sentence("model.is_set"),
             "tried": [],
