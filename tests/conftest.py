@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator, Mapping
 
+import pytest
 from hypothesis import HealthCheck, settings
 from tests.certificates import trust_nobody
+
+from plansmith.adapters.models import choose as choosing
+from plansmith.adapters.models.choose import Place, usual_places
 
 trust_nobody()
 
@@ -29,6 +34,20 @@ settings.register_profile(
     "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("long" if os.environ.get("PLANSMITH_LONG") else "ordinary")
+
+
+def own_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
+    """Ollama where a test says that it is, and no other server."""
+    return usual_places(environment)[:1] if environment.get("OLLAMA_HOST") else ()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whatever models this machine runs or keeps, a test has only those it brings itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "usual_places", own_places)
+        patch.setenv("PLANSMITH_MODELS", str(tmp_path_factory.mktemp("models")))
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.ui.width import say_fitted
@@ -22,7 +22,18 @@ else:
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
-# Commands that only look at runs, or stop them, take the store alone; these take tools as well.
+_PARTS: Final[dict[str, dict[str, Any]]] = {
+    "--tools": {
+        "action": "append",
+        "metavar": "FILE",
+        "help": "tools: Python, or JSON; repeatable",
+    },
+    "--model": {"help": "the model that plans, such as openai:gpt-5"},
+    "--base-url": {"help": "an OpenAI-compatible server, with --model openai:NAME"},
+    "--docs": {"action": "append", "metavar": "PATH", "help": "documents; repeatable"},
+    "--profile": {"metavar": "FILE", "help": "for whom the plan is, as YAML or TOML"},
+}
+# Commands that only look at runs, or stop them, need the store alone; these need tools as well.
 _STORE_ALONE: Final = frozenset(
     ("cancel", "pause", "reject", "repair", "report", "runs", "show", "skip", "threads", "watch")
 )
@@ -81,21 +92,30 @@ def detail_of(args: argparse.Namespace) -> Detail:
     return "verbose" if given.get("verbose") else "normal"
 
 
-def add_tools(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for store and tools: for commands that make no plan."""
-    add_store(parser)
-    parser.add_argument(
-        "--tools", action="append", metavar="FILE", help="tools: Python, or JSON; repeatable"
-    )
-
-
 def add_parts(parser: argparse.ArgumentParser) -> None:
     """Adds the flags for store, tools, model, documents and profile."""
-    add_tools(parser)
-    parser.add_argument("--model", help="the model that plans, such as openai:gpt-5")
-    parser.add_argument("--base-url", help="an OpenAI-compatible server, with --model openai:NAME")
-    parser.add_argument("--docs", action="append", metavar="PATH", help="documents; repeatable")
-    parser.add_argument("--profile", metavar="FILE", help="for whom the plan is, as YAML or TOML")
+    _add_parts(parser, shown=[*_PARTS])
+
+
+def add_tools(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags for store and tools: for commands that make no plan."""
+    _add_parts(parser, shown=["--tools"])
+
+
+def add_store_alone(parser: argparse.ArgumentParser) -> None:
+    """Adds `--store`: for commands that only look at runs, or stop them."""
+    _add_parts(parser, shown=[])
+
+
+def _add_parts(parser: argparse.ArgumentParser, shown: Collection[str]) -> None:
+    """Adds `--store` and all parts; the help has only those that matter to the command.
+
+    Scripts pass the same flags to every command, so none of them is refused.
+    """
+    add_store(parser)
+    for name, options in _PARTS.items():
+        hidden = {} if name in shown else {"help": argparse.SUPPRESS}
+        parser.add_argument(name, **options | hidden)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
@@ -181,10 +201,10 @@ def _limit(part: str) -> tuple[str, int | float]:
 
 
 def repeated_flags(args: argparse.Namespace, command: str) -> list[str]:
-    """Returns the flags to repeat in a command about the same run: those that it takes."""
+    """Returns the flags to repeat in a command about the same run: those that it needs."""
     flags: list[str] = []
-    taken = 1 if command in _STORE_ALONE else 2 if command in _TOOLS_ALONE else len(_REPEATED)
-    for name in _REPEATED[:taken]:
+    needed = 1 if command in _STORE_ALONE else 2 if command in _TOOLS_ALONE else len(_REPEATED)
+    for name in _REPEATED[:needed]:
         value: str | list[str] | None = vars(args).get(name)
         for each in [value] if isinstance(value, str) else value or []:
             flags += [f"--{name.replace('_', '-')}", each]

@@ -104,7 +104,9 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, message: str) -> str:
         """Names the option that was meant, else the command that lists all options."""
         wrong = [each.rstrip(",:") for each in message.split() if each.startswith("--")]
-        known = [each for each in self._option_string_actions if each.startswith("--")]
+        shown = [each for each in self._actions if each.help != argparse.SUPPRESS]
+        options = [name for each in shown for name in each.option_strings]
+        known = [each for each in options if each.startswith("--")]
         near = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
         if near and near[0] not in wrong:
             return sentence.Sentence("error.mean_option", name=near[0])

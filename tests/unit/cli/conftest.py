@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plansmith.adapters.models import choose as choosing
-from plansmith.adapters.models.choose import KEYS, Place, usual_places
+from plansmith.adapters.models.choose import KEYS
 from plansmith.cli.main import main
 
 TOOLS = '''
@@ -40,11 +39,6 @@ def note(text: str) -> dict:
 '''
 
 
-def own_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
-    """Ollama where a test says that it is, and no other server."""
-    return usual_places(environment)[:1] if environment.get("OLLAMA_HOST") else ()
-
-
 @pytest.fixture(autouse=True)
 def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: nothing of the person at the machine is read or written."""
@@ -59,8 +53,6 @@ def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
-    # Whatever model servers this machine runs, a test has only those it starts itself.
-    monkeypatch.setattr(choosing, "usual_places", own_places)
     monkeypatch.setenv("LANG", "en_US.UTF-8")
     monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'store' / 'runs.db'}")
     folder = tmp_path / "desk"

@@ -251,6 +251,34 @@ def test_a_hint_repeats_the_flags_that_its_command_has(name: str) -> None:
     assert flags == {flag for flag in shared if f" {flag} " in known}
 
 
+PARTS = ("--tools", "--model", "--base-url", "--docs", "--profile")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        *((name, 0) for name in ("runs", "watch r", "pause r", "cancel r", "reject r", "repair r")),
+        *((name, 0) for name in ("skip r s", "threads list", "templates list", "schedule list")),
+        *(
+            (name, 1)
+            for name in ("edit r", "undo r", "replay r", "tools list", "schedule change s")
+        ),
+    ],
+)
+def test_flags_for_every_command_are_taken_but_shown_only_where_they_matter(
+    words: str, shown: int, capsys: Capture
+) -> None:
+    name, *more = words.split()
+    parser = parser_of(name, load_command(name))
+    given = parser.parse_args([*more, *(word for flag in PARTS for word in (flag, "x"))])
+    assert (given.tools, given.model, given.base_url) == (["x"], "x", "x")
+    assert (given.docs, given.profile) == (["x"], "x")
+    with pytest.raises(SystemExit, match="0"):
+        parser.parse_args([*more, "--help"])
+    text = capsys.readouterr().out
+    assert [flag for flag in PARTS if flag in text] == [*PARTS[:shown]]
+
+
 @pytest.mark.parametrize("words", [["show"], ["check"], ["graph"]])
 def test_a_file_that_is_not_there_exits_with_2(words: list[str], capsys: Capture) -> None:
     assert main([*words, "/no/such/file"]) == 2

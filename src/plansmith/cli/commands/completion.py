@@ -25,6 +25,8 @@ def options() -> dict[str, list[str]]:
 
 def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:  # noqa: SLF001 - argparse has no public list
+        if action.help == argparse.SUPPRESS:
+            continue
         yield from (each for each in action.option_strings if each.startswith("--"))
         if not action.option_strings and action.choices is not None:
             yield from map(str, action.choices)

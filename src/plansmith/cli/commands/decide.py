@@ -19,7 +19,7 @@ from plansmith.cli.describe import (
 from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit, NotDecided
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_detail, add_json, add_parts, add_store, add_tools
+from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
 from plansmith.cli.questions import (
     ALL,
     ask_line,
@@ -49,7 +49,7 @@ Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 def _configure(
     parser: argparse.ArgumentParser,
-    add_flags: Callable[[argparse.ArgumentParser], None] = add_store,
+    add_flags: Callable[[argparse.ArgumentParser], None] = add_store_alone,
     *,
     runs_on: bool = False,
 ) -> None:

@@ -11,7 +11,7 @@ from plansmith.cli.describe import continued_lines, run_json, waiting_lines
 from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import Watcher, interrupts, run_interactively
-from plansmith.cli.options import add_detail, add_parts, add_running, add_store
+from plansmith.cli.options import add_detail, add_parts, add_running, add_store_alone
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
@@ -153,7 +153,7 @@ def _rerun(args: argparse.Namespace) -> int:
 
 def _configure_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_store(parser)
+    add_store_alone(parser)
     add_detail(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the run as JSON at the end")

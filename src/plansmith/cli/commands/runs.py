@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_store, positive
+from plansmith.cli.options import add_json, add_store_alone, positive
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.width import padded
@@ -48,7 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=positive, default=_MOST, help=f"how many (default: {_MOST})"
     )
-    add_store(parser)
+    add_store_alone(parser)
     add_json(parser)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.cli.options import add_json, add_parts, add_store, add_tools, read_budget
+from plansmith.cli.options import add_json, add_parts, add_store_alone, add_tools, read_budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.sentence import Sentence
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     look = f"how often to look for due schedules, in seconds (default: {LOOK_S:g})"
     keep.add_argument("--look", type=float, default=LOOK_S, metavar="SECONDS", help=look)
     for name, each in made.items():
-        _PARTS.get(name, add_store)(each)
+        _PARTS.get(name, add_store_alone)(each)
         add_json(each)
 
 

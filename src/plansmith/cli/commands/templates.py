@@ -13,7 +13,7 @@ from plansmith.cli.commands.plans import names_run
 from plansmith.cli.commands.report import write_file
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
-from plansmith.cli.options import add_json, add_parts, add_running, add_store, add_tools
+from plansmith.cli.options import add_json, add_parts, add_running, add_store_alone, add_tools
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith.cli.ui.words import Words
@@ -53,7 +53,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     take.add_argument("file", metavar="FILE", help="a template as JSON or YAML; - for stdin")
     take.add_argument("--name", default="", help="keep it under another name")
     for action in (listing, show, save, like, export, take, remove):
-        (add_tools if action in (save, like, take) else add_store)(action)
+        (add_tools if action in (save, like, take) else add_store_alone)(action)
         add_json(action)
     add_parts(use)
     add_running(use)

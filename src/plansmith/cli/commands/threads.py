@@ -11,7 +11,7 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.runs import shortest
 from plansmith.cli.describe import waiting_lines
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_store, add_tools, positive
+from plansmith.cli.options import add_json, add_store_alone, add_tools, positive
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.threads import (
@@ -60,7 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_flags(parser: argparse.ArgumentParser, *, tools: bool = False) -> None:
     parser.add_argument("--limit", type=positive, help=f"how many to list (default: {_MOST})")
-    (add_tools if tools else add_store)(parser)
+    (add_tools if tools else add_store_alone)(parser)
     add_json(parser)
 
 

@@ -20,6 +20,8 @@ from plansmith.planner.triage import Decision, triage
 from plansmith.ports import ChatModel, ContextBlock
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
+# Rules pass on whatever they are asked, and say no more about it.
+_NEEDS_PLAN: Final = "the request needs a plan"
 _TOKENS: Final = 2000
 Said = str | SuperAgentOutcome
 _S = TypeVar("_S")
@@ -115,7 +117,9 @@ class SuperAgent:
 
 def _handoff(query: str, reason: str) -> SuperAgentOutcome:
     return SuperAgentOutcome(
-        decision=SuperAgentDecision.HANDOFF_TO_PLANNER, enriched_query=query, reason=reason
+        decision=SuperAgentDecision.HANDOFF_TO_PLANNER,
+        enriched_query=query,
+        reason=reason or _NEEDS_PLAN,
     )
 
 
