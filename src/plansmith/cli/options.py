@@ -114,7 +114,7 @@ def _add_parts(parser: argparse.ArgumentParser, shown: Collection[str]) -> None:
     """
     add_store(parser)
     for name, options in _PARTS.items():
-        hidden = {} if name in shown else {"help": argparse.SUPPRESS}
+        hidden: dict[str, Any] = {} if name in shown else {"help": argparse.SUPPRESS}
         parser.add_argument(name, **options | hidden)
 
 
