@@ -241,3 +241,26 @@ async def test_a_file_that_changes_between_consent_and_write_is_not_overwritten(
         assert over["status"] != "done"
         assert "out.md changed after you allowed this" in over["steps"]["save"]["error"]
         assert (work / "out.md").read_text() == "precious"
+
+
+async def test_with_a_persons_own_values_a_file_that_changes_meanwhile_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with folder_of(tmp_path, monkeypatch) as house:
+        work = tmp_path / "work"
+        (work / "in.md").write_text("new")
+        (work / "mine.md").write_text("old")
+        read = tool_step("read", "files.read", inputs={"path": "in.md"})
+        inputs = {"path": "{{item}}", "text": "{{read.text}}", "overwrite": True}
+        each = {"tool": "files.write", "inputs": inputs}
+        run, whole = await asking(house, read, {"id": "all", "over": ["out.md"], "each": each})
+        await house.post(f"/v1/runs/{run}/pause")
+        answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
+        await house.post(f"/v1/runs/{run}/answers", answer)
+        (work / "mine.md").write_text("precious")
+        await house.post(f"/v1/runs/{run}/resume")
+        over = await house.until(run, "done", "partly_done", "failed")
+        assert over["status"] != "done"
+        assert "mine.md changed after you allowed this" in over["steps"]["all/0"]["error"]
+        assert (work / "mine.md").read_text() == "precious"
+        assert (await replay(run, house.server_state.smith)).identical

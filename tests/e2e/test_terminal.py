@@ -365,13 +365,17 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones
         terminal.until("Enter = not now:")
         terminal.type("y\n")
         terminal.until("Changes out.md (4 bytes now, 4 bytes afterwards)", "│ -old", "Your answer")
+        terminal.type("\n")
+        assert terminal.ended() == 5
+    with person.types("answer", "last", "--run", environment=environment) as terminal:
+        terminal.until("│ -old", "Your answer")
         out.write_text("meanwhile\n", encoding="utf-8")
         terminal.type("allow\n")
         terminal.until("out.md changed on the disk after you looked", "│ -meanwhile")
         terminal.until("Your answer", times=2)
         assert out.read_text() == "meanwhile\n"
         terminal.type("change\n")
-        terminal.until("mine {{r.path}}", "Use these values and allow the call?")
+        terminal.until("│ +mine {{r.path}}", "Use these values and allow the call?")
         terminal.type("y\n")
         assert terminal.ended() == 0
     assert out.read_text() == "mine {{r.path}}\n"

@@ -23,11 +23,12 @@ from plansmith.cli.questions import (
     whole_lines,
 )
 from plansmith.cli.ui.words import error_text
-from plansmith.engine.provenance import ALLOW, allow_seen
+from plansmith.engine.given_values import allow_seen
+from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
 from plansmith.plan.data import same
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import answer_with_values, is_in_plan, may_change_values
+from plansmith.runs.changed_values import changed_values, is_in_plan, may_change_values
 from plansmith.text import safe
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ CHANGE: Final = frozenset({"change", "修改"})
 _MOST_LINES: Final = 60
 
 
-async def preview_of(session: Session, run: Run, asked: QuestionAsked) -> Preview | None:
+async def preview_of(
+    session: Session, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
+) -> Preview | None:
     """Returns what the call would do to files, where that is known."""
-    return await consent_preview(session.smith.runs, run, asked)
+    return await consent_preview(session.smith.runs, run, asked, own)
 
 
 def preview_lines(preview: Preview | None, session: Session) -> Iterator[str]:
@@ -136,15 +139,21 @@ async def _change_by_hand(
     if not changes:
         session.say(session.words["values_unchanged"])
         return False
-    session.say(*whole_lines(changes))
+    seen = await preview_of(session, run, asked, {**values, **changes})
+    session.say(*whole_lines(changes), *preview_lines(seen, session))
     if read_choice(ask_line(session.words["use_values"]) or "").kind != "yes":
         return False
-    await change_values(session, run, asked, changes)
+    await change_values(session, run, asked, changes, seen=seen)
     return True
 
 
 async def change_values(
-    session: Session, run: Run, asked: QuestionAsked, changes: Mapping[str, Json]
+    session: Session,
+    run: Run,
+    asked: QuestionAsked,
+    changes: Mapping[str, Json],
+    *,
+    seen: Preview | None = None,
 ) -> Run:
     """Has a call made with a person's values.
 
@@ -152,7 +161,9 @@ async def change_values(
     """
     runs = session.smith.runs
     if not is_in_plan(run, asked):
-        value = await answer_with_values(runs.store, asked, changes)
+        own = await changed_values(runs.store, asked, changes)
+        seen = seen or await preview_of(session, run, asked, own)
+        value = allow_seen(seen.seen if seen else "", own)
         return await session.smith.answer(run.id, asked.question, value, by=session.by)
     changed = await runs.editing.change_values(run.id, asked.question, changes, by=session.by)
     digest = changed.plan.hash if changed.plan else ""

@@ -63,7 +63,7 @@ class Prompts:
             return False
         asked = [each for each in run.questions.values() if not self.leaves(each)]
         for each in asked:
-            if not await _answered(session, run, each):
+            if not await ask_until_it_fits(session, run, each):
                 return False
         return len(asked) == len(run.questions)
 
@@ -101,7 +101,7 @@ class Prompts:
         return True
 
 
-async def _answered(session: Session, run: Run, asked: QuestionAsked) -> bool:
+async def ask_until_it_fits(session: Session, run: Run, asked: QuestionAsked) -> bool:
     """Asks one question until its answer fits; returns False if it stays open."""
     values = await consent_values(session.smith.store, asked)
     if values is not None:

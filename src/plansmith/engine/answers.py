@@ -10,9 +10,9 @@ from typing import Final
 import jsonschema_rs
 
 from plansmith.engine.budget import settle_limit
-from plansmith.engine.given_values import allowed_values, given_values
+from plansmith.engine.given_values import allow_seen, allowed_values, given_values, seen_of
 from plansmith.engine.plan_levels import Known, levels
-from plansmith.engine.provenance import ALLOW, is_allowed, settle_data
+from plansmith.engine.provenance import is_allowed, settle_data
 from plansmith.engine.unknown_calls import Settled, settle_unknown
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
@@ -156,8 +156,9 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
         return []
     values = given_values(value) if asked.asks == "consent" else None
     if values is not None and content_hash(values) != asked.state:
-        return [allowed_values(run, asked, values, known)]
-    value = value if values is None else ALLOW  # with the values that were shown
+        return [allowed_values(run, asked, values, known, seen_of(value))]
+    # With the values that were shown.
+    value = value if values is None else allow_seen(seen_of(value))
     if asked.asks == "consent" and is_allowed(value):
         return settle_data(asked, value)
     _check(asked, value)

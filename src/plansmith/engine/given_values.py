@@ -29,12 +29,33 @@ _OF_AGENTS: Final[dict[str, Any]] = {
 
 
 def given_values(answer: Json) -> dict[str, Json] | None:
-    """Returns the values of an answer that allows a call with these instead: `{"allow": {…}}`."""
+    """Returns the values of an answer that allows a call with these instead: `{"allow": {…}}`.
+
+    It may tell with `seen` what the files were like that the call writes.
+    """
     match answer:
         case {"allow": dict() as values, **rest} if not rest:
             return values
+        case {"allow": dict() as values, "seen": str(), **rest} if not rest:
+            return values
         case _:
             return None
+
+
+def seen_of(answer: Json) -> str:
+    """Returns the hash of the files that a person saw who allowed a call; empty if none."""
+    match answer:
+        case {"allow": str(seen)} | {"allow": dict(), "seen": str(seen)}:
+            return seen
+        case _:
+            return ""
+
+
+def allow_seen(seen: str, values: Mapping[str, Json] | None = None) -> Json:
+    """Returns the answer that allows a call to files as they were seen, perhaps with own values."""
+    if values is None:
+        return {"allow": seen} if seen else "allow"
+    return {"allow": dict(values), "seen": seen} if seen else {"allow": dict(values)}
 
 
 def step_with_values(step: AnyStep, values: Mapping[str, Json], known: Known) -> AnyStep:
@@ -49,7 +70,7 @@ def step_with_values(step: AnyStep, values: Mapping[str, Json], known: Known) ->
 
 
 def allowed_values(
-    run: Run, asked: QuestionAsked, values: Mapping[str, Json], known: Known
+    run: Run, asked: QuestionAsked, values: Mapping[str, Json], known: Known, seen: str = ""
 ) -> StepReplied:
     """Returns the permit to make a call with a person's values, and with nothing else."""
     name = asked.step or ""
@@ -59,7 +80,7 @@ def allowed_values(
     step_with_values(unit.step, values, known)
     return StepReplied(
         step=name,
-        answer={"allow": dict(values)},
+        answer=allow_seen(seen, values),
         state=content_hash(dict(values)),
         permit=True,
         instead_of=asked.state,

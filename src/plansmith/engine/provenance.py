@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from plansmith.engine.call import Callees
-from plansmith.engine.given_values import permit_of
+from plansmith.engine.given_values import given_values, permit_of, seen_of
 from plansmith.engine.progress import Batch
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
@@ -86,21 +86,16 @@ def data_question(
     )
 
 
-def allow_seen(seen: str) -> Json:
-    """Returns the answer that allows a call to files which are as they were seen."""
-    return {ALLOW: seen} if seen else ALLOW
-
-
 def is_allowed(answer: Json) -> bool:
     """Tells whether an answer gives consent.
 
     It is `allow`, `{"allow": HASH}` of the files seen, or `{"allow": VALUES}` to use instead.
     """
     match answer:
-        case {"allow": str() | dict(), **rest}:
+        case {"allow": str(), **rest}:
             return not rest
         case _:
-            return answer == ALLOW
+            return answer == ALLOW or given_values(answer) is not None
 
 
 def seen_files(unit: Unit, state: State) -> str:
@@ -109,11 +104,8 @@ def seen_files(unit: Unit, state: State) -> str:
     A repeated call changes them itself: they count for its first round alone.
     """
     is_later = unit.is_round and not unit.name.endswith("/1")
-    match None if is_later else permit_of(unit, state):
-        case StepReplied(permit=True, answer={"allow": str(seen)}):
-            return seen
-        case _:
-            return ""
+    permit = None if is_later else permit_of(unit, state)
+    return seen_of(permit.answer) if permit is not None and permit.permit else ""
 
 
 def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from plansmith.engine.given_values import is_own_result, step_with_values
-from plansmith.engine.provenance import ALLOW
 from plansmith.engine.units import named_unit
 from plansmith.errors import Refused
 from plansmith.plan.graph import needs
@@ -69,11 +68,11 @@ def with_values(
     return run.plan.replace(steps=steps)
 
 
-async def answer_with_values(
+async def changed_values(
     store: PlanStore, asked: QuestionAsked, changes: Mapping[str, Json]
-) -> Json:
-    """Returns the answer that allows a call with the values a person saw and changed."""
+) -> dict[str, Json]:
+    """Returns the values a person saw, with those that the person changed."""
     if asked.asks != "consent":
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
     shown = await store.get(asked.state)
-    return {ALLOW: {**cast("dict[str, Json]", shown), **changes}}
+    return {**cast("dict[str, Json]", shown), **changes}

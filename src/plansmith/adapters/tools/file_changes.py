@@ -134,9 +134,15 @@ async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Js
     return values if isinstance(values, dict) else None
 
 
-async def consent_preview(runs: RunService, run: Run, asked: QuestionAsked) -> Preview | None:
-    """Returns what a call that asks for consent would do to files, where that is known."""
-    values, journals = await consent_values(runs.store, asked), runs.journals
+async def consent_preview(
+    runs: RunService, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
+) -> Preview | None:
+    """Returns what a call that asks for consent would do to files, where that is known.
+
+    `own` are values of the person's own that are sent instead of those that were asked about.
+    """
+    values = own or await consent_values(runs.store, asked)
+    journals = runs.journals
     if values is None or not journals.folder or not journals.is_here(run.folder):
         return None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from plansmith.adapters.tools.file_changes import consent_values
 from plansmith.cli.command import FileCommand
@@ -21,7 +21,6 @@ from plansmith.cli.exit_codes import Exit, NotDecided
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
 from plansmith.cli.questions import (
-    ALL,
     ask_line,
     head_line,
     question_lines,
@@ -30,11 +29,11 @@ from plansmith.cli.questions import (
     read_choice,
     whole_lines,
 )
+from plansmith.cli.reviewing import ask_until_it_fits
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.engine.process_kind import read_kind
 from plansmith.errors import Refused
-from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning_events import PlanningFailed
@@ -165,38 +164,30 @@ def _configure_answer(parser: argparse.ArgumentParser) -> None:
 def _answer(args: argparse.Namespace) -> int:
     if args.show:
         return in_session(args, lambda session: _shown(session, args))
+    return _do(args, lambda session, run: _answered(session, run, args))
 
-    async def act(session: Session, run: Run) -> Run | None:
-        if len(args.words) > 2:
-            raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
-        is_named = len(args.words) == 2 or (args.words and args.changes)
-        name = args.words[0] if is_named else None
-        asked = _asked(run, name)
-        typed = args.words[-1] if args.words else None
-        if args.changes:
-            return await change_values(session, run, asked, dict(map(read_change, args.changes)))
-        values = await consent_values(session.smith.store, asked)
-        if typed is None:
-            effects = preview_lines(await preview_of(session, run, asked), session)
-            session.say(*question_lines(asked, session, run, values, effects))
-            typed = _typed(session, values) if session.has_person else None
-        if not (typed or "").strip():
-            session.say(*waiting_lines(run, session))
-            return None
-        value = read_answer(asked, typed or "")
+
+async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run | None:
+    """Gives the answer of the command line, or asks for it; None if the question stays open."""
+    if len(args.words) > 2:
+        raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
+    is_named = len(args.words) == 2 or (args.words and args.changes)
+    asked = _asked(run, args.words[0] if is_named else None)
+    if args.changes:
+        return await change_values(session, run, asked, dict(map(read_change, args.changes)))
+    if args.words and args.words[-1].strip():
+        value = read_answer(asked, args.words[-1])
         with session.planning():
             return await session.smith.answer(run.id, asked.question, value, by=session.by)
-
-    return _do(args, act)
-
-
-def _typed(session: Session, values: Mapping[str, Json] | None) -> str | None:
-    """Reads the answer; shows the full values as often as the person asks."""
-    if values is None:
-        return ask_line(session.words["answer"])
-    while (typed := ask_line(session.words["answer_consent"])) and typed.strip() in ALL:
-        session.say(*whole_lines(values))
-    return typed
+    if session.has_person and not args.words:
+        if await ask_until_it_fits(session, run, asked):
+            return await session.run(run.id)
+    else:
+        values = await consent_values(session.smith.store, asked)
+        effects = preview_lines(await preview_of(session, run, asked), session)
+        session.say(*question_lines(asked, session, run, values, effects))
+    session.say(*waiting_lines(run, session))
+    return None
 
 
 async def _shown(session: Session, args: argparse.Namespace) -> int:

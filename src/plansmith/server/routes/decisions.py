@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from plansmith.adapters.tools.file_changes import consent_preview, consent_values
-from plansmith.engine.provenance import ALLOW, allow_seen
+from plansmith.engine.given_values import allow_seen
+from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -15,7 +16,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import answer_with_values, is_in_plan, may_change_values
+from plansmith.runs.changed_values import changed_values, is_in_plan, may_change_values
 from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
@@ -99,7 +100,9 @@ async def _changed(
     smith, background = ask.server_state.smith, ask.server_state.background
     need_scope(ask.request.scope, "approve")
     if not is_in_plan(before, asked):
-        value = await answer_with_values(smith.runs.store, asked, changes)
+        own = await changed_values(smith.runs.store, asked, changes)
+        found = await consent_preview(smith.runs, before, asked, own)
+        value = allow_seen(found.seen if found else "", own)
         await smith.runs.answer(ask.run, asked.question, value, by=ask.by)
         background.go_on(ask.run)
         return await run_view(smith, ask.run)
