@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plansmith import assembly, sync
     from plansmith.config import Settings
     from plansmith.plan.data import Json
-    from plansmith.plan.events import Event, Who
+    from plansmith.plan.events import Event, QuestionAsked, Who
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
@@ -61,6 +61,7 @@ class Plansmith:
     Args of methods:
         run_id: The id of the run.
         by: Who acts; the journal keeps the name.
+        reason: Why, for the journal.
 
     Examples:
         >>> from plansmith import Plansmith, read_plan, tool
@@ -306,11 +307,13 @@ class Plansmith:
         """
         return await self.runs.decide(run_id, approve=approve, reject=reject, by=by)
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: Who = "") -> Run:
+    async def answer(
+        self, run_id: str, question: str | QuestionAsked, value: Json, *, by: Who = ""
+    ) -> Run:
         """Answers a question of a run; makes the plan if the question was about the request.
 
         Args:
-            question: Its name in `run.questions`.
+            question: Its name in `run.questions`, or the question itself: then no other one counts.
             value: The answer.
 
         Examples:
@@ -347,9 +350,6 @@ class Plansmith:
     async def pause(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
         """Pauses a run: no step starts until `resume`; running steps finish.
 
-        Args:
-            reason: Why, for the journal.
-
         Examples:
             >>> run = await smith.pause(run.id, reason="wait for the price")
         """
@@ -368,9 +368,6 @@ class Plansmith:
 
     async def cancel(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
         """Stops a run for good; a call that is cut off may have taken effect: it is `unknown`.
-
-        Args:
-            reason: Why, for the journal.
 
         Examples:
             >>> run = await smith.cancel(run.id, reason="no longer needed")

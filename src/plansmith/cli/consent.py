@@ -114,7 +114,7 @@ async def _decided(
     if value == ALLOW:
         await _need_as_seen(session, run, asked, seen)
         value = allow_seen(seen.seen if seen else "")
-    await session.smith.answer(run.id, asked.question, value, by=session.by)
+    await session.smith.answer(run.id, asked, value, by=session.by)
     return True
 
 
@@ -164,7 +164,7 @@ async def change_values(
         own = await changed_values(runs.store, asked, changes)
         seen = seen or await preview_of(session, run, asked, own)
         value = allow_seen(seen.seen if seen else "", own)
-        return await session.smith.answer(run.id, asked.question, value, by=session.by)
+        return await session.smith.answer(run.id, asked, value, by=session.by)
     changed = await runs.editing.change_values(run.id, asked.question, changes, by=session.by)
     digest = changed.plan.hash if changed.plan else ""
     decided = await session.smith.decide(run.id, approve=digest, by=session.by)

@@ -113,7 +113,7 @@ async def ask_until_it_fits(session: Session, run: Run, asked: QuestionAsked) ->
             return False
         value = read_answer(asked, typed)
         try:
-            await session.smith.answer(run.id, asked.question, value, by=session.by)
+            await session.smith.answer(run.id, asked, value, by=session.by)
         except Refused as error:
             session.say(safe(error_text(error, session.words["locale"])))
         else:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.engine.answers import ONLY_PERSONS, expired, why_not
+from plansmith.engine.answers import ONLY_PERSONS, expired
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.requested import asking_about_missing, missing_in
 from plansmith.errors import (
@@ -20,13 +20,13 @@ from plansmith.errors import (
 )
 from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
-from plansmith.plan.data import content_of, need_plain
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
+from plansmith.runs.answering import take_answer
 from plansmith.runs.approvers import need_second_person, with_rule
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.execution import RunExecution, may_execute
@@ -35,7 +35,7 @@ from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping, append_answer, append_decision, plan_to_decide
+from plansmith.runs.stopping import RunStopping, append_decision, plan_to_decide
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
@@ -302,7 +302,9 @@ class RunService:
         await append_decision(journal, *bodies, by=by)
         return await self.journals.whole(journal)
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
+    async def answer(
+        self, run_id: str, question: str | e.QuestionAsked, value: Json, *, by: e.Who = ""
+    ) -> Run:
         """Answers an open question; a second answer is refused.
 
         A program may answer what a plan or the planner asks, unless a step that changes something
@@ -310,17 +312,9 @@ class RunService:
         """
         journal = await self.journals.own(run_id)
         await self._expire(journal)
-        asked = journal.run.questions.get(question)
-        if asked is None:
-            raise Refused(Sentence("error.not_this_question", run=run_id, name=question))
         known = await self.intake.known(journal.run.plan, journal.run.templates)
-        why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
-        if why:
-            raise Refused(f"{question!r} is not for programs to answer: {why}", hint=ONLY_PERSONS)
-        need_second_person(journal.run, e.actor(by), self.intake.policy, asked, value)
-        need_plain(value)
-        value = content_of(value).value()  # the caller may change its own later
-        await append_answer(journal, asked, value, known=known, by=by)
+        policy = self.intake.policy
+        asked = await take_answer(journal, question, value, known=known, policy=policy, by=by)
         if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:

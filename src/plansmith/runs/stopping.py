@@ -6,20 +6,15 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind, settle
-from plansmith.engine.given_values import CHANGE, given_values
-from plansmith.engine.plan_levels import Known
-from plansmith.engine.provenance import ALLOW, is_allowed
+from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
-    from plansmith.plan.data import Json
     from plansmith.runs.execution import RunExecution
     from plansmith.runs.journals import Journals
 
@@ -61,37 +56,6 @@ async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> No
         await journal.append(*bodies, by=e.actor(by))
     except StaleWriter:
         raise StaleDecision(Sentence("error.decided_first", run=journal.id)) from None
-
-
-async def append_answer(
-    journal: Journal, asked: e.QuestionAsked, value: Json, *, known: Known, by: e.Who
-) -> None:
-    """Writes an answer, although other steps of the run may go on meanwhile.
-
-    Refuses it if someone else answered the question or changed the plan first.
-    """
-    plan = journal.plan_hash
-    while True:
-        answered = e.QuestionAnswered(question=asked.question, answer=_said(asked, value))
-        settled = settle(asked, value, run=journal.run, known=known)
-        try:
-            values = [value, *settled.values]
-            await journal.append(answered, *settled.bodies, by=e.actor(by), values=values)
-        except StaleWriter:
-            await journal.catch_up()
-            if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
-                why = Sentence("error.decided_first", run=journal.id)
-                raise StaleDecision(why) from None
-        else:
-            return
-
-
-def _said(asked: e.QuestionAsked, value: Json) -> Json:
-    """Returns an answer in short: the permit that follows holds what was seen or changed."""
-    if asked.asks != "consent" or not is_allowed(value):
-        return value
-    values = given_values(value)
-    return ALLOW if values is None or content_hash(values) == asked.state else CHANGE
 
 
 class RunStopping:

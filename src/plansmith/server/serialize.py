@@ -241,6 +241,7 @@ def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
     """Returns a question for a person, without the saved state of its call."""
     return {
         "question": asked.question,
+        "hash": asked.hash,
         "kind": asked.asks,
         "text": asked.text,
         "options": list(asked.options),

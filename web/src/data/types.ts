@@ -91,6 +91,7 @@ export type QuestionKind = "step" | "call" | "request" | "consent" | "unknown" |
 
 export interface Question {
   question: string;
+  hash?: string;
   kind: QuestionKind;
   text: string;
   options?: string[];

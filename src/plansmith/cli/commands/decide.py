@@ -178,7 +178,7 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
     if args.words and args.words[-1].strip():
         value = read_answer(asked, args.words[-1])
         with session.planning():
-            return await session.smith.answer(run.id, asked.question, value, by=session.by)
+            return await session.smith.answer(run.id, asked, value, by=session.by)
     if session.has_person and not args.words:
         if await ask_until_it_fits(session, run, asked):
             return await session.run(run.id)

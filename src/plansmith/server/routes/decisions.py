@@ -16,6 +16,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.answering import other_question
 from plansmith.runs.changed_values import changed_values, is_in_plan, may_change_values
 from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
@@ -60,6 +61,8 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     asked = run.questions.get(given.question)
     if asked is None:
         raise StaleDecision(Sentence("error.not_this_question", run=ask.run, name=given.question))
+    if given.hash not in ("", asked.hash):
+        raise other_question(given.question)
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     if given.seen and given.answer != "refuse":
@@ -70,7 +73,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     if given.seen and asked.asks == "consent" and value == ALLOW:
         value = allow_seen(given.seen)  # the call itself looks at the files once more
     # Not `smith.answer`, which would wait for the plan.
-    await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by)
+    await server_state.smith.runs.answer(ask.run, asked, value, by=ask.by)
     server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
 
@@ -103,7 +106,7 @@ async def _changed(
         own = await changed_values(smith.runs.store, asked, changes)
         found = await consent_preview(smith.runs, before, asked, own)
         value = allow_seen(found.seen if found else "", own)
-        await smith.runs.answer(ask.run, asked.question, value, by=ask.by)
+        await smith.runs.answer(ask.run, asked, value, by=ask.by)
         background.go_on(ask.run)
         return await run_view(smith, ask.run)
     run = await smith.runs.editing.change_values(ask.run, asked.question, changes, by=ask.by)

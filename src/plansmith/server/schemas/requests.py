@@ -145,11 +145,13 @@ class Decision(Input):
 class AnswerBody(Input):
     """The answer to a question; `you_decide` leaves it to the planner.
 
-    `seen` is what a preview told of the files: if they have changed, the answer is refused. With
+    `hash` is that of the question: the answer counts for no other one of the same name. `seen` is
+    what a preview told of the files: if they have changed, the answer is refused. With
     `change`, the call that asks for consent is made with these values instead.
     """
 
     question: Short
+    hash: Annotated[str, StringConstraints(max_length=200)] = ""
     answer: Json = None
     you_decide: Flag = False
     seen: Annotated[str, StringConstraints(max_length=200)] = ""

@@ -33,9 +33,10 @@ class ProblemView(BaseModel):
 
 
 class QuestionView(BaseModel):
-    """A question that waits for a person."""
+    """A question that waits for a person; its `hash` is to be sent with the answer."""
 
     question: str
+    hash: str
     kind: QuestionKind
     text: str
     options: list[str]
