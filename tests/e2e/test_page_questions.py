@@ -107,6 +107,11 @@ def test_a_value_of_ones_own_is_written_and_approved(watched: Watched, stage: St
     box = found.get_by_role("textbox", name="text")
     expect(box).to_be_focused()
     box.fill("in {{look.city}} words of my own")
+    expect(found.locator(".change-values figure")).to_contain_text("words of my own")
+    found.get_by_role("textbox", name="path").fill("mine.md")
+    expect(found.locator(".change-values figcaption")).to_contain_text("mine.md new file")
+    found.get_by_role("textbox", name="path").fill("own.md")
+    expect(found.locator(".change-values figcaption")).to_contain_text("own.md new file")
     found.get_by_role("button", name="Use these values and allow").click()
     done = until(stage, run, "done")
     work = stage.folder / "work"

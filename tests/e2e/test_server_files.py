@@ -256,6 +256,13 @@ async def test_with_a_persons_own_values_a_file_that_changes_meanwhile_is_not_ov
         run, whole = await asking(house, read, {"id": "all", "over": ["out.md"], "each": each})
         await house.post(f"/v1/runs/{run}/pause")
         answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
+        seen = await house.post(f"/v1/runs/{run}/preview", answer)
+        assert [(each["path"], each["before"], each["after"]) for each in seen["files"]] == [
+            ("mine.md", "old", "own")
+        ]
+        (work / "mine.md").write_text("older")
+        late = answer | {"seen": seen["seen"]}
+        assert (await house.client.post(f"/v1/runs/{run}/answers", json=late)).status_code == 409
         other = await house.client.post(f"/v1/runs/{run}/answers", json=answer | {"hash": "0" * 64})
         assert other.status_code == 409
         assert "not the one you saw" in other.text

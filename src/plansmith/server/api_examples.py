@@ -28,6 +28,7 @@ REQUESTS: Final[Mapping[str, Json]] = {
     "plans_check_new": {"plan": _PLAN},
     "decisions_decide": {"approve": _HASH},
     "decisions_answer": {"question": "weather", "answer": "allow"},
+    "files_with_values": {"question": "data:save?1", "change": {"path": "june.md"}},
     "runs_cancel": {"reason": "not needed any more"},
     "runs_pause": {"reason": "back on Monday"},
     "runs_resume": {"force": False},

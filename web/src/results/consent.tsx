@@ -17,7 +17,7 @@ import { FileView } from "./fileview";
 import { Result } from "./result";
 import { isShort } from "./shape";
 import { TextDiff } from "./textdiff";
-import type { FilePreview, WholeQuestion } from "./types";
+import type { FilePreview, FilesPreview, WholeQuestion } from "./types";
 
 interface CardProps { run: string; plan?: Plan | null; question: Question; onAnswered: () => void }
 
@@ -48,7 +48,8 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
       <Sources run={run} plan={plan} question={question} />
       {outdated && <p class="note change" role="alert">{outdated}</p>}
       <Shown of={whole}>{(found) => <Details run={run} plan={plan} question={question} whole={found} />}</Shown>
-      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} onBack={() => setChanging(false)} onSend={(change) => send({ change })} /> : (
+      {changing && values ? <Change values={values} names={inOrder(stepOf(plan, question), values)} busy={action.busy} preview={whole.value?.files ? (change) => post<FilesPreview>(runPath(run, "/preview"), { question: question.question, change }) : null}
+        onBack={() => setChanging(false)} onSend={(body) => send(body)} /> : (
         <div class="options">
           <Button kind="primary" icon="done" disabled={action.busy || !values} onClick={() => send({ answer: "allow" })}>{t("consent.allow")}</Button>
           <Button kind="danger" icon="failed" disabled={action.busy} onClick={() => send({ answer: "refuse" })}>{t("consent.refuse")}</Button>
@@ -99,8 +100,8 @@ function Details({ run, plan, question, whole }: Omit<CardProps, "onAnswered"> &
   const values = whole.values ?? {};
   return (
     <>
-      {whole.would_fail && <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {whole.would_fail}</span></p>}
-      {files.map((file) => <FileChange key={file.path} run={run} question={question.question} file={file} />)}
+      {whole.would_fail && <WouldFail why={whole.would_fail} />}
+      {files.map((file) => <FileChange key={file.path} file={file} address={runPath(run, `/preview?question=${encodeURIComponent(question.question)}&path=${encodeURIComponent(file.path)}`)} />)}
       <dl class="values">
         {inOrder(step, values).map((name) => [name, values[name]!] as const).map(([name, value]) => (
           <div key={name}>
@@ -132,9 +133,12 @@ export function originsOf(step: Step | undefined, name: string): string[] {
   return [...new Set(found.flatMap((each) => (each === "item" ? [...refsOf(step?.over)] : each === "params" ? [] : [each])))];
 }
 
-function FileChange({ run, question, file }: { run: string; question: string; file: FilePreview }): JSX.Element {
+const WouldFail = ({ why }: { why: string }): JSX.Element => <p class="note bad"><Icon name="error" /><span>{t("consent.wouldFail")} {why}</span></p>;
+
+// Without an address, only texts can be shown.
+function FileChange({ file, address = "" }: { file: FilePreview; address?: string }): JSX.Element {
   const [view, setView] = useState<"changes" | "after">(file.change === "changed" && file.before !== null && file.after !== null ? "changes" : "after");
-  const address = runPath(run, `/preview?question=${encodeURIComponent(question)}&path=${encodeURIComponent(file.path)}`);
+  const kind = (text: string | null): FilePreview["kind"] => (address || text !== null ? file.kind : "other");
   const both = file.before !== null && file.after !== null && file.change === "changed";
   return (
     <figure class="file-change">
@@ -143,20 +147,24 @@ function FileChange({ run, question, file }: { run: string; question: string; fi
           {(["changes", "after"] as const).map((each) => <button key={each} type="button" aria-pressed={view === each} onClick={() => setView(each)}>{t(`consent.view.${each}`)}</button>)}
         </span>}
       </figcaption>
-      {file.change === "deleted" ? <FileView path={file.path} kind={file.kind === "picture" ? "other" : file.kind} address={address} text={file.before} />
+      {file.change === "deleted" ? <FileView path={file.path} kind={file.kind === "picture" ? "other" : kind(file.before)} address={address} text={file.before} />
         : both && view === "changes" ? <TextDiff before={file.before!} after={file.after!} label={t("consent.view.changes")} />
-          : <FileView path={file.path} kind={file.kind} address={address} text={file.after} />}
+          : <FileView path={file.path} kind={!address && file.kind === "picture" ? "other" : kind(file.after)} address={address} text={file.after} />}
     </figure>
   );
 }
 
 // Values of one's own: they stand as they are in the plan that is approved, or in the answer.
-function Change({ values, names, busy, onBack, onSend }: {
-  values: Record<string, Json>; names: string[]; busy: boolean; onBack: () => void; onSend: (change: Record<string, Json>) => void;
+function Change({ values, names, busy, preview, onBack, onSend }: {
+  values: Record<string, Json>; names: string[]; busy: boolean;
+  preview: ((change: Record<string, Json>) => Promise<FilesPreview>) | null;
+  onBack: () => void; onSend: (body: Record<string, Json>) => void;
 }): JSX.Element {
   const [texts, setTexts] = useState<Record<string, string>>(() => Object.fromEntries(Object.entries(values).map(([name, value]) => [name, written(value)])));
   const changed = Object.entries(texts).filter(([name, text]) => text !== written(values[name]!));
   const read = (name: string, text: string): Json => (typeof values[name] === "string" ? text : typed(text));
+  const change = Object.fromEntries(changed.map(([name, text]) => [name, read(name, text)]));
+  const found = usePreview(preview, change, JSON.stringify(changed));
   const why = useId();
   const place = useId();
   useEffect(() => { document.getElementById(place)?.querySelector("textarea")?.focus(); }, []);
@@ -167,13 +175,28 @@ function Change({ values, names, busy, onBack, onSend }: {
         <div class="field" key={name}><label for={`${place}-${name}`}><code>{name}</code></label>
           <Grow id={`${place}-${name}`} mono value={texts[name]!} onInput={(text) => setTexts({ ...texts, [name]: text })} /></div>
       ))}
+      {changed.length > 0 && found?.would_fail && <WouldFail why={found.would_fail} />}
+      {changed.length > 0 && found?.files?.map((file) => <FileChange key={`${file.path} ${file.change}`} file={file} />)}
       <div class="options">
-        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend(Object.fromEntries(changed.map(([name, text]) => [name, read(name, text)])))}>{t("consent.useMine")}</Button>
+        <Button kind="primary" icon="done" disabled={busy || changed.length === 0} describedBy={why} onClick={() => onSend({ change, ...(found && { seen: found.seen }) })}>{t("consent.useMine")}</Button>
         <Button disabled={busy} onClick={onBack}>{t("app.back")}</Button>
       </div>
       <p class="dim small" id={why}>{changed.length === 0 ? t("consent.nothingChanged") : t("consent.isChanged", { names: changed.map(([name]) => name).join(", ") })}</p>
     </div>
   );
+}
+
+// What the call would do with the values as they are typed; null until that is known.
+function usePreview(preview: ((change: Record<string, Json>) => Promise<FilesPreview>) | null, change: Record<string, Json>, texts: string): FilesPreview | null {
+  const [found, setFound] = useState<FilesPreview | null>(null);
+  useEffect(() => {
+    setFound(null);
+    if (!preview || texts === "[]") return undefined;
+    let here = true;
+    const timer = setTimeout(() => { preview(change).then((now) => { if (here) setFound(now); }, () => undefined); }, 250);
+    return () => { here = false; clearTimeout(timer); };
+  }, [texts]);
+  return found;
 }
 
 const written = (value: Json): string => (typeof value === "string" ? value : editable(value) || shown(value));

@@ -23,11 +23,15 @@ export interface FilePreview {
   after: string | null;
 }
 
-// A question with everything that it is about; `seen` goes back with the answer.
-export interface WholeQuestion extends Question {
-  values: Record<string, Json> | null;
+// What a call would do to files; `seen` goes back with the answer.
+export interface FilesPreview {
   files: FilePreview[] | null;
   seen: string;
   would_fail: string;
+}
+
+// A question with everything that it is about.
+export interface WholeQuestion extends Question, FilesPreview {
+  values: Record<string, Json> | null;
   can_change: boolean;
 }

@@ -65,15 +65,17 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise other_question(given.question)
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
+    runs = server_state.smith.runs
+    own = await changed_values(runs.store, asked, given.change) if given.change else None
     if given.seen and given.answer != "refuse":
-        await files.need_as_seen(server_state.smith.runs, run, asked, given.seen)
+        await files.need_as_seen(runs, run, asked, given.seen, own)
     if given.change is not None:
         return await _changed(ask, run, asked, given.change)
     value = _planner_decides(run, asked) if given.you_decide else given.answer
     if given.seen and asked.asks == "consent" and value == ALLOW:
         value = allow_seen(given.seen)  # the call itself looks at the files once more
     # Not `smith.answer`, which would wait for the plan.
-    await server_state.smith.runs.answer(ask.run, asked, value, by=ask.by)
+    await runs.answer(ask.run, asked, value, by=ask.by)
     server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,9 +18,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.changed_values import changed_values
 from plansmith.runs.service import RunService
 from plansmith.server.errors import not_found
-from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.openapi import Answer, Ask, Input, Nothing
 from plansmith.server.schemas import requests as b
 from plansmith.server.schemas.responses import QuestionView
 from plansmith.server.serialize import moment
@@ -41,18 +43,30 @@ class FilePreview(BaseModel):
     after: str | None
 
 
-class QuestionWhole(QuestionView):
-    """A question with the full values of the call that it is about.
+class FilesPreview(BaseModel):
+    """What a call would do to files; or why it would fail.
 
     `files` is null where nobody knows which files the call would write; `seen` is to be sent with
     the answer.
     """
 
-    values: dict[str, Any] | None
     files: list[FilePreview] | None
     seen: str
     would_fail: str
+
+
+class QuestionWhole(QuestionView, FilesPreview):
+    """A question with the full values of the call that it is about."""
+
+    values: dict[str, Any] | None
     can_change: bool
+
+
+class OwnValues(Input):
+    """A question that asks for consent, and values to use instead of those it shows."""
+
+    question: b.Short
+    change: dict[str, Json]
 
 
 class RunFileView(BaseModel):
@@ -101,15 +115,28 @@ async def content(ask: Ask, given: b.FileQuery) -> Answer:
 
 async def previewed(ask: Ask, given: b.PreviewQuery) -> Answer:
     """Returns a file as a call that asks for consent would write it."""
-    runs, run = ask.server_state.smith.runs, await ask.server_state.run(ask.run)
-    asked = run.questions.get(given.question)
-    if asked is None:
-        raise not_found("question", given.question)
-    found = await consent_preview(runs, run, asked)
+    run, asked = await _asked(ask, given.question)
+    found = await consent_preview(ask.server_state.smith.runs, run, asked)
     for each in found.changes if found else ():
         if each.path == given.path and each.after is not None:
             return _sent(given.path, each.after, download=False)
     raise not_found("file", given.path)
+
+
+async def with_values(ask: Ask, given: OwnValues) -> Answer:
+    """Returns what a call that asks for consent would do to files with values of one's own."""
+    runs = ask.server_state.smith.runs
+    run, asked = await _asked(ask, given.question)
+    own = await changed_values(runs.store, asked, given.change)
+    return preview_json(await consent_preview(runs, run, asked, own))
+
+
+async def _asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
+    run = await ask.server_state.run(ask.run)
+    asked = run.questions.get(name)
+    if asked is None:
+        raise not_found("question", name)
+    return run, asked
 
 
 def _sent(path: str, data: bytes, *, download: bool) -> Response:
@@ -125,8 +152,20 @@ def _sent(path: str, data: bytes, *, download: bool) -> Response:
     return Response(data, media_type=media, headers=headers)
 
 
-async def need_as_seen(runs: RunService, run: Run, asked: QuestionAsked, seen: str) -> None:
-    """Refuses a consent that was given to a look at files which have changed since."""
+async def need_as_seen(
+    runs: RunService,
+    run: Run,
+    asked: QuestionAsked,
+    seen: str,
+    own: Mapping[str, Json] | None = None,
+) -> None:
+    """Refuses a consent that was given to a look at files which have changed since.
+
+    Somebody with own values may have looked at what these do, or only at what was asked about.
+    """
+    with_own = await consent_preview(runs, run, asked, own) if own else None
+    if with_own is not None and with_own.seen == seen:
+        return
     now = await consent_preview(runs, run, asked)
     if now is None or now.seen == seen:
         return
