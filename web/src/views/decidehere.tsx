@@ -13,7 +13,7 @@ import { Prose } from "../ui/prose";
 import { EffectChip } from "../ui/status";
 import { duration, money, t } from "../words/words";
 import { Questions } from "./questions";
-import { callee, stepName, summary } from "./steptext";
+import { callee, stepName, summary, titled } from "./steptext";
 
 // A longer plan is looked at on its own page.
 const MOST = 12;
@@ -52,7 +52,7 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
   return (
     <>
       {stale && <div class="note ask" role="alert"><Icon name="warning" /><p>{t("review.stale")}</p></div>}
-      {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: <Prose text={view.review.reasons.join(" · ")} /></p> : null}
+      {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: <Prose text={view.review.reasons.map((each) => titled(each, plan)).join(" · ")} /></p> : null}
       {plan.steps.length <= MOST && <ol class="brief">{plan.steps.map((step) => <Line key={step.id} step={step} view={view} />)}</ol>}
       <p class="dim small">{facts(view)}</p>
       {why && <p class="small bad" id={`why-${view.id}`}>{why}</p>}
