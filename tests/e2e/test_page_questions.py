@@ -113,10 +113,9 @@ def test_a_value_of_ones_own_is_written_and_approved(watched: Watched, stage: St
     found.get_by_role("textbox", name="path").fill("own.md")
     expect(found.locator(".change-values figcaption")).to_contain_text("own.md new file")
     found.get_by_role("button", name="Use these values and allow").click()
-    done = until(stage, run, "done")
+    until(stage, run, "done")
     work = stage.folder / "work"
     assert (work / "own.md").read_text() == "in {{look.city}} words of my own"
-    assert (done["revisions"], done["approved"]) == (2, done["running_hash"])
 
 
 def test_nothing_in_a_file_runs_or_looks_like_plansmith(

@@ -26,9 +26,9 @@ from plansmith.cli.ui.words import error_text
 from plansmith.engine.given_values import allow_seen
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
-from plansmith.plan.data import same
+from plansmith.plan.data import need_plain, same
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import changed_values, is_in_plan, may_change_values
+from plansmith.runs.changed_values import changed_values, may_change_values
 from plansmith.text import safe
 
 if TYPE_CHECKING:
@@ -60,13 +60,15 @@ def preview_lines(preview: Preview | None, session: Session) -> Iterator[str]:
 
 
 def _headline(change: FileChange, session: Session) -> str:
-    sizes = {"before": f"{len(change.before or b''):,}", "after": f"{len(change.after or b''):,}"}
+    before, after = (0 if each is None else each.size for each in (change.before, change.after))
+    sizes = {"before": f"{before:,}", "after": f"{after:,}"}
     return session.words[f"file_{change.kind}"].format(path=safe(change.path), **sizes)
 
 
 def _difference(change: FileChange, session: Session) -> Iterator[str]:
     before, after = (
-        None if each is None else as_text(each) for each in (change.before, change.after)
+        None if each is None or each.data is None else as_text(each.data)
+        for each in (change.before, change.after)
     )
     if change.kind != "changed" or before is None or after is None:
         return
@@ -155,20 +157,11 @@ async def change_values(
     *,
     seen: Preview | None = None,
 ) -> Run:
-    """Has a call made with a person's values.
-
-    They stand in the plan, which is changed and approved, or in the answer if it is one of many.
-    """
-    runs = session.smith.runs
-    if not is_in_plan(run, asked):
-        own = await changed_values(runs.store, asked, changes)
-        seen = seen or await preview_of(session, run, asked, own)
-        value = allow_seen(seen.seen if seen else "", own)
-        return await session.smith.answer(run.id, asked, value, by=session.by)
-    changed = await runs.editing.change_values(run.id, asked.question, changes, by=session.by)
-    digest = changed.plan.hash if changed.plan else ""
-    decided = await session.smith.decide(run.id, approve=digest, by=session.by)
-    return await session.smith.resume(run.id, by=session.by) if decided.paused else decided
+    """Has a call made with a person's values, and with no others."""
+    own = await changed_values(session.smith.store, asked, changes)
+    seen = seen or await preview_of(session, run, asked, own)
+    value = allow_seen(seen.seen if seen else "", own)
+    return await session.smith.answer(run.id, asked, value, by=session.by)
 
 
 def read_change(given: str) -> tuple[str, Json]:
@@ -176,10 +169,22 @@ def read_change(given: str) -> tuple[str, Json]:
     name, mark, value = given.partition("=")
     if not mark or not name.strip():
         raise Refused(Sentence("error.not_set", given=given), hint=Sentence("error.such_as_set"))
+    return name.strip(), _sendable(name.strip(), value)
+
+
+def _sendable(name: str, text: str) -> Json:
+    """Returns JSON, or else the text; refuses what no call can be given."""
     try:
-        return name.strip(), json.loads(value)
+        value: Json = json.loads(text)
     except ValueError:
-        return name.strip(), value
+        value = text
+    except RecursionError:
+        raise Refused(Sentence("error.set_too_deep", name=name)) from None
+    try:
+        need_plain(value)
+    except ValueError as error:
+        raise Refused(Sentence("answer.values_misfit", place=name, error=str(error))) from None
+    return value
 
 
 async def _edited(session: Session, values: Mapping[str, Json]) -> dict[str, Json]:

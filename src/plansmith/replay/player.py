@@ -16,7 +16,6 @@ from plansmith.plan.next_move import MakePlan, next_move
 from plansmith.plan.run import StepState, StepStatus
 from plansmith.replay.replayed_runs import taped_runs
 from plansmith.replay.tape import Ended, Tape, outcome_of, spend
-from plansmith.runs.editing import VALUES_CHANGED
 from plansmith.runs.service import RunService
 from plansmith.runs.undo import versions
 
@@ -224,10 +223,13 @@ class _Player:
                 await self._control(event)
 
     def _values_changed(self, event: e.Event) -> str:
-        """Returns why a review was asked for at an edit: for values that a person changed."""
+        """Returns why a review was asked for at an edit: for values that a person changed.
+
+        Journals of now have such values in the answer, not in a plan.
+        """
         asked = [body for body in self._bodies(event.number) if isinstance(body, e.ReviewAsked)]
         reasons = [reason for body in asked for reason in body.reasons]
-        found = (each for each in reasons if getattr(each, "code", "") == VALUES_CHANGED)
+        found = (each for each in reasons if getattr(each, "code", "") == "review.values_changed")
         return next(found, "")
 
     def _given(self, number: int, body: e.QuestionAnswered) -> Json:

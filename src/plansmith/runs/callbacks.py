@@ -96,9 +96,10 @@ class CallbackRun:
         if self._answer is None:
             return run
         for name in names:
-            value = await _result(self._answer(run.questions[name]))
+            asked = run.questions[name]
+            value = await _result(self._answer(asked))
             if value is not None:
-                answered = await self._runs.answer(run.id, name, value, by=self._by)
+                answered = await self._runs.answer(run.id, asked, value, by=self._by)
                 return await self._runs.planned(answered)
         return run
 

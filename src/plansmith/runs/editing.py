@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING
 
-from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import with_values
 from plansmith.runs.rerun import check_unknown, events_to_repeat
 from plansmith.runs.undo import versions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.revising import PlanReviser
     from plansmith.runs.stopping import RunStopping
-
-
-VALUES_CHANGED: Final = "review.values_changed"
 
 
 class PlanEditing:
@@ -84,30 +78,6 @@ class PlanEditing:
         except StaleWriter:
             raise StaleDecision(Sentence("error.changed_first", run=run_id)) from None
         return await self._journals.whole(journal)
-
-    async def change_values(
-        self, run_id: str, question: str, changes: Mapping[str, Json], *, by: e.Who
-    ) -> Run:
-        """Edits the plan so that the call that asks for consent is made with a person's values.
-
-        The changed plan waits for its own approval. Steps that are running are awaited first.
-        """
-        if e.actor(by).kind != "person":
-            raise Refused(f"a {e.actor(by).kind} cannot change these values", hint=ONLY_PERSONS)
-        journal = await self._journals.own(run_id)
-        if question not in journal.run.questions:
-            raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))
-        asked = journal.run.questions[question]
-        if journal.run.running_hash != journal.plan_hash:
-            raise StaleDecision(Sentence("error.changed_first", run=run_id))
-        known = await self._intake.known(journal.run.plan, journal.run.templates)
-        stored = await self._journals.store.get(asked.state) if asked.asks == "consent" else {}
-        shown = cast("dict[str, Json]", stored)
-        plan = with_values(journal.run, asked, shown=shown, changes=changes, known=known)
-        if self._stopping.execution.of(run_id) is not None:
-            await self._stopping.pause(run_id, by=by)
-        why = Sentence(VALUES_CHANGED, step=asked.step)
-        return await self._replace_plan(run_id, plan, by=by, why=why)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes back to the previous plan; called again, to the one before that.

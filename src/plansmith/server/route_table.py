@@ -93,7 +93,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/runs/{id}/preview", "look", files.previewed,
           "A file as a call that asks for consent would write it", given=b.PreviewQuery,
           media="text/plain"),
-    route("POST /v1/runs/{id}/preview", "look", files.with_values,
+    route("POST /v1/runs/{id}/preview", "approve", files.with_values,
           "Show what a call would do to files with values of your own", given=files.OwnValues,
           answer=files.FilesPreview),
     route("POST /v1/runs/{id}/template", "propose", templates.of_run,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from plansmith.adapters.tools import charts, moving, workspace
-from plansmith.adapters.tools.folder import Folder, Written, check_free, check_size
+from plansmith.adapters.tools.folder import Folder, Written, check_free, check_size, stamp
+from plansmith.adapters.tools.moving import new_path
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.tables import specs as tables
 from plansmith.adapters.tools.toolset import ToolSet
@@ -30,12 +31,26 @@ ChangeKind = Literal["new", "changed", "same", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a file; of a very large one no data, only what shows that it changed."""
+
+    data: bytes | None
+    size: int
+    mark: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> Content:
+        """Returns data with its hash."""
+        return cls(data, len(data), hashlib.sha256(data).digest())
+
+
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """The content of a file before and after a call; None where there is no file."""
 
     path: str
-    before: bytes | None
-    after: bytes | None
+    before: Content | None
+    after: Content | None
 
     @property
     def kind(self) -> ChangeKind:
@@ -53,15 +68,23 @@ class Preview:
 
     changes: tuple[FileChange, ...] = ()
     error: str = ""
+    moved: tuple[str, ...] = ()  # from where to where
 
     @property
     def seen(self) -> str:
         """A hash of what is on the disk now: it differs once a file has changed."""
-        found = hashlib.sha256(self.error.encode())
+        found = hashlib.sha256("\0".join([self.error, *self.moved]).encode())
         for each in self.changes:
-            content = b"-" if each.before is None else hashlib.sha256(each.before).digest()
-            found.update(each.path.encode() + b"\0" + content)
+            mark = b"-" if each.before is None else each.before.mark
+            if self.moved and each.after is not None:
+                mark += each.after.mark  # it is on the disk too, and may change there
+            found.update(each.path.encode() + b"\0" + mark)
         return found.hexdigest()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the files are as the call would leave them."""
+        return not self.error and all(each.kind == "same" for each in self.changes)
 
 
 class _UnwrittenFolder(Folder):
@@ -73,27 +96,35 @@ class _UnwrittenFolder(Folder):
 
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
         check_size(name, data, most)
-        before = self.content(name, most=most)
-        if before is not None and before != data:
+        before, after = self.content(name), Content.of(data)
+        if before is not None and before != after:
             check_free(name, overwrite=overwrite)
-        self.changes.append(FileChange(self.plain(name), before, data))
-        return Written(created=before is None, changed=before != data)
+        self.changes.append(FileChange(self.plain(name), before, after))
+        return Written(created=before is None, changed=before != after)
 
     def update(
         self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
     ) -> bytes:
         del make  # a file that is not there is told to `change`
-        before = self.content(name, most=most)
+        before = self.read(name, most=most) if self._is_there(name) else None
         data = change(before)
         check_size(name, data, most)
-        self.changes.append(FileChange(self.plain(name), before, data))
+        was = None if before is None else Content.of(before)
+        self.changes.append(FileChange(self.plain(name), was, Content.of(data)))
         return data
 
-    def content(self, name: str, *, most: int) -> bytes | None:
+    def content(self, name: str) -> Content | None:
         """Returns the content of a file; None if nothing has its name."""
-        if not os.path.lexists(self.root.joinpath(*self.parts(name))):
+        if not self._is_there(name):
             return None
-        return self.read(name, most=most)
+        with self.opened(name) as file:
+            state = os.fstat(file.fileno())
+            if state.st_size > _MOST_BYTES:
+                return Content(None, state.st_size, repr(stamp(state)).encode())
+            return Content.of(file.read())
+
+    def _is_there(self, name: str) -> bool:
+        return os.path.lexists(self.root.joinpath(*self.parts(name)))
 
     def plain(self, name: str) -> str:
         """Returns the path without parts that say nothing."""
@@ -119,7 +150,7 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
     try:
         folder = _UnwrittenFolder(root)
         if spec in _MOVING:
-            return Preview(await asyncio.to_thread(_moved, folder, spec, values))
+            return await asyncio.to_thread(_moved, folder, spec, values)
         await _tools(folder, spec).call(spec.name, values, Call(key="preview"))
     except ToolFailed as failure:
         return Preview(error=str(failure))
@@ -158,29 +189,31 @@ def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
     return TableTools(folder) if spec in _TABLES else charts.ChartTools(folder)
 
 
-def _moved(
-    folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]
-) -> tuple[FileChange, ...]:
-    name = str(values.get("path", ""))
-    if folder.is_folder(name):
-        return ()  # its files are not shown one by one
-    content = folder.read(name, most=_MOST_BYTES)
-    gone = FileChange(folder.plain(name), content, None)
+def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]) -> Preview:
+    old = folder.plain(str(values.get("path", "")))
+    is_folder = folder.is_folder(old)
+    if spec == moving.DELETE and is_folder:
+        return Preview(moved=(old,))
+    target = "" if spec == moving.DELETE else new_path(folder, old, str(values.get("to", "")))
+    if is_folder:
+        return Preview(moved=(old, target))  # its files are not shown one by one
+    content = folder.content(old)
+    if content is None:
+        raise ToolFailed(f"there is no {old}")
+    gone = FileChange(old, content, None)
     if spec == moving.DELETE:
-        return (gone,)
-    to = str(values.get("to", ""))
-    target = f"{to}/{gone.path.rpartition('/')[2]}" if folder.is_folder(to) else to
-    before = folder.content(target, most=_MOST_BYTES)
-    if before is not None:
+        return Preview((gone,), moved=(old,))
+    before = folder.content(target)
+    if before is not None and not (spec == moving.COPY and before == content):
         check_free(target, overwrite=values.get("overwrite") is True)
-    made = FileChange(folder.plain(target), before, content)
-    return (gone, made) if spec == moving.MOVE else (made,)
+    made = FileChange(target, before, content)
+    return Preview((gone, made) if spec == moving.MOVE else (made,), moved=(old, target))
 
 
 class SeenFiles:
     """Tools that refuse a call if its files are not as the person saw them who consented to it.
 
-    A call that is made again is not refused: its own first try may have changed the files.
+    A call that is made again may also find them as it would leave them: by its own first try.
     """
 
     def __init__(self, source: ToolSource, root: Path) -> None:
@@ -198,9 +231,10 @@ class SeenFiles:
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Looks at the files once more, then makes the call."""
-        if call.seen and call.attempt == 1 and (spec := FILE_WRITERS.get(tool)) is not None:
+        if call.seen and (spec := FILE_WRITERS.get(tool)) is not None:
             now = await preview(self._root, spec, arguments)
-            if now is not None and now.seen != call.seen:
+            is_done = now is not None and now.is_done and call.attempt > 1
+            if now is not None and now.seen != call.seen and not is_done:
                 names = ", ".join(each.path for each in now.changes) or tool
                 hint = "continue the run from here to look at it again"
                 raise ToolFailed(f"{names} changed after you allowed this", hint=hint)

@@ -109,7 +109,7 @@ class MovingTools(ToolSet):
     def _move(self, given: Arguments, job: Job) -> Json:
         del job
         with self._turn, self._there(given["path"], given["to"]) as old:
-            to = self._target(old, given["to"])
+            to = new_path(self._folder, old.name, given["to"])
             with self._entry(to, make=True) as new:
                 _move(old, new, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name}
@@ -118,7 +118,7 @@ class MovingTools(ToolSet):
         with self._turn, self._there(given["path"]) as old:
             if old.is_folder:
                 raise ToolFailed(f"{old.name} is a folder", hint="copy its files one by one")
-            to = self._target(old, given["to"])
+            to = new_path(self._folder, old.name, given["to"])
             with self._folder.opened(old.name) as source, self._entry(to, make=True) as new:
                 size = os.fstat(source.fileno()).st_size
                 if size > self._most:
@@ -200,16 +200,17 @@ class MovingTools(ToolSet):
                 raise failed(shown, error) from None
             yield _Entry(place, last, shown, state)
 
-    def _target(self, old: _Entry, to: str) -> str:
-        """Returns the new path: a folder that is there, or a name with `/`, keeps the old name."""
-        into = "/".join(self._folder.parts(to))
-        if into != old.name and (to.endswith("/") or self._folder.is_folder(to)):
-            into = f"{into}/{old.last}" if into else old.last
-        if into == old.name:
-            raise ToolFailed(f"{into} is its name already", hint="give another name or folder")
-        if into.startswith(f"{old.name}/"):
-            raise ToolFailed(f"{old.name} cannot go into itself", hint="choose another folder")
-        return into
+
+def new_path(folder: Folder, old: str, to: str) -> str:
+    """Returns where a file goes: into a folder that is there, or a name with `/`, with its name."""
+    into, last = "/".join(folder.parts(to)), old.rpartition("/")[2]
+    if into != old and (to.endswith("/") or folder.is_folder(to)):
+        into = f"{into}/{last}" if into else last
+    if into == old:
+        raise ToolFailed(f"{into} is its name already", hint="give another name or folder")
+    if into.startswith(f"{old}/"):
+        raise ToolFailed(f"{old} cannot go into itself", hint="choose another folder")
+    return into
 
 
 def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:

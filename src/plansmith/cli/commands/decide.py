@@ -33,6 +33,7 @@ from plansmith.cli.reviewing import ask_until_it_fits
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.engine.process_kind import read_kind
+from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
@@ -173,6 +174,8 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
         raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
     is_named = len(args.words) == 2 or (args.words and args.changes)
     asked = _asked(run, args.words[0] if is_named else None)
+    if args.changes and len(args.words) == 2 and args.words[1] != ALLOW:
+        raise Refused(Sentence("answer.values_or_answer"), hint=Sentence("answer.values_or_hint"))
     if args.changes:
         return await change_values(session, run, asked, dict(map(read_change, args.changes)))
     if args.words and args.words[-1].strip():

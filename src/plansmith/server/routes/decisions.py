@@ -14,10 +14,9 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
-from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.answering import other_question
-from plansmith.runs.changed_values import changed_values, is_in_plan, may_change_values
+from plansmith.runs.changed_values import changed_values, may_change_values
 from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
@@ -65,19 +64,27 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise other_question(given.question)
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
-    runs = server_state.smith.runs
-    own = await changed_values(runs.store, asked, given.change) if given.change else None
-    if given.seen and given.answer != "refuse":
-        await files.need_as_seen(runs, run, asked, given.seen, own)
-    if given.change is not None:
-        return await _changed(ask, run, asked, given.change)
     value = _planner_decides(run, asked) if given.you_decide else given.answer
-    if given.seen and asked.asks == "consent" and value == ALLOW:
-        value = allow_seen(given.seen)  # the call itself looks at the files once more
+    if given.change is not None or (given.seen and asked.asks == "consent" and value == ALLOW):
+        value = await _allowed(ask, run, asked, given)
     # Not `smith.answer`, which would wait for the plan.
-    await runs.answer(ask.run, asked, value, by=ask.by)
+    await server_state.smith.runs.answer(ask.run, asked, value, by=ask.by)
     server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
+
+
+async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBody) -> Json:
+    """Returns a consent with what was seen of the files: the call itself looks at them again."""
+    runs, own = ask.server_state.smith.runs, None
+    if given.change is not None:
+        need_scope(ask.request.scope, "approve")
+        own = await changed_values(runs.store, asked, given.change)
+    if given.seen:
+        await files.need_as_seen(runs, run, asked, given.seen, own)
+    if own is None:
+        return allow_seen(given.seen)
+    found = await consent_preview(runs, run, asked, own)
+    return allow_seen(found.seen if found else "", own)
 
 
 async def question(ask: Ask, _: Nothing) -> Answer:
@@ -93,31 +100,6 @@ async def question(ask: Ask, _: Nothing) -> Answer:
     can_change = values is not None and may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_json(found), "can_change": can_change}
     return {**question_view(asked), **told}
-
-
-async def _changed(
-    ask: Ask, before: Run, asked: e.QuestionAsked, changes: dict[str, Json]
-) -> Answer:
-    """Has a call made with a person's values.
-
-    They stand in the plan, which is changed and approved, or in the answer if it is one of many.
-    """
-    smith, background = ask.server_state.smith, ask.server_state.background
-    need_scope(ask.request.scope, "approve")
-    if not is_in_plan(before, asked):
-        own = await changed_values(smith.runs.store, asked, changes)
-        found = await consent_preview(smith.runs, before, asked, own)
-        value = allow_seen(found.seen if found else "", own)
-        await smith.runs.answer(ask.run, asked, value, by=ask.by)
-        background.go_on(ask.run)
-        return await run_view(smith, ask.run)
-    run = await smith.runs.editing.change_values(ask.run, asked.question, changes, by=ask.by)
-    if run.plan is not None and not why_not(run, ask.by, smith.runs.intake.policy.second_person):
-        await smith.decide(ask.run, approve=run.plan.hash, by=ask.by)
-        if run.paused:
-            await smith.runs.stopping.resume(ask.run, by=ask.by)
-        background.go_on(ask.run)
-    return await run_view(smith, ask.run)
 
 
 def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:

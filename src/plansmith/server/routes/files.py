@@ -10,7 +10,13 @@ from urllib.parse import quote
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from plansmith.adapters.tools.file_changes import ChangeKind, Preview, consent_preview
+from plansmith.adapters.tools.file_changes import (
+    ChangeKind,
+    Content,
+    FileChange,
+    Preview,
+    consent_preview,
+)
 from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, as_text, file_kind
 from plansmith.adapters.tools.run_files import FileState, RunFile, files_of_run
 from plansmith.errors import StaleDecision
@@ -118,8 +124,8 @@ async def previewed(ask: Ask, given: b.PreviewQuery) -> Answer:
     run, asked = await _asked(ask, given.question)
     found = await consent_preview(ask.server_state.smith.runs, run, asked)
     for each in found.changes if found else ():
-        if each.path == given.path and each.after is not None:
-            return _sent(given.path, each.after, download=False)
+        if each.path == given.path and each.after is not None and each.after.data is not None:
+            return _sent(given.path, each.after.data, download=False)
     raise not_found("file", given.path)
 
 
@@ -182,9 +188,9 @@ def preview_json(found: Preview | None) -> dict[str, Json]:
         {
             "path": each.path,
             "change": each.kind,
-            "size_before": None if each.before is None else len(each.before),
-            "size_after": None if each.after is None else len(each.after),
-            "kind": file_kind(each.path, each.after or each.before or b"").kind,
+            "size_before": None if each.before is None else each.before.size,
+            "size_after": None if each.after is None else each.after.size,
+            "kind": _kind(each),
             "before": _text(each.before),
             "after": _text(each.after),
         }
@@ -193,5 +199,14 @@ def preview_json(found: Preview | None) -> dict[str, Json]:
     return {"files": files, "seen": found.seen, "would_fail": found.error}
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None or len(data) > _MOST_TEXT else as_text(data)
+def _kind(change: FileChange) -> FileKind:
+    shown = change.after or change.before
+    if shown is None or shown.data is None:
+        return "other"
+    return file_kind(change.path, shown.data).kind
+
+
+def _text(content: Content | None) -> str | None:
+    if content is None or content.data is None or content.size > _MOST_TEXT:
+        return None
+    return as_text(content.data)

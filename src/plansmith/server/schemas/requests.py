@@ -157,6 +157,12 @@ class AnswerBody(Input):
     seen: Annotated[str, StringConstraints(max_length=200)] = ""
     change: dict[str, Json] | None = None
 
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.change is not None and (self.you_decide or self.answer not in (None, "allow")):
+            raise ValueError("values of your own allow the call: give them or another answer")
+        return self
+
 
 class FileQuery(Input):
     """With `download`, the file is sent to be saved, not shown."""
