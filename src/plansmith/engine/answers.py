@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -33,6 +32,7 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, PlanStep
+from plansmith.plan.yes_or_no import goes_on
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.review.policy import active_steps, effects
 
@@ -41,12 +41,6 @@ ONLY_PERSONS: Final = (
     "or plansmith answer"
 )
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
-# When in doubt an answer counts as a no: a skipped step can still be run later.
-_NO: Final = re.compile(
-    r"(?:no|n|nope|not|never|don['’]?t|do not|stop|cancel|abort|reject|refuse|decline|deny)\b"
-    r"|[否不别勿]|取消|拒绝|停",
-    re.IGNORECASE,
-)
 
 
 def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
@@ -79,9 +73,33 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
 def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
     """Tells whether an answer is a no to a step that changes something and waits for it.
 
-    An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`.
+    An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`. What is
+    neither a yes nor a no is asked again, unless another step uses it.
     """
-    return says_no(value) and permits(run, asked, known)
+    if not permits(run, asked, known):
+        return False
+    listed = (asked.answer_schema or {}).get("enum")
+    options = asked.options or (listed if isinstance(listed, list) else ())
+    agreed = goes_on(value, asked.text, [each for each in options if isinstance(each, str)])
+    if agreed is None and not is_used(run, asked, known) and _is_words(asked, value):
+        hint = Sentence("answer.unclear_hint")
+        raise Refused(Sentence("answer.unclear", answer=value_text(value)), hint=hint)
+    return agreed is False
+
+
+def _is_words(asked: QuestionAsked, value: Json) -> bool:
+    """Tells whether an answer is words, or nothing; others are what a schema asks for."""
+    return isinstance(value, str) or asked.answer_schema is None
+
+
+def is_used(run: Run, asked: QuestionAsked, known: Known) -> bool:
+    """Tells whether a step uses the answer, if only to tell it."""
+    if run.plan is None or asked.step is None:
+        return False
+    around = [level for level in levels(run.plan, asked.step, known) if level is not None]
+    return any(
+        level.part in used for level in around for used in _data_sources(level.plan).values()
+    )
 
 
 def permits(run: Run, asked: QuestionAsked, known: Known) -> bool:
@@ -106,11 +124,6 @@ def behind(run: Run, step: str) -> tuple[str, ...]:
     return tuple(
         name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
     )
-
-
-def says_no(value: Json) -> bool:
-    """Tells whether an answer is a no, or may be one."""
-    return value is False or (isinstance(value, str) and bool(_NO.match(value.strip())))
 
 
 def _data_sources(plan: Plan) -> dict[str, frozenset[str]]:

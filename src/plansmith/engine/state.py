@@ -92,8 +92,8 @@ class State:
     def _enter_step(self, name: str, state: StepState) -> None:
         if state.permit is not None:
             self.allowed[name] = state.permit
-        if state.permit is not None or state.reply is not None:
-            self.answered[name] = state.attempts
+        if state.reply is not None:
+            self.answered[name] = state.answered
         self.attempts[name] = state.attempts
         self.asked[name] = state.asked
         self.unsure |= {name} if state.unsure else set()

@@ -11,7 +11,7 @@ from plansmith.engine.given_values import is_own_result
 from plansmith.engine.parts import PartsMaker
 from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Event, PlanProposed
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
@@ -126,17 +126,20 @@ def _found(
         elif unit.step.undo_with is not None and state.status is StepStatus.DONE:
             undo = unit.step.undo_with
             # What it would take back may be something else than what a person had sent instead.
-            fits = not _was_changed(unit, run) or is_own_result(undo, unit.step.id)
+            fits = _sent_as_planned(unit, run, results) or is_own_result(undo, unit.step.id)
             inputs = _inputs(unit, undo, results) if fits else None
             yield Reversal(name, undo.tool, inputs, state.finished_at or _NEVER)
 
 
-def _was_changed(unit: Unit, run: Run) -> bool:
-    """Tells whether a call was made with values that a person gave for it."""
-    asked_as = unit.parent if unit.is_round and unit.parent else unit.name
-    permit = run.steps[asked_as].permit
-    sent = run.steps[unit.name].inputs
-    return permit is not None and bool(permit.instead_of) and permit.state == sent
+def _sent_as_planned(unit: Unit, run: Run, results: Mapping[str, Json]) -> bool:
+    """Tells whether a call was made with the values of the plan, and not with a person's own."""
+    state = run.steps[unit.name]
+    before = (each.inputs for each in state.made if each.result == state.result_hash)
+    sent = state.inputs or next(before, "")
+    try:
+        return not sent or sent == content_hash(resolved(unit, results))
+    except ReferenceFailed:
+        return False
 
 
 def _parts(

@@ -159,7 +159,9 @@ class StepsFold:
         if body.instead_of and self.run.options.second_person != "never":
             raise misfit(event, "nobody else has seen these values")
         # What a call asks later does not take back the consent to make it.
-        given = {"permit": body} if body.permit else {"reply": body}
+        given: dict[str, Any] = {"permit": body}
+        if not body.permit:
+            given = {"reply": body, "answered": step.attempts}
         self.changed[body.step] = replace(step, status=StepStatus.WAITING, **given)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:

@@ -129,6 +129,7 @@ class StepState(FrozenStruct, frozen=True):
     reply: StepReplied | None = None
     permit: StepReplied | None = None
     asked: int = 0  # how often consent was asked for
+    answered: int = 0  # how many calls were made when the last question of a call was answered
     started_at: datetime | None = None
     finished_at: datetime | None = None
     callee: str = ""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from plansmith.engine.answers import permits
+from plansmith.engine.answers import is_used, permits
 from plansmith.engine.plan_levels import Known
+from plansmith.plan import yes_or_no
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -24,8 +25,8 @@ from plansmith.programs.step_functions import Callees, Names, StepWriter
 from plansmith.programs.targets import Target
 from plansmith.text import clip, safe
 
-_PARTS: Final = ("values", "calling", "rules", "terminal")
-_OWN: Final = "plansmith.programs.parts"
+_PARTS: Final = ("values", "calling", "yes_or_no", "rules", "terminal")
+_OWN: Final = ("plansmith.programs.parts", "plansmith.plan.yes_or_no")
 _INSTALL: Final = {
     "asyncio": "pydantic",
     "langgraph": "pydantic langgraph langgraph-checkpoint-sqlite",
@@ -96,7 +97,7 @@ class _Writer:
                 names=self._names,
                 expressions=self._expressions,
                 callees=self._callees,
-                gates={step for of, step in gates if of == name},
+                gates={step: gate for (of, step), gate in gates.items() if of == name},
             )
             for name, plan in plans.items()
         ]
@@ -238,6 +239,8 @@ class _Part:
 
 def _part(name: str) -> _Part:
     path = Path(__file__).with_name("parts") / f"{name}.py"
+    if name == "yes_or_no":
+        path = Path(yes_or_no.__file__)
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     imports = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
@@ -274,15 +277,15 @@ def _imports(parts: Iterable[_Part]) -> str:
     return "\n".join([*lines, "", *froms.values()]) + "\n"
 
 
-def _gates(plan: Plan, around: Surroundings) -> set[tuple[str, str]]:
-    """Returns the questions, by plan and step, after whose no what acts is left out."""
+def _gates(plan: Plan, around: Surroundings) -> dict[tuple[str, str], str]:
+    """Returns the questions, by plan and step, that what acts waits for: for a yes, or no `no`."""
     known = Known(tools=around.tools, agents=around.agents, templates=around.templates)
     run = Run(id="", plan=plan)
-    found: set[tuple[str, str]] = set()
+    found: dict[tuple[str, str], str] = {}
     for name, step, path in _asking(plan, "", "", around.templates, 0):
         asked = QuestionAsked(question=path, text="", step=path, kind="step")
         if permits(run, asked, known):
-            found.add((name, step))
+            found[name, step] = "no" if is_used(run, asked, known) else "yes"
     return found
 
 

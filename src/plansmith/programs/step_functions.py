@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ class StepWriter:
         names: Names,
         expressions: Expressions,
         callees: Callees,
-        gates: Collection[str],
+        gates: Mapping[str, str],
     ) -> None:
         self._plan, self._name, self._names = plan, name, names
         self._expressions, self._callees, self._gates = expressions, callees, gates
@@ -132,7 +132,7 @@ class StepWriter:
         if step.answer_schema is not None:
             more["schema"] = literal(step.answer_schema)
         if step.id in self._gates:
-            more["gate"] = "True"
+            more["gate"] = quoted(self._gates[step.id])
         return call("Question", self._expressions.text(step.question), **more)
 
     def _reply(self, step: ReplyStep) -> Node:

@@ -10,13 +10,14 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import Reading
+from plansmith.plan.yes_or_no import is_yes
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.planner.parse.read import read_json
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.text import clip, visible
-from plansmith.threads.reading import free_answer, is_approval
+from plansmith.threads.reading import free_answer
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
@@ -101,7 +102,7 @@ def _reading(text: str, value: dict[str, Json], now: Situation) -> Reading | Non
     match kind:
         case "answer":
             found = _answer(text, value, now)
-        case "change" if now.planned is not None and not is_approval(text):
+        case "change" if now.planned is not None and not is_yes(text):
             found = Reading("change", run=now.planned.id)
         case "why" if now.runs:
             found = Reading("why", run=now.runs[0].id)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import jsonschema_rs
 
-from plansmith.engine.answers import says_no
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Reading
+from plansmith.plan.yes_or_no import EDGE, LONGEST_YES, is_yes, says_no
 from plansmith.planner.check.schemas import BadSchema, validator
 
 if TYPE_CHECKING:
@@ -22,25 +22,8 @@ if TYPE_CHECKING:
     from plansmith.threads.situation import Situation, Waiting
 
 _LONGEST_ANSWER: Final = 200
-_LONGEST_YES: Final = 60
 _LONGEST_NUMBER: Final = 300
 _BEGINNING: Final = 300  # of a message, which tells whether it asks why
-_EDGE: Final = " \t\r\n.,!;:。，！；：、\"'“”‘’`"
-_APPROVAL: Final = lazy_pattern(
-    r"(?:(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
-    r"|confirm(?:ed)?|approved?|accept(?:ed)?|proceed|go(?: ahead| on| for it)?|do it|do so"
-    r"|run (?:it|the plan)|start(?: it)?|execute(?: it)?|continue|carry on|ship it"
-    r"|looks? (?:good|fine|right|ok)|lgtm|sounds good|please|now|then|that|the plan|this plan"
-    r"|it|i|with|and|to me|all)[\s,.!]*)+"
-)
-_APPROVAL_ZH: Final = lazy_pattern(
-    "(?:是的?|好的?|行|可以|同意|批准|确认|没问题|执行吧?|开始吧?|继续吧?|运行吧?|就这样|请|吧"
-    "|了|这个?计划|按计划|我|对|嗯|去做|做吧|[\\s，。！,.!])+"
-)
-_SIGN: Final = lazy_pattern(
-    r"\b(?:y\b|yes|yep|yeah|ok|okay|sure|confirm|approve|accept|proceed|go|do it|run|start|execute"
-    r"|continue|carry on|lgtm|good|agree)|是|好|行|可以|同意|批准|确认|没问题|执行|开始|继续|运行"
-)
 _REJECTION: Final = lazy_pattern(
     r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
     r"|don['’]?t|do not|forget|never ?mind)\b"
@@ -82,31 +65,23 @@ _CHANGE: Final = lazy_pattern(
 )
 
 
-def is_approval(text: str) -> bool:
-    """Tells whether a message only says yes, go ahead and the like."""
-    words = text.strip(_EDGE).casefold()
-    if not words or len(words) > _LONGEST_YES or not _SIGN.search(words):
-        return False
-    return bool(_APPROVAL.fullmatch(words) or _APPROVAL_ZH.fullmatch(words))
-
-
 def is_rejection(text: str) -> bool:
     """Tells whether a message only says no, reject it and the like."""
-    words = text.strip(_EDGE).casefold()
-    if not words or len(words) > _LONGEST_YES:
+    words = text.strip(EDGE).casefold()
+    if not words or len(words) > LONGEST_YES:
         return False
     return bool(_REJECTION.fullmatch(words) or _REJECTION_ZH.fullmatch(words))
 
 
 def is_why(text: str) -> bool:
     """Tells whether a message asks why something is as it is."""
-    return bool(_WHY.match(text.strip(_EDGE)[:_BEGINNING].casefold()))
+    return bool(_WHY.match(text.strip(EDGE)[:_BEGINNING].casefold()))
 
 
 def read_by_rules(text: str, now: Situation) -> Reading | None:
     """Returns what a message is beyond doubt; None if that is a matter of judgement."""
     exact = [*_exact_answers(text, now)]
-    if is_approval(text) or (is_rejection(text) and (now.review or now.decisions)):
+    if is_yes(text) or (is_rejection(text) and (now.review or now.decisions)):
         return _about_decision([found for _, found in exact], now)
     decided = [each for each in now.decisions if _option(each.question, text) is not None]
     acts = next((each for each, _ in exact if each.guards), None)
@@ -200,7 +175,7 @@ def _allows(waiting: Waiting, text: str) -> bool:
     if not waiting.permits or waiting.question.options:
         return True
     value = _typed(waiting.question, text)
-    return is_approval(text) or says_no(value) or isinstance(value, bool)
+    return is_yes(text) or says_no(value) or isinstance(value, bool)
 
 
 def _takes_text(asked: QuestionAsked) -> bool:
@@ -235,9 +210,9 @@ def _text_for(schema: dict[str, Json], text: str) -> str | None:
 
 def _option(asked: QuestionAsked, text: str) -> str | None:
     """Returns the option that a message is, by its words or by its number."""
-    said = text.strip(_EDGE).casefold()
+    said = text.strip(EDGE).casefold()
     for option in asked.options:
-        if said == option.strip(_EDGE).casefold():
+        if said == option.strip(EDGE).casefold():
             return option
     number = re.fullmatch(r"(?:option |number |no\.? ?|#|第)?(\d{1,2})(?:个|项|\))?", said)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
@@ -269,7 +244,7 @@ def _number(text: str) -> Json:
 
 
 def _boolean(text: str) -> Json:
-    word = text.strip(_EDGE).casefold()
+    word = text.strip(EDGE).casefold()
     if word in {"yes", "true", "y", "是", "对"}:
         return True
     return False if word in {"no", "false", "n", "否", "不"} else None

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.threads.reading import guess, is_approval, is_rejection, is_why, read_by_rules
+from plansmith.plan.yes_or_no import is_yes
+from plansmith.threads.reading import guess, is_rejection, is_why, read_by_rules
 from plansmith.threads.situation import Situation, Waiting
 
 PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "s", "tool": "t"}]})
@@ -50,7 +51,7 @@ def situation(*questions: Waiting, runs: tuple[Run, ...] = (DONE,)) -> Situation
     ],
 )
 def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
-    assert is_approval(text)
+    assert is_yes(text)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
     ],
 )
 def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
-    assert not is_approval(text)
+    assert not is_yes(text)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 # JSON is `Any` here, to keep programs plain; the strict mode has no use for that.
 # pyright: basic
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from plansmith.plan.yes_or_no import goes_on
 from plansmith.programs.parts.calling import Call, Tool, try_call
 from plansmith.programs.parts.values import Json, StepError, Values
 
@@ -47,12 +47,15 @@ class Repeat(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a person is asked; after a no, what acts and waits for it is left out (`gate`)."""
+    """What a person is asked; what acts and waits for it is left out after a no (`gate`).
+
+    With the gate `yes` it is left out after everything that is not a yes.
+    """
 
     text: str
     options: tuple[str, ...] = ()
     schema: dict[str, Json] | None = None
-    gate: bool = False
+    gate: str = ""
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,8 @@ class Running:
     async def ask(self, question: Question) -> Json:
         """Asks a person; a no leaves out what only waits for a yes."""
         answer = await self.engine.ask(self.unit, question)
-        if question.gate and says_no(answer):
+        agreed = goes_on(answer, question.text, question.options) if question.gate else True
+        if agreed is False or (agreed is None and question.gate == "yes"):
             raise LeftOut
         return answer
 
@@ -327,18 +331,6 @@ def check_parts(units: Sequence[Unit], ends: Sequence[Outcome]) -> None:
     if not any(end["status"] == "failed" for end in ends):
         raise LeftOut
     raise StepError(f"{len(lost)} of {len(units)} parts failed: {', '.join(lost[:5])}")
-
-
-def says_no(answer: Json) -> bool:
-    """Tells whether an answer is a no, or may be one."""
-    return answer is False or (isinstance(answer, str) and bool(NO.match(answer.strip())))
-
-
-NO = re.compile(
-    r"(?:no|n|nope|not|never|don['’]?t|do not|stop|cancel|abort|reject|refuse|decline|deny)\b"
-    r"|[否不别勿]|取消|拒绝|停",
-    re.IGNORECASE,
-)
 
 
 async def run_parts(

@@ -161,6 +161,8 @@ class AnswerBody(Input):
     def _one(self) -> Self:
         if self.change is not None and (self.you_decide or self.answer not in (None, "allow")):
             raise ValueError("values of your own allow the call: give them or another answer")
+        if self.change is None and not self.you_decide and "answer" not in self.model_fields_set:
+            raise ValueError("the answer is missing")
         return self
 
 

@@ -1,0 +1,79 @@
+"""Tells a yes from a no in the answer to a question that only asks whether to go on."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+# The patterns are compiled when they are first used.
+LONGEST_YES = 60
+EDGE = " \t\r\n.,!;:。，！；：、\"'“”‘’`*"
+YES = (
+    r"(?:(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
+    r"|confirm(?:ed)?|approved?|accept(?:ed)?|proceed|go(?: ahead| on| for it)?|do it|do so"
+    r"|run (?:it|the plan)|start(?: it)?|execute(?: it)?|continue|carry on|ship it"
+    r"|looks? (?:good|fine|right|ok)|lgtm|sounds good|please|now|then|that|the plan|this plan"
+    r"|it|i|with|and|to me|all|true|certainly|of course)[\s,.!]*)+"
+    r"|(?:是的?|好的?|行|可以|同意|批准|确认|没问题|执行吧?|开始吧?|继续吧?|运行吧?|就这样|请|吧"
+    r"|了|这个?计划|按计划|我|对|嗯|当然|去做|做吧|[\s，。！,.!])+"
+)
+SIGN_OF_YES = (
+    r"\b(?:y\b|yes|yep|yeah|ok|okay|sure|confirm|approve|accept|proceed|go|do it|run|start|execute"
+    r"|continue|carry on|lgtm|good|fine|agree|true|certainly|of course)"
+    r"|是|好|行|可以|同意|批准|确认|没问题|执行|开始|继续|运行|当然"
+)
+NO = (
+    r"(?:no|n|nope|nah|not|never|don['’]?t|do not|false|stop|cancel|abort|reject|refuse|decline"
+    r"|deny)\b|[否不别勿]|取消|拒绝|停"
+)
+# Anywhere in an option: what it stands for is to leave something, at least for now.
+NOT_NOW = (
+    r"\b(?:no|not|never|dont|stop|cancel|abort|reject|refuse|decline|deny|skip|leave|keep|later"
+    r"|wait|without)\b|n['’]t\b|[否不别勿]|取消|拒绝|停|算了|跳过|保留|以后|稍后|等"
+)
+
+
+def is_yes(text: str) -> bool:
+    """Tells whether a text only says yes, go ahead and the like."""
+    words = plain(text)
+    if not words or len(words) > LONGEST_YES or not re.search(SIGN_OF_YES, words):
+        return False
+    return bool(re.fullmatch(YES, words))
+
+
+def says_no(answer: object) -> bool:
+    """Tells whether an answer is a no, or begins with one."""
+    return answer is False or (isinstance(answer, str) and bool(re.match(NO, plain(answer))))
+
+
+def goes_on(answer: object, question: str = "", options: Sequence[str] = ()) -> bool | None:
+    """Tells whether an answer agrees to go on; None if that is not clear.
+
+    Of options that are no plain yes or no, those go on that the question names.
+    """
+    if isinstance(answer, bool):
+        return answer
+    if not isinstance(answer, str):
+        return None
+    if answer in options:
+        return _option_goes_on(answer, question, options)
+    return False if says_no(answer) else True if is_yes(answer) else None
+
+
+def _option_goes_on(answer: str, question: str, options: Sequence[str]) -> bool:
+    others = [plain(each) for each in options if each != answer]
+    words = plain(answer)
+    if is_yes(answer):
+        return True
+    if re.search(NOT_NOW, words) or any(map(is_yes, others)):
+        return False
+    return words in plain(question) or any(re.search(NOT_NOW, each) for each in others)
+
+
+def plain(text: str) -> str:
+    """Returns a text in small letters, without marks at its ends and letters nobody sees."""
+    seen = (
+        each for each in unicodedata.normalize("NFKC", text) if unicodedata.category(each) != "Cf"
+    )
+    return "".join(seen).strip(EDGE).casefold()
