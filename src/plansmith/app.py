@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plansmith import assembly, sync
     from plansmith.config import Settings
     from plansmith.plan.data import Json
-    from plansmith.plan.events import Event, QuestionAsked, Who
+    from plansmith.plan.events import Event, Who
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
@@ -308,19 +308,21 @@ class Plansmith:
         return await self.runs.decide(run_id, approve=approve, reject=reject, by=by)
 
     async def answer(
-        self, run_id: str, question: str | QuestionAsked, value: Json, *, by: Who = ""
+        self, run_id: str, question: str, value: Json, *, by: Who = "", of: str = ""
     ) -> Run:
         """Answers a question of a run; makes the plan if the question was about the request.
 
         Args:
-            question: Its name in `run.questions`, or the question itself: then no other one counts.
+            question: Its name in `run.questions`.
+            of: What `run.question_hash` told when you saw it: the answer counts for no other one.
             value: The answer.
 
         Examples:
             >>> run = await smith.do(read_plan({"steps": [{"id": "size", "question": "Which?"}]}))
             >>> run = await smith.answer(run.id, "size", "M8")
         """
-        return await self.runs.planned(await self.runs.answer(run_id, question, value, by=by))
+        run = await self.runs.answer(run_id, question, value, by=by, of=of)
+        return await self.runs.planned(run)
 
     async def edit(self, run_id: str, plan: Plan, *, by: Who = "") -> Run:
         """Replaces the plan by one that a person wrote.

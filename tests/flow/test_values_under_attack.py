@@ -165,14 +165,13 @@ async def test_an_answer_to_a_question_that_was_replaced_is_refused() -> None:
     ask = {"id": "ask", "question": "Pay the small bill?"}
     pay = {"id": "pay", "tool": "pay", "inputs": {"to": "x", "sum": 1}, "after": ["ask"]}
     run = await bank.begin(ask, pay)
-    seen, app = run.questions["ask"], bank.enter()
+    seen, app = run.question_hash("ask"), bank.enter()
     changed = change_step(cast("Plan", run.plan), "ask", question="Pay the large bill?")
     run = await app.edit(run.id, changed, by="mallory")
     if run.phase is RunStatus.REVIEWING:
         await app.decide(run.id, approve=cast("Plan", run.plan).hash, by="mallory")
     run = await bank.enter().run(run.id)
-    now = run.questions["ask"]
-    assert "large" in now.text
+    assert "large" in run.questions["ask"].text
     with pytest.raises(StaleDecision, match="not the one you saw"):
-        await bank.enter().answer(run.id, seen, "yes", by="bob")
-    await bank.enter().answer(run.id, now, "yes", by="bob")
+        await bank.enter().answer(run.id, "ask", "yes", by="bob", of=seen)
+    await bank.enter().answer(run.id, "ask", "yes", by="bob", of=run.question_hash("ask"))

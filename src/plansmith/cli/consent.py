@@ -15,6 +15,7 @@ from plansmith.adapters.tools.file_kinds import as_text
 from plansmith.cli.editor import editor_of, open_in_editor
 from plansmith.cli.questions import (
     ALL,
+    answer_seen,
     ask_line,
     question_lines,
     quoted,
@@ -116,7 +117,7 @@ async def _decided(
     if value == ALLOW:
         await _need_as_seen(session, run, asked, seen)
         value = allow_seen(seen.seen if seen else "")
-    await session.smith.answer(run.id, asked, value, by=session.by)
+    await answer_seen(session, run, asked, value)
     return True
 
 
@@ -161,7 +162,7 @@ async def change_values(
     own = await changed_values(session.smith.store, asked, changes)
     seen = seen or await preview_of(session, run, asked, own)
     value = allow_seen(seen.seen if seen else "", own)
-    return await session.smith.answer(run.id, asked, value, by=session.by)
+    return await answer_seen(session, run, asked, value)
 
 
 def read_change(given: str) -> tuple[str, Json]:

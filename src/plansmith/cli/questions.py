@@ -34,6 +34,12 @@ _CHANGES: Final = frozenset({"c", "changes"})
 _SOON_S: Final = 0.05
 
 
+async def answer_seen(session: Session, run: Run, asked: QuestionAsked, value: Json) -> Run:
+    """Gives an answer to exactly the question that this run showed."""
+    seen = run.question_hash(asked.question)
+    return await session.smith.answer(run.id, asked.question, value, by=session.by, of=seen)
+
+
 class Choice(NamedTuple):
     """A person's decision on a plan; `later` is anything else that was typed, as `text`."""
 

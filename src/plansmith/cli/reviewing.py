@@ -11,6 +11,7 @@ from plansmith.cli.describe import done_so_far, review_lines
 from plansmith.cli.editor import edit_in_editor
 from plansmith.cli.questions import (
     Choice,
+    answer_seen,
     ask_line,
     question_lines,
     read_answer,
@@ -113,7 +114,7 @@ async def ask_until_it_fits(session: Session, run: Run, asked: QuestionAsked) ->
             return False
         value = read_answer(asked, typed)
         try:
-            await session.smith.answer(run.id, asked, value, by=session.by)
+            await answer_seen(session, run, asked, value)
         except Refused as error:
             session.say(safe(error_text(error, session.words["locale"])))
         else:

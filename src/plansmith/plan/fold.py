@@ -265,8 +265,7 @@ class RunFold(StepsFold):
         for name, step in self.steps.items():
             if step.permit is None:
                 continue
-            root = _root(name)
-            if before.get(root) != plan.by_id[root]:
+            if before.get(_root(name)) != plan.by_id[_root(name)]:
                 self.steps[name] = replace(step, permit=None)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
@@ -309,6 +308,7 @@ class RunFold(StepsFold):
         if body.question in self.questions:
             raise misfit(event, f"question {body.question!r} is open already")
         self.questions = {**self.questions, body.question: body}
+        self._set(asked_at={**self.run.asked_at, body.question: event.number})
         if body.step is not None:
             step = self._step(event, body.step, OPEN_OR_UNSURE)
             if step.status is not StepStatus.UNKNOWN:

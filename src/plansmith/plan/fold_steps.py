@@ -11,8 +11,8 @@ from msgspec.structs import force_setattr, replace
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
-from plansmith.plan.run import Made, Run, StepState, StepStatus
-from plansmith.plan.run_parts import Prefetch
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run_parts import Made, Prefetch
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 _Allowed = tuple[StepStatus, ...]

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, overload
 
 import msgspec
 
 from plansmith.errors import NotFound
 from plansmith.lazy import lazy_modules
 from plansmith.plan.citations import without_citations
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.event_body import FrozenStruct
 from plansmith.plan.events import Actor, Event, LimitName, QuestionAsked, StepAdvised, StepReplied
@@ -23,7 +23,7 @@ from plansmith.plan.planning_events import PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
-from plansmith.plan.run_parts import NO_REPORT, Covered, Prefetch, ReportText
+from plansmith.plan.run_parts import NO_REPORT, Covered, Made, Prefetch, ReportText
 from plansmith.plan.sentence import in_language
 from plansmith.plan.step_events import FailureKind, SkipRule
 
@@ -94,14 +94,6 @@ OVER: Final = (
     RunStatus.CANCELLED,
     RunStatus.ANSWERED,
 )
-
-
-class Made(NamedTuple):
-    """A call that was made, and the content hash of its result."""
-
-    callee: str
-    inputs: str
-    result: str
 
 
 class StepState(FrozenStruct, frozen=True):
@@ -191,6 +183,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         steps: The state of each step by id; `result` reads the result of one.
         left: Steps that the plan no longer has, kept for the calls they made.
         questions: The open questions by name.
+        asked_at: The numbers of the events that asked them last; of closed questions too.
         report_hash: The content hash of the report.
         report_text: The report, read when needed; `report` is its text.
         acts: The steps that change something.
@@ -250,6 +243,7 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
+    asked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     report_hash: str = ""
     report_text: ReportText = NO_REPORT
     acts: tuple[str, ...] = ()
@@ -306,6 +300,17 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             return value_types.read_as(state.result, kind)
         except ValueError as error:
             raise TypeError(f"the result of {step!r} is {error}") from None
+
+    def question_hash(self, name: str) -> str:
+        """The hash of an open question, of its place in the journal, and of the plan.
+
+        An answer that names it (`of`) counts for no other question.
+
+        Args:
+            name: The name of the question.
+        """
+        plan = self.plan.hash if self.plan is not None else ""
+        return content_hash([self.questions[name].to_json(), self.asked_at.get(name, 0), plan])
 
     @property
     def answer(self) -> str:

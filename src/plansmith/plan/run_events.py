@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final, Literal, cast, get_args
 
 from plansmith.plan.data import need_plain
@@ -147,11 +146,6 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
             if self.question.startswith(sign):
                 return found
         return "call" if self.state else "step" if self.step is not None else "limit"
-
-    @property
-    def hash(self) -> str:
-        """The hash of what is asked: two questions of one name are told apart by it."""
-        return hashlib.sha256(self.canonical()).hexdigest()
 
     @property
     def limit_asked(self) -> LimitName | None:

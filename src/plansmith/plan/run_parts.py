@@ -17,6 +17,14 @@ class Covered(NamedTuple):
     templates: Mapping[str, Plan]
 
 
+class Made(NamedTuple):
+    """A call that was made, and the content hash of its result."""
+
+    callee: str
+    inputs: str
+    result: str
+
+
 class Prefetch(FrozenStruct, frozen=True, kw_only=True):
     """A read made before its plan was complete; `step` is the step that uses its result."""
 

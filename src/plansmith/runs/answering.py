@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 async def take_answer(
     journal: Journal,
-    question: str | e.QuestionAsked,
+    question: str,
     value: Json,
     *,
     known: Known,
     policy: ReviewPolicy,
     by: e.Who,
+    of: str = "",
 ) -> e.QuestionAsked:
     """Writes the answer to an open question, which it returns; a second answer is refused."""
-    asked = open_question(journal.run, question)
+    asked = open_question(journal.run, question, of)
     why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
     if why:
         told = f"{asked.question!r} is not for programs to answer: {why}"
@@ -43,21 +44,19 @@ async def take_answer(
     return asked
 
 
-def open_question(run: Run, wanted: str | e.QuestionAsked) -> e.QuestionAsked:
-    """Returns a question that waits for its answer; refuses another one of the same name."""
-    name = wanted if isinstance(wanted, str) else wanted.question
+def open_question(run: Run, name: str, of: str = "") -> e.QuestionAsked:
+    """Returns a question that waits for its answer.
+
+    Raises:
+        StaleDecision: It is not the one with the hash `of`, or its plan is another one now.
+    """
     asked = run.questions.get(name)
     if asked is None:
         raise Refused(Sentence("error.not_this_question", run=run.id, name=name))
-    if not isinstance(wanted, str) and asked.hash != wanted.hash:
-        raise other_question(name)
+    if of and of != run.question_hash(name):
+        hint = Sentence("answer.look_again")
+        raise StaleDecision(Sentence("answer.other_question", name=name), hint=hint)
     return asked
-
-
-def other_question(name: str) -> StaleDecision:
-    """Makes the error for an answer to a question that another one has replaced."""
-    hint = Sentence("answer.look_again")
-    return StaleDecision(Sentence("answer.other_question", name=name), hint=hint)
 
 
 async def _append(

@@ -96,10 +96,10 @@ class CallbackRun:
         if self._answer is None:
             return run
         for name in names:
-            asked = run.questions[name]
-            value = await _result(self._answer(asked))
+            seen = run.question_hash(name)
+            value = await _result(self._answer(run.questions[name]))
             if value is not None:
-                answered = await self._runs.answer(run.id, asked, value, by=self._by)
+                answered = await self._runs.answer(run.id, name, value, by=self._by, of=seen)
                 return await self._runs.planned(answered)
         return run
 

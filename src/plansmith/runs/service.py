@@ -303,7 +303,7 @@ class RunService:
         return await self.journals.whole(journal)
 
     async def answer(
-        self, run_id: str, question: str | e.QuestionAsked, value: Json, *, by: e.Who = ""
+        self, run_id: str, question: str, value: Json, *, by: e.Who = "", of: str = ""
     ) -> Run:
         """Answers an open question; a second answer is refused.
 
@@ -313,8 +313,8 @@ class RunService:
         journal = await self.journals.own(run_id)
         await self._expire(journal)
         known = await self.intake.known(journal.run.plan, journal.run.templates)
-        policy = self.intake.policy
-        asked = await take_answer(journal, question, value, known=known, policy=policy, by=by)
+        rules: dict[str, Any] = {"known": known, "policy": self.intake.policy}
+        asked = await take_answer(journal, question, value, by=by, of=of, **rules)
         if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:

@@ -59,7 +59,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "rules": rules_view(run.plan),
         "review": _review(run, events),
         "steps": steps,
-        "questions": [question_view(each) for each in run.questions.values()],
+        "questions": [question_view(run, each) for each in run.questions.values()],
         "report": whole.report,
         "prefetches": await _prefetches(smith, run),
         "continues": _continues(run),
@@ -237,11 +237,11 @@ def clip(value: Json, limit: int) -> Json:
     return f"{whole[:limit]}…"
 
 
-def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
+def question_view(run: Run, asked: e.QuestionAsked) -> dict[str, Json]:
     """Returns a question for a person, without the saved state of its call."""
     return {
         "question": asked.question,
-        "hash": asked.hash,
+        "hash": run.question_hash(asked.question),
         "kind": asked.asks,
         "text": asked.text,
         "options": list(asked.options),

@@ -69,6 +69,7 @@ class Preview:
     changes: tuple[FileChange, ...] = ()
     error: str = ""
     moved: tuple[str, ...] = ()  # from where to where
+    reads: bool = False  # what is written comes from the disk too, and may change there
 
     @property
     def seen(self) -> str:
@@ -76,15 +77,15 @@ class Preview:
         found = hashlib.sha256("\0".join([self.error, *self.moved]).encode())
         for each in self.changes:
             mark = b"-" if each.before is None else each.before.mark
-            if self.moved and each.after is not None:
-                mark += each.after.mark  # it is on the disk too, and may change there
+            if self.reads and each.after is not None:
+                mark += each.after.mark
             found.update(each.path.encode() + b"\0" + mark)
         return found.hexdigest()
 
     @property
     def is_done(self) -> bool:
         """Whether the files are as the call would leave them."""
-        return not self.error and all(each.kind == "same" for each in self.changes)
+        return bool(self.changes) and all(each.kind == "same" for each in self.changes)
 
 
 class _UnwrittenFolder(Folder):
@@ -154,7 +155,7 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
         await _tools(folder, spec).call(spec.name, values, Call(key="preview"))
     except ToolFailed as failure:
         return Preview(error=str(failure))
-    return Preview(tuple(folder.changes))
+    return Preview(tuple(folder.changes), reads=spec == tables.EXPORT)
 
 
 async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
@@ -207,7 +208,8 @@ def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json])
     if before is not None and not (spec == moving.COPY and before == content):
         check_free(target, overwrite=values.get("overwrite") is True)
     made = FileChange(target, before, content)
-    return Preview((gone, made) if spec == moving.MOVE else (made,), moved=(old, target))
+    changes = (gone, made) if spec == moving.MOVE else (made,)
+    return Preview(changes, moved=(old, target), reads=True)
 
 
 class SeenFiles:

@@ -21,6 +21,7 @@ from plansmith.cli.exit_codes import Exit, NotDecided
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
 from plansmith.cli.questions import (
+    answer_seen,
     ask_line,
     head_line,
     question_lines,
@@ -181,7 +182,7 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
     if args.words and args.words[-1].strip():
         value = read_answer(asked, args.words[-1])
         with session.planning():
-            return await session.smith.answer(run.id, asked, value, by=session.by)
+            return await answer_seen(session, run, asked, value)
     if session.has_person and not args.words:
         if await ask_until_it_fits(session, run, asked):
             return await session.run(run.id)

@@ -147,7 +147,7 @@ class ProgramAccess:
             "reason": run.reason,
             "hash": run.plan.hash if run.plan else None,
             "steps": {name: state.status.value for name, state in run.steps.items()},
-            "questions": [question_view(each) for each in free.values()],
+            "questions": [question_view(run, each) for each in free.values()],
             "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
             "conversation": await conversation_of(self.server_state.smith, run),
             "updated_at": moment(run.updated_at),

@@ -134,7 +134,7 @@ async def _view(server_state: ServerState, state: ThreadState) -> dict[str, Json
         except PlansmithError:
             continue  # removed: the messages still name it
         runs.append({**run_row(summary), "answer": await _answer(server_state, run)})
-        questions += [{**question_view(each), "run": name} for each in run.questions.values()]
+        questions += [{**question_view(run, each), "run": name} for each in run.questions.values()]
     return {
         "id": state.id,
         "title": state.title,

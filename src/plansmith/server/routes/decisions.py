@@ -15,7 +15,7 @@ from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.answering import other_question
+from plansmith.runs.answering import open_question
 from plansmith.runs.changed_values import changed_values, may_change_values
 from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
@@ -57,18 +57,17 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     """Answers a question; of two answers at once, the first counts."""
     server_state = ask.server_state
     run = await server_state.run(ask.run)
-    asked = run.questions.get(given.question)
-    if asked is None:
+    if given.question not in run.questions:
         raise StaleDecision(Sentence("error.not_this_question", run=ask.run, name=given.question))
-    if given.hash not in ("", asked.hash):
-        raise other_question(given.question)
+    asked = open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     value = _planner_decides(run, asked) if given.you_decide else given.answer
     if given.change is not None or (given.seen and asked.asks == "consent" and value == ALLOW):
         value = await _allowed(ask, run, asked, given)
     # Not `smith.answer`, which would wait for the plan.
-    await server_state.smith.runs.answer(ask.run, asked, value, by=ask.by)
+    seen = run.question_hash(given.question)
+    await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by, of=seen)
     server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
 
@@ -99,7 +98,7 @@ async def question(ask: Ask, _: Nothing) -> Answer:
     rule = runs.intake.policy.second_person
     can_change = values is not None and may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_json(found), "can_change": can_change}
-    return {**question_view(asked), **told}
+    return {**question_view(run, asked), **told}
 
 
 def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
@@ -130,7 +129,7 @@ def _waiting(run: Run, goal: Json) -> Iterator[Json]:
         reasons: list[Json] = [*asked.reasons] if isinstance(asked, e.ReviewAsked) else []
         yield {**head, "kind": "review", "review": {"hash": run.plan.hash, "reasons": reasons}}
     for each in run.questions.values():
-        yield {**head, "kind": "question", "question": question_view(each)}
+        yield {**head, "kind": "question", "question": question_view(run, each)}
 
 
 async def _failed_schedules(server_state: ServerState) -> AsyncIterator[Json]:
