@@ -78,29 +78,29 @@ class Executor:
             durations=durations or {},
             timers=StepTimers(callees.clock),
         )
-        self._wakeups = Wakeups(journal.wait)
-        self._outcomes = Outcomes(self._state, self._limits, self._wakeups, callees.clock)
+        self.wakeups = Wakeups(journal.wait)
+        self._outcomes = Outcomes(self._state, self._limits, self.wakeups, callees.clock)
         self._calls = RunningCalls(
-            callees, self._state.results, call_of=self._call_of, ended=self._wakeups.put
+            callees, self._state.results, call_of=self._call_of, ended=self.wakeups.put
         )
         self._busy_by_callee: dict[str, int] = {}
         self._received = Batch()
-        self._progress = ProgressBuffer(callees.clock, self._wakeups.wake)
+        self._progress = ProgressBuffer(callees.clock, self.wakeups.wake)
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Starts no more steps and stops the running ones."""
         self._cancelled = by, reason
-        self._wakeups.wake_now()
+        self.wakeups.wake_now()
 
     def pause(self, by: e.Actor, reason: str) -> None:
         """Starts no more steps; running ones finish."""
         self._paused = by, reason
-        self._wakeups.wake_now()
+        self.wakeups.wake_now()
 
     def leave(self) -> None:
         """Starts no more steps, and stops when the running ones have ended."""
         self.leaves = True
-        self._wakeups.wake_now()
+        self.wakeups.wake_now()
 
     @property
     def results(self) -> Mapping[str, Json]:
@@ -109,7 +109,7 @@ class Executor:
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
-        self._wakeups.open(self._calls.open())
+        self.wakeups.open(self._calls.open())
         self.is_executing = True
         try:
             run = self._journal.run
@@ -142,21 +142,21 @@ class Executor:
                     await self._journal.append(*batch.bodies, *end, values=batch.values)
                 except StaleWriter:
                     started = await self._write_after_others(batch, started)
-                    self._wakeups.wake_now()
+                    self.wakeups.wake_now()
                 self._opening = []
                 self._calls.launch(started)
                 if not self._calls.running:
                     continue
             elif not (self._calls.running or (self._holds_on() and self._may_start)):
                 return
-            if not self._wakeups.is_awake:
+            if not self.wakeups.is_awake:
                 await self._next_wakeup()
-            if self._wakeups.follower:
+            if self.wakeups.follower:
                 self._received.more(await self._catch_up())
 
     def _last_event(self, after: int) -> tuple[()] | tuple[e.RunFinished]:
         """Returns the end of the run, after some events, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self._wakeups.waits or self._paused or self._pacing
+        goes_on = self._calls.running or self.wakeups.waits or self._paused or self._pacing
         if goes_on or self._progress.advice or not self._state.is_all_done:
             return ()
         end = self._end() if self._callees.joins(after) else None
@@ -175,15 +175,15 @@ class Executor:
         """Tells whether a step is to be tried again soon; for a longer pause nothing is held."""
         timers = self._state.timers
         timers.forget(self._state.ended)
-        return bool(self._wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
+        return bool(self.wakeups.waits or (timers.times and timers.seconds_left <= SHORT_PAUSE_S))
 
     def _next_wakeup(self) -> asyncio.Future[None]:
         """Returns what wakes the executor, also for the next step that waits for a time."""
         if self._state.timers.times and (at := self._state.timers.next) != self._armed:
             self._armed = at
             sleep = partial(self._callees.clock.sleep, self._state.timers.seconds_left)
-            self._wakeups.later(sleep, partial(setattr, self, "_armed", None), holds=False)
-        return self._wakeups.next()
+            self.wakeups.later(sleep, partial(setattr, self, "_armed", None), holds=False)
+        return self.wakeups.next()
 
     async def _write_after_others(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Obeys what others decided, then appends a batch; returns the calls that may be made."""
@@ -356,7 +356,7 @@ class Executor:
         """Adds progress and the ends of all finished calls to the batch."""
         if not self._progress.is_empty:
             batch.bodies += self._progress.take(self._calls.running)
-        for name, outcome in self._wakeups.ends():
+        for name, outcome in self.wakeups.ends():
             del self._calls.running[name]
             unit = self._state.units[name]
             self._busy -= 1
@@ -376,7 +376,7 @@ class Executor:
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
         """Cancels running calls, waits a little, and writes how they ended; others are unknown."""
-        for task in self._wakeups.waits:
+        for task in self.wakeups.waits:
             task.cancel()
         await self._calls.cancel(self._limits.grace_s)
         batch, self._received = self._received, Batch()
@@ -391,7 +391,7 @@ class Executor:
 
     async def _stop_all(self) -> None:
         """Stops all calls and tasks, however the execution ended."""
-        for task in (tasks := self._wakeups.close()):
+        for task in (tasks := self.wakeups.close()):
             task.cancel()
         if self._calls.running:
             await self._calls.cancel(self._limits.grace_s)

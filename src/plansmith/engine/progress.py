@@ -264,12 +264,20 @@ class Wakeups:
         if waiter is None:
             return
         if waiter is self._seen:
-            follow = self._follow()
-            self.follower = self._loop.create_task(follow, context=self._context)
+            self._begin_to_follow()
         else:
             self._is_looking = True
             self._deadlines.add(self._look)
         self._seen = waiter
+
+    def others_wrote(self) -> None:
+        """Has the executor read at once what others have written."""
+        if self.follower is None:
+            self._begin_to_follow()
+        self.wake_now()
+
+    def _begin_to_follow(self) -> None:
+        self.follower = self._loop.create_task(self._follow(), context=self._context)
 
     async def _follow(self) -> None:
         try:

@@ -336,6 +336,12 @@ class RunExecution:
             future.add_done_callback(lambda _: self._interrupted.discard(run_id))
             future.cancel()
 
+    def tell_news(self, run_id: str) -> None:
+        """Has the executor of a run in this process read at once what a person has written."""
+        active = self._active.get(run_id)
+        if active is not None and active[0].is_executing:
+            active[0].wakeups.others_wrote()
+
     async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
         """Calls `tell` with the executor of a run in this process, and waits until it stops."""
         active = self._active.get(run_id)

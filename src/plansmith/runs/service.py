@@ -315,6 +315,7 @@ class RunService:
         known = await self.intake.known(journal.run.plan, journal.run.templates)
         rules: dict[str, Any] = {"known": known, "policy": self.intake.policy}
         asked = await take_answer(journal, question, value, by=by, of=of, **rules)
+        self.execution.tell_news(run_id)
         if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:
