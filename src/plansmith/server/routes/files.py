@@ -175,7 +175,7 @@ async def need_as_seen(
     now = await consent_preview(runs, run, asked)
     if now is None or now.seen == seen:
         return
-    names = ", ".join(each.path for each in now.changes) or asked.callee
+    names = ", ".join(each.path for each in (with_own or now).changes) or asked.callee
     hint = Sentence("answer.look_again")
     raise StaleDecision(Sentence("answer.seen_changed", files=names), hint=hint)
 

@@ -1,0 +1,120 @@
+"""What a person saw of a file counts in every try of a call, also after kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.test_server_files import asking, folder_of, write
+from tests.flow.test_given_values import plan
+from tests.unit.server.house import tool_step
+
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.adapters.tools.builtin import builtin_sources
+from plansmith.adapters.tools.file_changes import FILE_WRITERS, SeenFiles, preview
+from plansmith.app import Plansmith
+from plansmith.plan.limits import Limits
+from plansmith.review.edits import change_step
+from plansmith.testing import MemoryStore
+
+READ = tool_step("read", "files.read", inputs={"path": "in.md"})
+
+
+def smith(folder: Path, store: Any) -> Plansmith:
+    return Plansmith(tools=builtin_sources(folder), store=store, limits=Limits(first_wait_s=0))
+
+
+async def test_a_refusal_because_the_file_changed_is_not_retried_into_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with folder_of(tmp_path, monkeypatch) as house:
+        work = tmp_path / "work"
+        (work / "in.md").write_text("new")
+        (work / "out.md").write_text("old")
+        save = write("save", "out.md", "{{read.text}}", overwrite=True)
+        run, whole = await asking(house, READ, save | {"retry": {"at_most": 1, "every": 0}})
+        await house.post(f"/v1/runs/{run}/pause")
+        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
+        await house.post(f"/v1/runs/{run}/answers", answer)
+        (work / "out.md").write_text("precious")
+        await house.post(f"/v1/runs/{run}/resume")
+        await house.until(run, "done", "partly_done", "failed")
+        assert (work / "out.md").read_text() == "precious"
+
+
+async def test_consent_given_after_a_failed_attempt_is_checked_too(tmp_path: Path) -> None:
+    for name, text in {"in.md": "out.md", "in2.md": "two.md", "two.md": "old"}.items():
+        (tmp_path / name).write_text(text)
+    app = smith(tmp_path, MemoryStore())
+    inputs = {"path": "late.md", "to": "{{read.text}}", "overwrite": True}
+    move = {"id": "move", "tool": "files.move", "inputs": inputs}
+    run = await app.submit(plan(READ, move | {"retry": {"at_most": 5, "every": 30}}), by="ann")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    run = await app.run(run.id)
+    await app.answer(run.id, next(iter(run.questions)), "allow", by="ann")
+    run = await app.runs.run(run.id, parks=True)  # late.md is not there: it is tried again later
+    (tmp_path / "late.md").write_text("thing")
+    await app.pause(run.id, by="ann")
+    assert run.plan is not None
+    changed = change_step(run.plan, "read", inputs={"path": "in2.md"})
+    run = await app.edit(run.id, changed, by="ann")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    await app.resume(run.id, by="ann")
+    run = await app.runs.run(run.id, parks=True)
+    [asked] = run.questions.values()  # another file, another consent, another look
+    values = await app.store.get(asked.state)
+    seen = await preview(tmp_path, FILE_WRITERS["files.move"], values)  # type: ignore[arg-type]
+    assert seen is not None
+    await app.answer(run.id, asked.question, {"allow": seen.seen}, by="ann")
+    (tmp_path / "two.md").write_text("precious")
+    await app.runs.run(run.id, parks=True)
+    assert (tmp_path / "two.md").read_text() == "precious"
+
+
+async def test_kill_9_between_the_recorded_start_and_the_call(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "in.md").write_text("new")
+    (work / "out.md").write_text("old")
+    store = SqliteStore(tmp_path / "runs.db")
+    app = smith(work, store)
+    save = write("save", "out.md", "{{read.text}}", overwrite=True)
+    run = await app.submit(plan(READ, save), by="ann")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    run = await app.run(run.id)
+    [asked] = run.questions.values()
+    values: Any = await store.get(asked.state)
+    seen = await preview(work, FILE_WRITERS["files.write"], values)
+    assert seen is not None
+    await app.answer(run.id, asked.question, {"allow": seen.seen}, by="ann")
+    await app.close()
+    killed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.crash.test_seen_files", str(tmp_path), run.id)
+    )
+    assert await killed.wait() == -signal.SIGKILL
+    assert (work / "out.md").read_text() == "old"
+    (work / "out.md").write_text("precious")
+    again = smith(work, SqliteStore(tmp_path / "runs.db"))
+    await again.run(run.id)
+    await again.close()
+    assert (work / "out.md").read_text() == "precious"
+
+
+async def die(folder: Path, run_id: str) -> None:
+    async def call(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    SeenFiles.call = call  # type: ignore[method-assign, assignment]
+    await smith(folder / "work", SqliteStore(folder / "runs.db")).run(run_id)
+
+
+if __name__ == "__main__":
+    asyncio.run(die(Path(sys.argv[1]), sys.argv[2]))
