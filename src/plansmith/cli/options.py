@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.ui.width import say_fitted
+from plansmith.cli.ui.words import own
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
@@ -141,7 +142,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def warn(text: str) -> None:
     """Writes a warning to stderr."""
-    say_fitted(f"plansmith: {text}")
+    say_fitted(f"plansmith: {own(text)}")
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:

@@ -71,6 +71,11 @@ def joined(parts: Sequence[str], code: str = "text.both") -> str:
             return texts[0] if texts else ""
 
 
+def with_hint(message: str, hint: str) -> str:
+    """Returns what went wrong with what helps, if there is such a hint."""
+    return Sentence("error.with_hint", message=message, hint=hint) if hint else message
+
+
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
     """Returns a hint with the known name most like a wrong one, else the other hint."""
     near = difflib.get_close_matches(name, list(known), n=1)

@@ -14,6 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import MakePlan, next_move
 from plansmith.plan.run import StepState, StepStatus
+from plansmith.plan.sentence import with_hint
 from plansmith.replay.replayed_runs import taped_runs
 from plansmith.replay.tape import Ended, Tape, outcome_of, spend
 from plansmith.runs.editing import VALUES_CHANGED
@@ -156,7 +157,7 @@ class _Player:
             except Ended:
                 return
             except PlansmithError as error:
-                self.refused = str(error)
+                self.refused = with_hint(error.message, error.hint)
 
         task = asyncio.create_task(guarded())
         self._tasks.add(task)

@@ -40,9 +40,9 @@ def calls() -> list[tuple[str, ast.Call]]:
     return [
         (f"{path.name}:{node.lineno}", node)
         for path in SOURCE.rglob("*.py")
-        if "Sentence(" in (text := path.read_text(encoding="utf-8"))
+        if re.search("Sentence|own_text", text := path.read_text(encoding="utf-8"))
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Sentence", "own_text")
     ]
 
 

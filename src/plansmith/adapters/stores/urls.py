@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.adapters.stores import memory, postgres, sqlite
@@ -21,10 +22,7 @@ else:
         sqlite="plansmith.adapters.stores.sqlite",
     )
 
-HINT: Final = (
-    "memory, sqlite:///relative/file.db, sqlite:////absolute/file.db "
-    "or postgresql://user@host/database"
-)
+HINT: Final = Sentence("store.address_hint")
 _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
 
 
@@ -46,10 +44,10 @@ def sqlite_path(url: str) -> Path:
     """Returns the file of a `sqlite:///` address."""
     if not url.startswith("sqlite:"):
         scheme = url.partition(":")[0]
-        raise Misconfigured(f"there is no kind of store {scheme!r}", hint=HINT)
+        raise Misconfigured(Sentence("store.no_kind", scheme=scheme), hint=HINT)
     path = unquote(urlsplit(url).path)
     if not url.startswith("sqlite:///") or path in ("", "/"):
-        raise Misconfigured("the address of a SQLite store needs a file", hint=HINT)
+        raise Misconfigured(Sentence("store.needs_file"), hint=HINT)
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(path[1:]).expanduser()
 
@@ -59,11 +57,14 @@ def _settings(url: str) -> dict[str, Any]:
     chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
     if given:
         name = next(iter(given))
-        hint = "synchronous=normal or timeout=SECONDS"
-        raise Misconfigured(f"a SQLite store has no setting {name!r}", hint=hint)
+        hint = Sentence("store.sqlite_settings")
+        raise Misconfigured(Sentence("store.no_setting", name=name), hint=hint)
     if chosen not in _SYNCHRONOUS:
-        raise Misconfigured(f"synchronous cannot be {chosen!r}", hint="full or normal")
+        raise Misconfigured(
+            Sentence("store.bad_synchronous", chosen=chosen),
+            hint=Sentence("store.synchronous_hint"),
+        )
     if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", seconds):
-        hint = "how many seconds a write waits for other processes, such as 10"
-        raise Misconfigured(f"timeout cannot be {seconds!r}", hint=hint)
+        hint = Sentence("store.timeout_hint")
+        raise Misconfigured(Sentence("store.bad_timeout", seconds=seconds), hint=hint)
     return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}

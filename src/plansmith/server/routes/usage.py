@@ -77,7 +77,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
     server_state = ask.server_state
     wanted, switch = server_state.settings.models.plan, server_state.models
     if switch is not None and switch.chosen:
-        why = "it was chosen on the page"
+        why = Sentence("model.chosen_on_page")
         return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
     is_given = switch is not None and switch.is_given
     if is_given or wanted.model != "auto" or wanted.base_url:

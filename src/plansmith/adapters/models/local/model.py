@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.local.engine import Engine, fitting_threads, usable_cores
 from plansmith.adapters.models.local.grammar import grammar_of
 from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
@@ -209,7 +209,7 @@ async def try_model(path: Path, adapter: Path | None = None) -> Trial:
         loaded = time.monotonic()
         answer = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
     except PlansmithError as error:
-        return Trial(flaw=str(error))
+        return Trial(flaw=with_hint(error.message, error.hint))
     finally:
         engine.close()
     return Trial(answer.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))
