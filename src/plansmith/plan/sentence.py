@@ -149,7 +149,8 @@ def stored_sentence(value: Any) -> Any:
         return {"code": value.code, "fields": fields}
     if isinstance(value, (list, tuple)):
         return [stored_sentence(each) for each in cast("list[Any]", value)]
-    return value
+    # A path or an exception is shown as its text, and stored as it is shown.
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
 def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
