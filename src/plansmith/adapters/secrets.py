@@ -217,7 +217,7 @@ class SecretBox:
             raise Misconfigured(flaw, hint=Sentence("secret.set_tools", name=name, tool=tool))
         value = _read(name, self._sources[name], self._environment)
         if len(value) < SHORTEST:
-            hint = Sentence("a2a.longer_value", least=SHORTEST)
+            hint = Sentence("error.longer_value", least=SHORTEST)
             raise Misconfigured(Sentence("secret.short", name=name), hint=hint)
         self._hider.learn(value, name)
         return value

@@ -35,6 +35,7 @@ from plansmith.plan.fold import RunFold, State, fold
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.run_parts import ReportText
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore
 
@@ -88,7 +89,7 @@ class Journal:
         await journal.catch_up()
         if not journal.events:
             journal.need_sound()
-            raise NotFound(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+            raise NotFound(Sentence("error.no_run", name=run), hint=Sentence("error.runs_lists"))
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
@@ -205,7 +206,7 @@ class Journal:
         try:
             before, after = self._fold.ahead(events)
         except JournalDamaged as misfit:
-            hint = "nothing was stored; the run is unchanged"
+            hint = Sentence("journal.unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
         run, questions = after[0], after[3]
         goes_on = run.phase is RunStatus.RUNNING and run.plan is self._summaries.plan
@@ -298,8 +299,8 @@ class Journal:
     async def _check_others_wrote(self) -> None:
         """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
         if not await self._store.events(self.id, after=len(self.events)):
-            hint = "load the run again and repeat the decision"
-            raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
+            hint = Sentence("journal.load_again")
+            raise JournalDamaged(Sentence("journal.repaired", run=self.id), hint=hint)
 
 
 async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:
@@ -315,10 +316,8 @@ async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event
 
 def _hint(run: str, events: Sequence[Event]) -> str:
     if not events:
-        return "none of its events can be read: restore the store from a backup"
-    return (
-        f"`plansmith repair {run}` continues after event {len(events)} and keeps a copy of the rest"
-    )
+        return Sentence("journal.none_readable")
+    return Sentence("journal.repair_hint", run=run, number=len(events))
 
 
 async def whole_run(

@@ -147,7 +147,7 @@ def _fixed(
         plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
         return Triage(Decision.PLAN, Sentence("triage.template", name=name), query, "", plan)
     if target and agent is None:
-        raise PlansmithError(f"there is no agent or template {target!r}", hint=_names(agents))
+        raise PlansmithError(Sentence("error.no_target", name=target), hint=_names(agents))
     return None
 
 

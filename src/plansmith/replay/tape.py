@@ -190,7 +190,7 @@ class TapeStore:
             return cast("Json", json.loads(self._values[digest]))
         if digest in self._tape.values:
             return self._tape.values[digest]
-        raise JournalDamaged(f"no value is stored under {digest}")
+        raise JournalDamaged(Sentence("journal.no_value", digest=digest))
 
     async def close(self) -> None:
         """Does nothing: a tape needs no closing."""

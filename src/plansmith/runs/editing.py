@@ -93,7 +93,7 @@ class PlanEditing:
         The changed plan waits for its own approval. Steps that are running are awaited first.
         """
         if e.actor(by).kind != "person":
-            raise Refused(f"a {e.actor(by).kind} cannot change these values", hint=ONLY_PERSONS)
+            raise Refused(Sentence("run.kind_no_values", kind=e.actor(by).kind), hint=ONLY_PERSONS)
         journal = await self._journals.own(run_id)
         if question not in journal.run.questions:
             raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))

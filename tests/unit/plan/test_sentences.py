@@ -34,6 +34,10 @@ def places(text: str) -> set[str]:
     return set(re.findall(r"\{(\w+)\}", text))
 
 
+def name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 @functools.cache  # and not at import: every run of tests would wait for it
 def calls() -> list[tuple[str, ast.Call]]:
     """Every place of the source that makes a sentence."""
@@ -42,7 +46,7 @@ def calls() -> list[tuple[str, ast.Call]]:
         for path in SOURCE.rglob("*.py")
         if re.search("Sentence|own_text", text := path.read_text(encoding="utf-8"))
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Sentence", "own_text")
+        if isinstance(node, ast.Call) and name_of(node.func) in ("Sentence", "own_text")
     ]
 
 

@@ -9,20 +9,20 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
-from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.adapters.stores import memory, postgres, sqlite
     from plansmith.adapters.stores.database import Synchronous
+    from plansmith.plan import sentence
 else:
     lazy_modules(
         globals(),
         memory="plansmith.adapters.stores.memory",
         postgres="plansmith.adapters.stores.postgres",
+        sentence="plansmith.plan.sentence",
         sqlite="plansmith.adapters.stores.sqlite",
     )
 
-HINT: Final = Sentence("store.address_hint")
 _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
 
 
@@ -44,10 +44,15 @@ def sqlite_path(url: str) -> Path:
     """Returns the file of a `sqlite:///` address."""
     if not url.startswith("sqlite:"):
         scheme = url.partition(":")[0]
-        raise Misconfigured(Sentence("store.no_kind", scheme=scheme), hint=HINT)
+        raise Misconfigured(
+            sentence.Sentence("store.no_kind", scheme=scheme),
+            hint=sentence.Sentence("store.address_hint"),
+        )
     path = unquote(urlsplit(url).path)
     if not url.startswith("sqlite:///") or path in ("", "/"):
-        raise Misconfigured(Sentence("store.needs_file"), hint=HINT)
+        raise Misconfigured(
+            sentence.Sentence("store.needs_file"), hint=sentence.Sentence("store.address_hint")
+        )
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(path[1:]).expanduser()
 
@@ -57,14 +62,14 @@ def _settings(url: str) -> dict[str, Any]:
     chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
     if given:
         name = next(iter(given))
-        hint = Sentence("store.sqlite_settings")
-        raise Misconfigured(Sentence("store.no_setting", name=name), hint=hint)
+        hint = sentence.Sentence("store.sqlite_settings")
+        raise Misconfigured(sentence.Sentence("store.no_setting", name=name), hint=hint)
     if chosen not in _SYNCHRONOUS:
         raise Misconfigured(
-            Sentence("store.bad_synchronous", chosen=chosen),
-            hint=Sentence("store.synchronous_hint"),
+            sentence.Sentence("store.bad_synchronous", chosen=chosen),
+            hint=sentence.Sentence("store.synchronous_hint"),
         )
     if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", seconds):
-        hint = Sentence("store.timeout_hint")
-        raise Misconfigured(Sentence("store.bad_timeout", seconds=seconds), hint=hint)
+        hint = sentence.Sentence("store.timeout_hint")
+        raise Misconfigured(sentence.Sentence("store.bad_timeout", seconds=seconds), hint=hint)
     return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}

@@ -16,6 +16,7 @@ import jsonschema_rs
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
 from plansmith.text import clip
@@ -96,7 +97,7 @@ class ToolSet:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Checks the arguments against the tool's schema, then runs it in a thread."""
         if tool not in self._tools:
-            raise ToolFailed(f"there is no tool called {tool!r}")
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
         given = dict(arguments)
         self._check(tool, given)
         job = Job(call)
@@ -132,7 +133,7 @@ def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
     try:
         return validator(spec.input_schema, mask="this")
     except BadSchema as error:
-        raise Misconfigured(f"the schema of {spec.name} is not valid: {error}") from None
+        raise Misconfigured(Sentence("tools.bad_schema", name=spec.name, error=error)) from None
 
 
 def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -194,4 +195,4 @@ class DescribedTools:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Always fails: there is nothing to call."""
         del arguments, call
-        raise ToolFailed(f"{tool} is only described, and cannot be called here")
+        raise ToolFailed(Sentence("tools.described", tool=tool))

@@ -145,7 +145,7 @@ class AgentRegistry:
         if standing.card is None:
             raise ToolFailed(Sentence("a2a.not_approvable", name=name, why=standing.why))
         if not digest or standing.hash != digest:
-            hint = Sentence("a2a.look_again")
+            hint = Sentence("error.look_again")
             raise StaleDecision(Sentence("a2a.card_changed", name=name), hint=hint)
         definition = _definition(standing.settings, standing.card)
         now = self._clock.now()
@@ -178,7 +178,7 @@ class AgentRegistry:
     def _entry(self, name: str) -> AgentSettings:
         known = self.entries()
         if name not in known:
-            hint = Sentence("a2a.known", names=sorted(known) or Sentence("error.none"))
+            hint = Sentence("error.known", names=sorted(known) or Sentence("error.none"))
             raise Refused(Sentence("a2a.absent", name=name), hint=hint)
         return known[name]
 

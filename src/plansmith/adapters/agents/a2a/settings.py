@@ -99,7 +99,7 @@ def check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise Misconfigured(
             Sentence("a2a.bad_name", name=name),
-            hint=Sentence("a2a.name_hint"),
+            hint=Sentence("error.name_form"),
         )
     return name
 
@@ -116,7 +116,7 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
         if not (got.isascii() and got.isprintable()):
             raise Misconfigured(Sentence("a2a.bad_value", place=found[0]))
         if len(got) < SHORTEST:
-            hint = Sentence("a2a.longer_value", least=SHORTEST)
+            hint = Sentence("error.longer_value", least=SHORTEST)
             raise Misconfigured(Sentence("a2a.short_value", place=found[0]), hint=hint)
         secrets.append(got)
         return got

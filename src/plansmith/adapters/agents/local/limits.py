@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import total
 from plansmith.ports import Usage
 
@@ -67,8 +68,8 @@ class Allowance:
         ]
 
     def _spent(self, what: str, limit: str) -> ToolFailed:
-        hint = f"raise the agent's limit of {limit}, or give it a smaller task"
-        return ToolFailed(f"{self._name} used up {what} before it was finished", hint=hint)
+        hint = Sentence("agents.raise_limit", limit=limit)
+        return ToolFailed(Sentence("agents.used_up", name=self._name, what=what), hint=hint)
 
 
 class Circles:
@@ -85,7 +86,6 @@ class Circles:
         self._seen[key] += 1
         if self._seen[key] >= self._repeats:
             raise ToolFailed(
-                f"{self._name} repeats itself: it called {tool} {self._repeats} times with the "
-                "same arguments and got the same result",
-                hint="describe the task more precisely, or give the agent another tool",
+                Sentence("agents.repeats", name=self._name, tool=tool, count=self._repeats),
+                hint=Sentence("agents.more_precise"),
             )

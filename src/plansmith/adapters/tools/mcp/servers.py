@@ -198,7 +198,7 @@ class McpServers:
         if waiting is None:
             raise Refused(Sentence("mcp.none_waits", name=name), hint=Sentence("mcp.see_pending"))
         if waiting.hash != digest:
-            hint = Sentence("a2a.look_again")
+            hint = Sentence("error.look_again")
             raise StaleDecision(Sentence("mcp.changed_since", name=name), hint=hint)
         definition = dict(waiting.definition)
         approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
