@@ -180,7 +180,7 @@ class SecretSource(Record):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if sum(each is not None for each in (self.env, self.file, self.keyring)) != 1:
-            raise ValueError("give exactly one of env, file, keyring")
+            raise ValueError(Sentence("must.one_source"))
         return self
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.ui.width import say_fitted
-from plansmith.cli.ui.words import own
+from plansmith.cli.ui.words import own, own_text
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
@@ -52,9 +52,11 @@ def positive(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{visible(text)} is no whole number") from None
+        raise argparse.ArgumentTypeError(
+            own_text("error.no_whole_number", text=visible(text))
+        ) from None
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+        raise argparse.ArgumentTypeError(own_text("error.below_one", number=text))
     return number
 
 

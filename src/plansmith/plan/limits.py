@@ -136,7 +136,11 @@ def broken_rule(first: Mapping[str, Any]) -> str:
     wanted = _KINDS.get(kind.partition("_")[0])
     if wanted is not None and kind != "string_unicode":
         return Sentence(wanted)
-    return str(first["msg"]).removeprefix("Value error, ")
+    # A check of ours raises a sentence; pydantic keeps the error beside its own words.
+    raised = first.get("ctx", {}).get("error")
+    if isinstance(raised, ValueError) and raised.args:
+        return str(raised.args[0])
+    return str(first["msg"])
 
 
 def _given(first: Mapping[str, Any]) -> str:

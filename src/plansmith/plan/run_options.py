@@ -35,7 +35,7 @@ def _amount(text: str) -> str:
             return text
     except InvalidOperation:
         pass
-    raise ValueError("give a number of US dollars")
+    raise ValueError(Sentence("must.dollars"))
 
 
 class RunBudget(Record):

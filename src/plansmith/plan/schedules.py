@@ -47,7 +47,7 @@ class Missed(StrEnum):
 def _name(text: str) -> str:
     text = " ".join(text.split())
     if not text or len(text) > 100 or not text.isprintable():
-        raise ValueError("a name is 1 to 100 printable characters")
+        raise ValueError(Sentence("must.schedule_name"))
     return text
 
 
@@ -100,9 +100,9 @@ class Schedule(Record):
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
         if self.plan is not None and self.template:
-            raise ValueError("give a plan or a template, not both")
+            raise ValueError(Sentence("must.plan_or_template"))
         if self.plan is None and not self.template and not self.request.strip():
-            raise ValueError("give a plan, a template or a request")
+            raise ValueError(Sentence("must.some_plan"))
         return self
 
     @property

@@ -16,6 +16,7 @@ from plansmith.adapters.oidc.settings import is_secure
 from plansmith.adapters.secrets import SecretBox
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 TIMEOUT_S: Final = 10.0
 _AGAIN: Final = (408, 425, 429)
@@ -75,7 +76,7 @@ def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) ->
     """Posts JSON; follows no redirection, since only the address of the settings may be asked."""
     url = reveal(settings.url)
     if not is_secure(url):
-        raise Misconfigured("the address must begin with https://, unless it is on this machine")
+        raise Misconfigured(Sentence("must.address_https"))
     parts = urlsplit(url)
     headers = {"Content-Type": "application/json", "User-Agent": "plansmith"}
     if settings.token:

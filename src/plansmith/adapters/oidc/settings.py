@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Number, Record
+from plansmith.plan.sentence import Sentence
 
 RoleName = Literal["viewer", "operator", "approver", "admin"]
 _USER: Final = re.compile(r"[!-~]{1,128}")
@@ -61,7 +62,7 @@ class OidcSettings(Record):
     @classmethod
     def _secure(cls, value: str) -> str:
         if value and not is_secure(value):
-            raise ValueError("must begin with https://, unless it is on this machine")
+            raise ValueError(Sentence("must.https"))
         return value.rstrip("/") if value.endswith("/") and urlsplit(value).path == "/" else value
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:

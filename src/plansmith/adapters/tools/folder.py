@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 
 from plansmith.adapters.stores.open_files import is_held
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 200
@@ -44,7 +45,9 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         if not self.root.is_dir():
-            raise Misconfigured(f"there is no folder {root}", hint="make it, or name another")
+            raise Misconfigured(
+                Sentence("error.no_folder", folder=root), hint=Sentence("error.make_folder")
+            )
 
     @staticmethod
     def of(root: Path | Folder) -> Folder:

@@ -44,7 +44,7 @@ from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith.wiring import known_agents, make_tools, python_tools
 
-HERE: Final = "the tools of this folder"
+HERE: Final = Sentence("check.here")
 
 
 class Known(NamedTuple):
@@ -160,7 +160,7 @@ def _check(args: argparse.Namespace) -> int:
     elif problems:
         print_lines(problem_lines(problems, own_locale()))
     else:
-        here = Sentence("check.here") if known.source == HERE else safe(known.source)
+        here = HERE if known.source == HERE else safe(known.source)
         sound = Sentence("check.sound", source=here) if here else Sentence("check.sound_form")
         print_lines([in_language(sound, own_locale())])
     if unchecked and not args.json:

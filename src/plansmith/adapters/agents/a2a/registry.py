@@ -26,6 +26,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Flag, Json, Record, content_hash
+from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Agent, Call, Clock
 
@@ -218,7 +219,7 @@ def _settings(url: str) -> AgentSettings:
     try:
         return AgentSettings(url=url)
     except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        why = broken_rule(error.errors()[0])
         hint = Sentence("a2a.such_as")
         raise Misconfigured(Sentence("a2a.no_agent_address", url=url, why=why), hint=hint) from None
 

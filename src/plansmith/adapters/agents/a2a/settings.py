@@ -88,9 +88,9 @@ class AgentSettings(Record):
     def _is_web(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the url has to begin with http:// or https:// and name a host")
+            raise ValueError(Sentence("must.url_with_host"))
         if parts.username or parts.password:
-            raise ValueError("a url must not contain a password: use headers with ${NAME}")
+            raise ValueError(Sentence("must.url_without_password", example="${NAME}"))
         return url
 
 

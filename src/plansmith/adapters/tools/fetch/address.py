@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _LONGEST: Final = 4_000
 _PORTS: Final = {"http": 80, "https": 443}
@@ -78,8 +79,8 @@ class Hosts:
         self._allowed = [_pattern(each) for each in (*allowed, *private)]
         self._private = [_pattern(each) for each in private]
         if any(host == "*" for host, _ in self._private):
-            hint = "name the private hosts that may be asked"
-            raise Misconfigured("all private hosts cannot be allowed at once", hint=hint)
+            hint = Sentence("fetch.name_private")
+            raise Misconfigured(Sentence("fetch.all_private"), hint=hint)
 
     def check(self, address: Address) -> None:
         """Refuses a host that is not allowed."""
@@ -123,8 +124,8 @@ def _pattern(text: str) -> tuple[str, int | None]:
     wild = name.startswith("*.")
     plain = name if name == "*" else ascii_host(name.removeprefix("*."))
     if not plain or ("*" in plain and plain != "*"):
-        hint = "such as example.com, *.example.com or example.com:8080"
-        raise Misconfigured(f"{text!r} does not name hosts", hint=hint)
+        hint = Sentence("fetch.hosts_hint")
+        raise Misconfigured(Sentence("fetch.no_hosts", text=text), hint=hint)
     return f"*.{plain}" if wild else plain, int(port) if port else None
 
 

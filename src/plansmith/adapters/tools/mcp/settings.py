@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence
 
 _KNOWN: Final = ("command", "args", "env", "cwd", "url", "headers")
@@ -112,18 +113,18 @@ class ServerSettings(Record):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if bool(self.command) == bool(self.url):
-            raise ValueError("give a command or a url, and not both")
+            raise ValueError(Sentence("must.command_or_url"))
         if self.command and self.headers:
-            raise ValueError("headers belong to a url, not to a command")
+            raise ValueError(Sentence("must.headers_of_url"))
         if self.url and (self.args or self.env or self.pass_env or self.cwd):
-            raise ValueError("args, env, pass_env and cwd belong to a command, not to a url")
+            raise ValueError(Sentence("must.args_of_command"))
         return self
 
     @field_validator("url")
     @classmethod
     def _is_web(cls, url: str) -> str:
         if url and not url.startswith("${") and urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError("the url has to begin with http:// or https://")
+            raise ValueError(Sentence("must.url"))
         return url
 
 
@@ -145,9 +146,7 @@ class McpSettings(Record):
     def _names(cls, servers: dict[str, ServerSettings]) -> dict[str, ServerSettings]:
         bad = [name for name in servers if not is_server_name(name)]
         if bad:
-            raise ValueError(
-                f"{bad[0]!r} is not a valid name for a server: use 1-64 printable letters"
-            )
+            raise ValueError(Sentence("must.server_name", name=bad[0]))
         return servers
 
 
@@ -233,5 +232,5 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        told = Sentence("must.at", place=place, rule=first["msg"], given="")
+        told = Sentence("must.at", place=place, rule=broken_rule(first), given="")
         raise Misconfigured(Sentence("text.with_reason", text=where, reason=told)) from None

@@ -26,6 +26,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import ContextBlock
 
 _MOST_TABLES: Final = 500
@@ -69,10 +70,12 @@ class SqlTools(ToolSet):
     ) -> None:
         self._limits = limits or RowLimits()
         if not databases:
-            raise Misconfigured("there is no database", hint=HINT)
+            raise Misconfigured(Sentence("sql.no_database"), hint=HINT)
         strange = [name for name in writable if name not in databases]
         if strange:
-            raise Misconfigured(f"there is no database {strange[0]!r}", hint="name one of yours")
+            raise Misconfigured(
+                Sentence("error.no_database", name=strange[0]), hint=Sentence("sql.name_yours")
+            )
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
         self._writable = {name: self._engines[name] for name in writable}
         tools = [

@@ -21,6 +21,7 @@ from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 
 class SqliteEngine:
@@ -182,7 +183,7 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
         raise ToolFailed(f"the database says: {first}", hint=hint) from None
 
 
-HINT: Final = "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
+HINT: Final = Sentence("sql.address_hint")
 _HERE: Final = "plansmith.adapters.tools.sql.engines"
 
 
@@ -256,7 +257,7 @@ def engine(url: str, limits: RowLimits) -> Engine:
 def _path(url: str) -> Path:
     scheme = url.partition(":")[0]
     if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
-        raise Misconfigured(f"{scheme!r} is not the address of a database", hint=HINT)
+        raise Misconfigured(Sentence("sql.no_address", text=scheme), hint=HINT)
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(unquote(urlsplit(url).path)[1:]).expanduser()
 

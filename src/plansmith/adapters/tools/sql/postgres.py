@@ -12,6 +12,7 @@ from plansmith.adapters.context.schema import Column, ForeignKey, Table
 from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, shortened
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
 # early word to whoever wrote the statement; what keeps them harmless is the role they run as.
@@ -179,7 +180,7 @@ class PostgresEngine:
         if rights:
             role = connection.info.user
             raise Misconfigured(
-                f"the role {role!r} has too many rights: {', '.join(rights)}", hint=_ROLE
+                Sentence("sql.too_many_rights", role=role, rights=[*rights]), hint=_ROLE
             )
 
 
