@@ -192,8 +192,8 @@ class Firing:
         )
         waits = before.state is FireState.WAITING
         code, due = "schedule.still_waits" if waits else "schedule.still_runs", before.due
-        why = Sentence(code, time=f"{due:%Y-%m-%d %H:%M}")
-        why = joined([why, Sentence("schedule.one_queued") if queued else ""])
+        more = Sentence("schedule.one_queued") if queued else ""
+        why = joined([Sentence(code, time=f"{due:%Y-%m-%d %H:%M}"), more])
         return fire.replace(state=FireState.SKIPPED, run="", note=why, ended=now)
 
     async def _start_queued(

@@ -107,12 +107,12 @@ class Sandbox:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
-                raise ToolFailed(f"{name!r} is not a valid name for a file in the sandbox")
+                raise ToolFailed(Sentence("sandbox.bad_name", name=name))
         size = sum(map(len, files.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
-                f"the files for the sandbox have {size:,} bytes",
-                hint=f"the limit is {self.limits.given_bytes:,} bytes",
+                Sentence("sandbox.files_large", count=size),
+                hint=Sentence("sandbox.limit", most=self.limits.given_bytes),
             )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:

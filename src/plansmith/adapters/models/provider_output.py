@@ -212,8 +212,8 @@ def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
         return refused_setup(error, model)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
         return ModelBusy(Sentence("model.no_chat", model=model, error=error_text(error)))
-    message = f"{type(error).__name__}: {error_text(error)}"
-    return ModelFailed(Sentence("model.unread", model=model, why=message))
+    why = f"{type(error).__name__}: {error_text(error)}"
+    return ModelFailed(Sentence("model.unread", model=model, why=why))
 
 
 def broken_off(model: str) -> ModelBusy:

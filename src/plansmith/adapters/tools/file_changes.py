@@ -18,6 +18,7 @@ from plansmith.adapters.tools.toolset import ToolSet
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, PlanStore, ToolSource
 
 if TYPE_CHECKING:
@@ -196,6 +197,6 @@ class SeenFiles:
             now = await preview(self._root, spec, arguments)
             if now is not None and now.seen != call.seen:
                 names = ", ".join(each.path for each in now.changes) or tool
-                hint = "continue the run from here to look at it again"
-                raise ToolFailed(f"{names} changed after you allowed this", hint=hint)
+                hint = Sentence("file.look_again")
+                raise ToolFailed(Sentence("file.changed_after", names=names), hint=hint)
         return await self._source.call(tool, arguments, call)

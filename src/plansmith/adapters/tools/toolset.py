@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -16,7 +15,7 @@ import jsonschema_rs
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
 from plansmith.text import clip
@@ -177,9 +176,9 @@ def known(name: str, names: Sequence[str]) -> None:
     """Refuses an unknown column and suggests the nearest name."""
     if name in names:
         return
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {clip(', '.join(names))}"
-    raise ToolFailed(f"there is no column {clip(name, 60)!r}", hint=hint)
+    names_shown = clip(", ".join(names))
+    hint = did_you_mean(name, names, otherwise=Sentence("table.there_are", names=names_shown))
+    raise ToolFailed(Sentence("table.no_column", name=clip(name, 60)), hint=hint)
 
 
 class DescribedTools:

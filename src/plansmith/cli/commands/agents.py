@@ -74,6 +74,8 @@ def _list(args: argparse.Namespace, registry: AgentRegistry) -> int:
     specs = [agent.spec for agent in registry.agents()]
     if args.json:
         print_json([spec.to_json() for spec in specs])
+    elif not specs:
+        print_lines([own_text("agents.none")])
     else:
         print_lines(
             f"{safe(spec.name)}  [{spec.effect}]  "

@@ -143,6 +143,8 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
     ]
     if args.json:
         print_json(rows)
+    elif not rows:
+        print_lines([own_text("trust.none")])
     else:
         print_lines(f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows)
     return Exit.OK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.ports import ContextBlock
 
 _MOST_TABLES: Final = 500
@@ -115,9 +114,9 @@ class SqlTools(ToolSet):
             (each for name, each in tables.items() if name.lower() == wanted.lower()), None
         )
         if found is None:
-            near = difflib.get_close_matches(str(wanted), tables, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)[:200]}"
-            raise ToolFailed(f"there is no table {wanted[:80]!r}", hint=hint)
+            there = Sentence("table.there_are", names=", ".join(tables)[:200])
+            hint = did_you_mean(str(wanted), tables, otherwise=there)
+            raise ToolFailed(Sentence("sql.no_table", name=wanted[:80]), hint=hint)
         return _described(found)
 
     def _query(self, given: Arguments, job: Job) -> Json:

@@ -29,6 +29,7 @@ from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, k
 from plansmith.errors import ToolFailed
 from plansmith.plan import refs
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 _TOP: Final = 3
 _READING_S: Final = 10.0
@@ -202,7 +203,7 @@ class _Reader:
         query = prepared(query, tables, load, self._job, self._rows)
         if not tables:
             hint = self.catalogue.unknown("").hint
-            raise ToolFailed("the query names no table of this folder", hint=hint)
+            raise ToolFailed(Sentence("table.none_named"), hint=hint)
         return query, tables
 
     def _asked(self, query: str, tables: Mapping[str, Data], limit: int) -> Json:
