@@ -33,7 +33,7 @@ from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, in_language, joined
+from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
@@ -63,7 +63,7 @@ def known_tools(name: str | None) -> Known:
         try:
             return asyncio.run(_tools_of_folder(more, name or HERE))
         except PlansmithError as error:
-            return Known(None, flaw=str(error))
+            return Known(None, flaw=with_hint(error.message, error.hint))
     return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
 
 

@@ -134,7 +134,7 @@ class Engine:
         except _CallerLeft:
             return
         except NotPrepared as reason:
-            handler({"preparing": f"the model works, only slower: {reason}"})
+            handler({"preparing": Sentence("model.only_slower", reason=reason.args[0])})
             return
         self.adapter = self._preparation = None
 

@@ -181,14 +181,14 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, duckdb.InterruptException):
             hint = Sentence("sql.ask_less")
-            message = f"the statement took longer than {limits.seconds:g} s"
+            message = Sentence("sql.slow", seconds=f"{limits.seconds:g}")
             raise ToolFailed(message, hint=hint) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise MemoryError from None  # noqa: TRY004 - that is what it is
         if "lock" in first.lower() and isinstance(error, duckdb.IOException):
             raise ToolBusy(Sentence("sql.in_use", why=first)) from None
-        hint = Sentence("sql.check_names") if "does not exist" in first else ""
-        raise ToolFailed(Sentence("sql.says", why=first), hint=hint) from None
+        names = Sentence("sql.check_names") if "does not exist" in first else ""
+        raise ToolFailed(Sentence("sql.says", why=first), hint=names) from None
 
 
 HINT: Final = Sentence("sql.address_hint")

@@ -172,8 +172,8 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if "too big" in text:
         hint = Sentence("sql.leave_column")
         return ToolFailed(Sentence("sql.large_value", most=_LONGEST), hint=hint)
-    hint = Sentence("sql.check_names") if "no such" in text else ""
-    return ToolFailed(Sentence("sql.says", why=text), hint=hint)
+    names = Sentence("sql.check_names") if "no such" in text else ""
+    return ToolFailed(Sentence("sql.says", why=text), hint=names)
 
 
 _EXACT: Final = Context(prec=400)

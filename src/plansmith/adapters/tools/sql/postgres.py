@@ -262,5 +262,5 @@ def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
         return MemoryError()
     if isinstance(error, psycopg.OperationalError):
         return ToolBusy(Sentence("sql.away", why=first))
-    hint = Sentence("sql.check_names") if "does not exist" in first else ""
-    return ToolFailed(Sentence("sql.says", why=first), hint=hint)
+    names = Sentence("sql.check_names") if "does not exist" in first else ""
+    return ToolFailed(Sentence("sql.says", why=first), hint=names)
