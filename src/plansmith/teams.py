@@ -296,7 +296,7 @@ class ForAgents:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Refuses every call."""
         del arguments, call
-        raise ToolFailed(f"{tool} is for agents only")
+        raise ToolFailed(Sentence("team.agents_only", tool=tool))
 
     async def close(self) -> None:
         """Closes the source."""

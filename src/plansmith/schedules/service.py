@@ -176,7 +176,7 @@ class Schedules:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
         who = e.actor(by)
         if who.kind != "person":
-            raise Refused(f"a {who.kind} cannot approve a schedule")
+            raise Refused(Sentence("schedule.kind_no_approval", kind=who.kind))
         plan = await self.firing.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")

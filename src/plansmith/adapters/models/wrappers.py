@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelBusy, ModelRefused, PromptTooLong
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 
@@ -46,10 +47,15 @@ class LimitedModel:
         limit = self._context_tokens - self._reserve_tokens
         if needed > limit:
             raise PromptTooLong(
-                f"the prompt has about {needed} tokens, and {self.name} has room for {limit} "
-                f"({self._context_tokens} less {self._reserve_tokens} for the answer)",
-                hint="give it fewer tools, documents or messages, choose a model with a larger "
-                "context, or correct context_tokens",
+                Sentence(
+                    "model.no_room_left",
+                    needed=needed,
+                    name=self.name,
+                    limit=limit,
+                    whole=self._context_tokens,
+                    kept=self._reserve_tokens,
+                ),
+                hint=Sentence("model.smaller_prompt"),
             )
         pieces = self._model.stream(prompt)
         async with closing(pieces):

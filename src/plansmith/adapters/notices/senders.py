@@ -47,11 +47,11 @@ def send(name: str, settings: NoticeSettings, notice: Notice, secrets: SecretBox
         kind = ToolBusy if 400 <= error.smtp_code < 500 else ToolFailed
         raise kind(f"the mail server answered {error.smtp_code}") from None
     except smtplib.SMTPException as error:
-        raise ToolFailed(f"the mail server refused: {type(error).__name__}") from None
+        raise ToolFailed(Sentence("notice.mail_refused", error=type(error).__name__)) from None
     except ssl.SSLCertVerificationError as error:
-        raise ToolFailed(f"its certificate is not valid: {error.verify_message}") from None
+        raise ToolFailed(Sentence("notice.certificate", error=error.verify_message)) from None
     except (OSError, http.client.HTTPException) as error:
-        raise ToolBusy(f"it cannot be reached: {_reason(error)}") from None
+        raise ToolBusy(Sentence("notice.unreachable", error=_reason(error))) from None
 
 
 def _reason(error: Exception) -> str:
@@ -94,9 +94,9 @@ def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) ->
     finally:
         connection.close()
     if status >= 500 or status in _AGAIN:
-        raise ToolBusy(f"it answered {status}")
+        raise ToolBusy(Sentence("notice.status", status=status))
     if not 200 <= status < 300:
-        raise ToolFailed(f"it answered {status}")
+        raise ToolFailed(Sentence("notice.status", status=status))
 
 
 def _mail(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:

@@ -69,17 +69,17 @@ class OidcSettings(Record):
         """Returns who a person is; refuses one for whom the settings have no role or tenant."""
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not _USER.fullmatch(user):
-            raise Refused(f"the claim {self.user_claim!r} is no user name")
+            raise Refused(Sentence("oidc.no_user", claim=self.user_claim))
         if self.user_claim == "email" and claims.get("email_verified") is not True:
-            raise Refused("the provider has not verified the e-mail address")
+            raise Refused(Sentence("oidc.unverified"))
         role = _first(self.roles, claims.get(self.role_claim))
         if role is None:
-            raise Refused("the settings have no role for this user")
+            raise Refused(Sentence("oidc.no_role"))
         if not self.tenant_claim:
             return Claimed(user, role)
         tenant = _first(self.tenants, claims.get(self.tenant_claim))
         if not tenant:
-            raise Refused("the settings have no tenant for this user")
+            raise Refused(Sentence("oidc.no_tenant"))
         return Claimed(user, role, tenant)
 
 

@@ -81,7 +81,7 @@ class FunctionTool:
         except ToolFailed as failure:
             if self.spec.effect is Effect.READ:
                 raise
-            raise OutcomeUnknown(f"it was called, and {failure.message}") from None
+            raise OutcomeUnknown(Sentence("tools.was_called", why=failure.message)) from None
 
 
 class _LocalFunction:

@@ -34,7 +34,7 @@ _MOST_BYTES: Final = 2_000_000_000
 _YES: Final = {"type": "boolean"}
 _TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
 _OVERWRITE: Final = flag("Replace a file that is there.")
-_THERE: Final = "choose another name, or set overwrite to true"
+_THERE: Final = Sentence("file.overwrite")
 
 MOVE: Final = ToolSpec(
     name="files.move",
@@ -118,7 +118,9 @@ class MovingTools(ToolSet):
     def _copy(self, given: Arguments, job: Job) -> Json:
         with self._turn, self._there(given["path"]) as old:
             if old.is_folder:
-                raise ToolFailed(f"{old.name} is a folder", hint=Sentence("file.one_by_one"))
+                raise ToolFailed(
+                    Sentence("file.is_folder", name=old.name), hint=Sentence("file.one_by_one")
+                )
             to = self._target(old, given["to"])
             with self._folder.opened(old.name) as source, self._entry(to, make=True) as new:
                 size = os.fstat(source.fileno()).st_size

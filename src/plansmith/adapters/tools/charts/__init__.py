@@ -214,7 +214,12 @@ def _value(value: Any, name: str, row: int) -> float | None:
         found = float(value)
     except (ValueError, OverflowError):
         raise ToolFailed(
-            f"row {row}: {clip(name, 40)!r} is {clip(str(value), 40)!r}, not a number",
+            Sentence(
+                "chart.cell_not_number",
+                row=row,
+                name=clip(name, 40),
+                value=clip(str(value), 40),
+            ),
             hint=Sentence("chart.number_y"),
         ) from None
     if not abs(found) < float("inf"):

@@ -50,7 +50,7 @@ def address_of(url: str) -> Address:
         raise ToolFailed(Sentence("a2a.not_address", url=url[:100]), hint=_HINT) from None
     if parts.scheme not in _PORTS:
         raise ToolFailed(
-            f"{parts.scheme or 'that'!r} is not fetched", hint=Sentence("fetch.only_http")
+            Sentence("fetch.scheme", name=parts.scheme or "?"), hint=Sentence("fetch.only_http")
         )
     if "@" in parts.netloc or "\\" in url:
         raise ToolFailed(Sentence("fetch.user"), hint=_HINT)
@@ -89,7 +89,9 @@ class Hosts:
         if not _fits(address, self._allowed):
             known = ", ".join(host for host, _ in self._allowed) or "none"
             hint = Sentence("fetch.allowed", names=known[:300])
-            raise ToolFailed(f"{address.host}:{address.port} is not allowed", hint=hint)
+            raise ToolFailed(
+                Sentence("fetch.not_allowed", place=f"{address.host}:{address.port}"), hint=hint
+            )
 
     def reachable(self, address: Address) -> list[str]:
         """Returns the numeric addresses of a host that may be connected to."""

@@ -255,4 +255,4 @@ def no_column(name: str, tables: Mapping[str, Data]) -> ToolFailed:
     near = difflib.get_close_matches(name.rpartition(".")[2], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     hint += clip("; ".join(shown), 400)
-    return ToolFailed(f"there is no column {clip(name, 60)}", hint=hint)
+    return ToolFailed(Sentence("table.column_absent", name=clip(name, 60)), hint=hint)
