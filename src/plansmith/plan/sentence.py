@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic_core import from_json
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 LANGUAGES: Final = ("en", "zh")
@@ -91,7 +91,8 @@ def language_of(locale: str) -> str:
 def sentence_texts() -> Mapping[str, Mapping[str, str]]:
     """Returns the text of every code, by language."""
     path = Path(__file__).with_name("sentences.json")
-    return cast("Mapping[str, Mapping[str, str]]", json.loads(path.read_text(encoding="utf-8")))
+    # Every command reads this table: `json` takes twice as long.
+    return cast("Mapping[str, Mapping[str, str]]", from_json(path.read_bytes()))
 
 
 @cache
