@@ -330,7 +330,7 @@ def read_event(value: Mapping[str, Any]) -> Event:
             hash=value["hash"],
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise JournalDamaged(f"an event cannot be read: {error!r}") from None
+        raise JournalDamaged(Sentence("journal.event_unreadable", error=error)) from None
 
 
 @lru_cache(maxsize=256)

@@ -300,8 +300,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
                 hint=Sentence("error.its_steps", names=names),
             )
         if state.status is not StepStatus.DONE:
-            why = str(state.error) or f"the run is {self.status}"
-            raise NotFound(f"step {step!r} has no result: it is {state.status}", hint=why)
+            status = Sentence(f"status.{state.status}")
+            why = state.error or Sentence("error.run_is", run=self.id, status=self.status)
+            raise NotFound(Sentence("error.no_result", step=step, status=status), hint=why)
         if kind is None:
             return state.result
         try:

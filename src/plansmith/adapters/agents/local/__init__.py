@@ -150,7 +150,7 @@ class AdviceTool:
         """Passes the advice on."""
         advice: Advice | None = _ADVICE.get(str(arguments.get("advice")))
         if tool != "advise" or advice is None:
-            raise ToolFailed("the advice is either replan or finish")
+            raise ToolFailed(Sentence("agents.advice"))
         call.advise(advice, str(arguments.get("reason")))
         return "It was handed on."
 
