@@ -35,7 +35,7 @@ from plansmith.plan.fold import RunFold, State, fold
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.run_parts import ReportText
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore
 
@@ -261,7 +261,7 @@ class Journal:
             return self._summary
         found = self._summaries.summary(self._fold, self.events)
         found = await self._summaries.with_models(found, (), (), self._store.get)
-        return dataclasses.replace(found, damage=str(self.damage)) if self.damage else found
+        return dataclasses.replace(found, damage=_told(self.damage)) if self.damage else found
 
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
@@ -277,7 +277,7 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.known or self._fold.result()
-        return run.replace(damage=str(self.damage)) if self.damage else run
+        return run.replace(damage=_told(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
@@ -314,6 +314,10 @@ async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event
         return sound.events[after:], sound.last, sound.damage or damage.message
 
 
+def _told(damage: JournalDamaged) -> str:
+    return with_hint(damage.message, damage.hint)
+
+
 def _hint(run: str, events: Sequence[Event]) -> str:
     if not events:
         return Sentence("journal.none_readable")
@@ -337,7 +341,7 @@ async def whole_run(
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
             results = await results_left(store, run)
-            run = run.replace(damage=run.damage or str(damage))
+            run = run.replace(damage=run.damage or _told(damage))
     steps = {
         name: with_fields(step, result=results[name])
         if name in results and step.result_hash

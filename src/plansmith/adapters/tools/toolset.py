@@ -15,7 +15,7 @@ import jsonschema_rs
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
 from plansmith.text import clip
@@ -124,7 +124,7 @@ class PureTools(ToolSet):
         try:
             await self.call(tool, inputs, Call(key="rehearsal"))
         except ToolFailed as failure:
-            return str(failure)
+            return with_hint(failure.message, failure.hint)
         return ""
 
 
