@@ -6,7 +6,9 @@ import argparse
 import ast
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -326,6 +328,21 @@ def test_operators_are_told_in_chinese_what_goes_wrong(
         ("data", "看一看", "--db", "x"),
     ):
         assert types(*words) != 0, words
+
+
+def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
+    types: Typed, write: Write, intake: Path
+) -> None:
+    reading = {"id": "du", "tool": "files.read", "inputs": {"path": "没有.txt"}}
+    assert types("run", write(reading, goal="读文件"), "--model", "rules") != 0
+    assert types("report", "last") == 0
+    assert types("ask", "1/0 是多少", "--model", "rules") == 0
+    with closing(sqlite3.connect(intake.parent / "store" / "runs.db")) as store, store:
+        store.execute("DELETE FROM events WHERE run = 2 AND number = 2")
+    assert types("verify", "--all") == 1
+    assert types("doctor") == 1
+    assert types("show", "last") == 0
+    assert types("report", "last") != 0
 
 
 # Where a text of English words is nothing that a person is told, or is told in a way of its own.
