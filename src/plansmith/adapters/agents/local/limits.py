@@ -46,11 +46,13 @@ class Allowance:
         """Counts one turn before it is made."""
         limits, tokens = self._limits, self._used.input_tokens + self._used.output_tokens
         if self.turns_left <= 0:
-            raise self._spent(f"its {limits.turns} turns", "turns")
+            raise self._spent(Sentence("agents.its_turns", count=limits.turns), "turns")
         if limits.tokens is not None and tokens >= limits.tokens:
-            raise self._spent(f"its {limits.tokens:,} tokens ({tokens:,} used)", "tokens")
+            what = Sentence("agents.its_tokens", count=limits.tokens, used=tokens)
+            raise self._spent(what, "tokens")
         if limits.money is not None and (self._used.cost or 0) >= limits.money:
-            raise self._spent(f"its ${limits.money} (${self._used.cost} used)", "money")
+            what = Sentence("agents.its_money", amount=limits.money, used=self._used.cost)
+            raise self._spent(what, "money")
         self.turns += 1
 
     def spend(self, usage: Usage) -> None:

@@ -243,7 +243,7 @@ class Function:
 
 def factorial(number: Num) -> Num:
     """Returns the product of all whole numbers up to one."""
-    value = _whole(number, "a factorial")
+    value = _whole(number, Sentence("calc.a_factorial"))
     if not 0 <= value <= _LARGEST_FACTORIAL:
         raise ToolFailed(Sentence("calc.factorial", most=_LARGEST_FACTORIAL))
     return kept(Fraction(math.factorial(value)))
