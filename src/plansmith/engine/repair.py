@@ -62,8 +62,8 @@ def _go_back(journal: Journal, lost: Sequence[int]) -> None:
     first = lost[0]
     while isinstance(bodies[first - 2], e.QuestionAnswered):
         first -= 1  # the question is asked again
-    steps = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
-    journal.doubt(first, f"the result of {steps} cannot be read")
+    steps = [Sentence("ps.quoted", text=name) for name in dict.fromkeys(names)]
+    journal.doubt(first, Sentence("repair.result_unread", steps=steps))
 
 
 def _repair_event(journal: Journal) -> e.AnyBody:

@@ -93,7 +93,7 @@ class Composer:
         if call.attempt < _TRIES:
             raise ToolBusy(Sentence("model.empty_answer"))
         plainly = self._plainly(instruction, given, style)
-        return self._without_model(plainly, "it gave an empty answer")
+        return self._without_model(plainly, Sentence("model.empty_answer"))
 
     async def _conversation(self) -> str:
         """Returns the conversation before the request, so that a reply fits into it."""

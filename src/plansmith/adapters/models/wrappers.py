@@ -209,14 +209,16 @@ class _Watch:
 
     def _left(self) -> tuple[float, str]:
         now = self._clock.monotonic()
-        limits = [(_FOREVER, "")]
+        limits: list[tuple[float, str]] = [(_FOREVER, "")]
         if self._total_s is not None:
             left = self._start + self._total_s - now
-            limits.append((left, f"{self._name} took longer than {self._total_s:g} s"))
+            slow = Sentence("model.too_slow", name=self._name, seconds=f"{self._total_s:g}")
+            limits.append((left, slow))
         if self._silence_s is not None:
             since = self._last if self._listener is not None else now
             left = since + self._silence_s - now
-            limits.append((left, f"{self._name} said nothing for {self._silence_s:g} s"))
+            mute = Sentence("model.fell_silent", name=self._name, seconds=f"{self._silence_s:g}")
+            limits.append((left, mute))
         return min(limits)
 
 
