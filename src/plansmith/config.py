@@ -22,6 +22,7 @@ from plansmith.folder_settings import Table, at, harmless, with_paths
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.settings import PlannerSettings
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import safe
@@ -34,7 +35,7 @@ else:
 
 _log: Final = logging.getLogger("plansmith")
 ROLES: Final = ("plan", "triage", "agents", "report")
-_FIX_FILE: Final = "correct or remove the file"
+_FIX_FILE: Final = Sentence("error.fix_file")
 _ENVIRONMENT: Final = {
     "PLANSMITH_MODEL": ("models", "plan", "model"),
     "PLANSMITH_BASE_URL": ("models", "plan", "base_url"),
@@ -223,7 +224,9 @@ def load_settings(
         merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
     )
     merged = merge_tables(merged, _from_environment(environment))
-    return parse_settings(merge_tables(merged, dict(changes or {})), "the settings")
+    return parse_settings(
+        merge_tables(merged, dict(changes or {})), Sentence("settings.the_settings")
+    )
 
 
 def _user_settings(folder: Path) -> Table:
@@ -234,7 +237,9 @@ def _user_settings(folder: Path) -> Table:
     try:
         found = read_table(path.read_bytes(), path)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error}", hint=_FIX_FILE) from None
+        raise Misconfigured(
+            Sentence("error.file_unreadable", path=path, error=error), hint=_FIX_FILE
+        ) from None
     parse_settings(found, safe(str(path)))
     return with_paths(found, lambda _, name: str(at(folder, name)))
 
@@ -254,7 +259,7 @@ def _project_settings(
             content = project.content() if known else None
         except Misconfigured as error:
             known, content = None, None
-            tell(str(error))
+            tell(with_hint(error.message, error.hint))
         if content is not None and book.trusts(content):
             return book.settings(content, tell)
         tell(left_out(project, changed=known is not None))
@@ -268,13 +273,13 @@ def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Proj
     try:
         data = read_regular_file(path, links=False)
     except Misconfigured as error:
-        tell(str(error))
+        tell(with_hint(error.message, error.hint))
         return None
     if data is None:
         return None
     found = read_table(data, path)
     parse_settings(found, safe(str(path)))
-    kept, left = harmless(found, parse_settings(base, "the settings"), folder)
+    kept, left = harmless(found, parse_settings(base, Sentence("settings.the_settings")), folder)
     return Project(folder.resolve(), data, found, kept, tuple(left))
 
 
@@ -283,7 +288,7 @@ def look_at(folder: Path, environment: Mapping[str, str] | None = None) -> Proje
     notes: list[str] = []
     found = read_project(folder, _user_settings(config_folder(environment)), notes.append)
     if notes:
-        raise Misconfigured(notes[0], hint="replace it by a regular file")
+        raise Misconfigured(notes[0], hint=Sentence("settings.regular_file"))
     return found
 
 
@@ -292,7 +297,7 @@ def read_table(data: bytes, path: Path) -> Table:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        why = f"{safe(str(path))} cannot be read: {safe(str(error))}"
+        why = Sentence("error.file_unreadable", path=safe(str(path)), error=safe(str(error)))
         raise Misconfigured(why, hint=_FIX_FILE) from None
 
 
@@ -328,11 +333,16 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        hint = "correct it, or remove it to use the default"
+        hint = Sentence("settings.correct_it")
         if first["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "remove it"
-        raise Misconfigured(f"{source}: {safe(why_invalid(error))}", hint=hint) from None
+            hint = (
+                Sentence("hint.mean", names=Sentence("ps.quoted", text=near[0]))
+                if near
+                else Sentence("settings.remove_it")
+            )
+        problem = Sentence("text.with_reason", text=source, reason=why_invalid(error))
+        raise Misconfigured(problem, hint=hint) from None
 
 
 def _known_names() -> list[str]:

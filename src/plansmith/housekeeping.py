@@ -48,7 +48,7 @@ def read_age(text: str) -> timedelta:
     """Reads an age such as `90d`, `12h` or `4w`."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
-        raise Misconfigured(f"{text!r} is no age", hint="such as 90d, 12h or 4w")
+        raise Misconfigured(Sentence("store.no_age", text=text), hint=Sentence("store.age_hint"))
     return timedelta(hours=int(found[1]) * _HOURS[found[2]])
 
 
@@ -58,7 +58,8 @@ def read_statuses(text: str) -> frozenset[str]:
     strange = sorted(wanted - set(OVER))
     if strange or not wanted:
         raise Misconfigured(
-            f"{text!r} is no status of an ended run", hint=f"some of {', '.join(OVER)}"
+            Sentence("store.no_status", text=text),
+            hint=Sentence("store.status_hint", names=[*OVER]),
         )
     return wanted
 
@@ -89,9 +90,7 @@ async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = 
 
 def _store_of(smith: Plansmith) -> PruningStore:
     if not hasattr(smith.store, "over_before"):
-        raise Refused(
-            "this store keeps nothing that could be removed", hint="use SQLite or PostgreSQL"
-        )
+        raise Refused(Sentence("store.keeps_all"), hint=Sentence("error.use_other_store"))
     return cast("PruningStore", smith.store)
 
 
@@ -126,7 +125,7 @@ async def hold_restored(
     """
     reason, runs, schedules = Sentence("pause.restored"), 0, 0
     for run in await smith.store.open_runs():
-        tell(f"pausing run {run}")
+        tell(Sentence("store.pausing", run=run))
         await smith.pause(run, by=by, reason=reason)
         runs += 1
     for schedule in await smith.schedules.all():

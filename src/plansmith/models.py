@@ -13,6 +13,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.adapters.models import (
@@ -100,8 +101,10 @@ def _settings(values: Mapping[str, object]) -> ModelSettings:
     except ValidationError as error:
         flaw = error.errors()[0]
         place = ".".join(str(part) for part in flaw["loc"])
-        hint = "name it as provider:name, such as openai:gpt-5"
-        raise Misconfigured(f"the model's {place}: {flaw['msg']}", hint=hint) from error
+        hint = Sentence("model.such_as")
+        raise Misconfigured(
+            Sentence("model.bad_field", place=place, error=flaw["msg"]), hint=hint
+        ) from error
 
 
 def _is_ours(name: str) -> bool:
@@ -146,7 +149,9 @@ def make_model(
     if name.startswith("recorded:"):
         path = Path(name.removeprefix("recorded:"))
         if not path.is_file():
-            raise Misconfigured(f"there is no recording {path}", hint="check the path")
+            raise Misconfigured(
+                Sentence("model.no_recording", file=path), hint=Sentence("error.check_path")
+            )
         return recorded.RecordedModel(path)
     return _provided(settings, clock=clock, api_key=api_key)
 
@@ -155,11 +160,11 @@ def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> 
     """Makes the model of a provider or a server."""
     name = settings.model
     if ":" not in name:
-        known = "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
-        raise Misconfigured(f"{name!r} is not the name of a model", hint=known)
+        known = Sentence("model.names_are")
+        raise Misconfigured(Sentence("model.no_name", name=name), hint=known)
     variable = settings.api_key_env
     if not api_key and variable and not os.environ.get(variable):
-        why, hint = f"the environment variable {variable} is not set", f"export {variable}=…"
+        why, hint = Sentence("model.no_variable", variable=variable), f"export {variable}=…"
         return wrappers.RefusingModel(name, why=why, hint=hint)
     model: ChatModel = provider.ProviderModel(
         name,
@@ -181,8 +186,8 @@ def _auto(
     """Makes a model that is looked for when it is first needed."""
     variable = settings.api_key_env
     if (variable or api_key) and not settings.base_url:
-        hint = "name the model that the key is for, too"
-        raise Misconfigured("a key for a model is set, but no model", hint=hint)
+        hint = Sentence("model.name_too")
+        raise Misconfigured(Sentence("model.key_alone"), hint=hint)
 
     def make(choice: choose.Choice) -> ChatModel:
         found = {"model": choice.model, "base_url": choice.base_url}

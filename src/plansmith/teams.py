@@ -26,6 +26,7 @@ from plansmith.models import make_model
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.background import Search, investigate, is_search
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import (
@@ -76,8 +77,8 @@ def research(
     documents = _documents(base.settings.documents)
     readers = _readers(base, documents)
     if not readers:
-        hint = "give a folder with --docs, or set up an MCP server that searches"
-        raise Misconfigured("there are no sources to research", hint=hint)
+        hint = Sentence("team.give_docs")
+        raise Misconfigured(Sentence("team.no_sources"), hint=hint)
     prompts = base.settings.planner.prompts
     team: list[Agent] = [
         researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
@@ -191,8 +192,8 @@ def _with_password(team: Team, address: str, settings: Settings) -> str:
     known = settings.builtin.databases.values()
     found = [each for each in known if without_password(each) == address]
     if not found and urlsplit(address).scheme not in _FILES:
-        hint = "add it with its password to [builtin.databases] of your settings"
-        raise Misconfigured(f"the password of {address} is not stored in runs", hint=hint)
+        hint = Sentence("team.add_password")
+        raise Misconfigured(Sentence("team.password", address=address), hint=hint)
     return found[0] if found else address
 
 
@@ -217,8 +218,8 @@ class _Base:
         """Adjusts the settings for a team and makes the parts."""
         given = settings or load_settings()
         if model is None and given.models.plan.model in ("demo", "rules"):
-            hint = "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL"
-            raise Misconfigured("a team needs a language model, and none is set", hint=hint)
+            hint = Sentence("team.name_model")
+            raise Misconfigured(Sentence("team.needs_model"), hint=hint)
         settings = given.replace(
             run=given.run.replace(per_tool=CALLS_AT_ONCE | given.run.per_tool),
             planner=given.planner.replace(top_k=max(given.planner.top_k, _SHORTLIST_LENGTH)),
@@ -295,7 +296,7 @@ class ForAgents:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Refuses every call."""
         del arguments, call
-        raise ToolFailed(f"{tool} is for agents only")
+        raise ToolFailed(Sentence("team.agents_only", tool=tool))
 
     async def close(self) -> None:
         """Closes the source."""
@@ -324,7 +325,7 @@ class Background:
                 if not found.blocks and found.notes:
                     raise ToolFailed("; ".join(found.notes))
                 return found.blocks
-        raise ToolFailed("no tool is marked as search", hint="set up an MCP server that searches")
+        raise ToolFailed(Sentence("team.no_search"), hint=Sentence("team.set_search"))
 
 
 def _sources(tools: Sequence[FunctionTool | ToolSource]) -> list[ToolSource]:
@@ -339,8 +340,8 @@ def _documents(paths: Sequence[Path]) -> Path | None:
     if not paths:
         return None
     if len(paths) > 1 or not paths[0].is_dir():
-        hint = "give one folder; its subfolders are read too"
-        raise Misconfigured("the research team needs exactly one folder of documents", hint=hint)
+        hint = Sentence("team.one_folder_hint")
+        raise Misconfigured(Sentence("team.one_folder"), hint=hint)
     return paths[0]
 
 
@@ -356,4 +357,6 @@ def _check_exists(database: str) -> None:
     """Refuses a missing database file now, not in the middle of a plan."""
     scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
     if scheme in _FILES and not path.expanduser().is_file():
-        raise Misconfigured(f"there is no database {path}", hint="check the path")
+        raise Misconfigured(
+            Sentence("team.database_absent", path=path), hint=Sentence("error.check_path")
+        )

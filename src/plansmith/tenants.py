@@ -16,6 +16,7 @@ from plansmith.errors import Misconfigured, NotFound
 from plansmith.files import locked, replace_file
 from plansmith.folder_settings import Table, at, with_paths
 from plansmith.plan.data import Record
+from plansmith.plan.sentence import Sentence
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _RECORD: Final = "tenant.json"
@@ -74,21 +75,21 @@ class TenantBook:
     def get(self, name: str) -> Tenant:
         """Returns a tenant by its name."""
         if not _NAME.fullmatch(name) or not (self._folder / name / _RECORD).is_file():
-            hint = "plansmith tenants list lists them"
-            raise NotFound(f"there is no tenant {name[:80]!r}", hint=hint)
+            hint = Sentence("tenants.see_list")
+            raise NotFound(Sentence("tenants.absent", name=name[:80]), hint=hint)
         return self._read(self._folder / name)
 
     def create(self, name: str) -> Tenant:
         """Creates a tenant with its folders; its settings are those of the server at first."""
         if not _NAME.fullmatch(name) or name == "default":
-            hint = "small letters, digits and _, at most 31, beginning with a letter; not default"
-            raise Misconfigured(f"{name[:80]!r} is not a valid name for a tenant", hint=hint)
+            hint = Sentence("tenants.name_hint")
+            raise Misconfigured(Sentence("tenants.bad_name", name=name[:80]), hint=hint)
         home = self._folder / name
         made = Tenant(name=name, key=f"{name}_{secrets.token_hex(4)}", home=home)
         with self._locked():
             if (home / _RECORD).exists():
-                hint = "choose another name"
-                raise Misconfigured(f"there is a tenant {name!r} already", hint=hint)
+                hint = Sentence("error.other_name")
+                raise Misconfigured(Sentence("tenants.taken", name=name), hint=hint)
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             made.folder.mkdir(exist_ok=True, mode=0o700)
             if not made.config.exists():
@@ -109,17 +110,20 @@ class TenantBook:
         try:
             value = json.loads((home / _RECORD).read_text(encoding="utf-8"))
             if value["version"] != 1:
-                raise Misconfigured(f"{home} is of a newer Plansmith", hint="update Plansmith")
+                raise Misconfigured(
+                    Sentence("store.of_newer", path=home), hint=Sentence("error.update")
+                )
             key = str(value["key"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Misconfigured(
-                f"{home / _RECORD} cannot be read: {error}", hint="restore it from a backup"
+                Sentence("error.file_unreadable", path=home / _RECORD, error=error),
+                hint=Sentence("store.restore_it"),
             ) from None
         return Tenant(name=home.name, key=key, home=home)
 
     def _locked(self) -> Any:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return locked(self._folder / "tenants.json", hint="make its folder writable")
+        return locked(self._folder / "tenants.json", hint=Sentence("error.folder_writable"))
 
 
 def tenant_settings(
@@ -144,7 +148,7 @@ def inherited(base: Settings) -> Table:
 
 
 def _settings(tenant: Tenant, base: Settings, table: Table) -> TenantSettings:
-    whole = parse_settings(table, f"the settings of the tenant {tenant.name}")
+    whole = parse_settings(table, Sentence("tenants.settings_of", name=tenant.name))
     given = {name: getattr(whole, name) for name in Settings.model_fields}
     store = tenant_store(base.store_url(), tenant.key)
     return TenantSettings.model_validate(given | {"tenant": tenant, "store": store})
@@ -156,11 +160,13 @@ def _own(tenant: Tenant) -> Table:
     try:
         found = read_table(path.read_bytes(), path) if path.is_file() else {}
     except OSError as error:
-        hint = "check its permissions"
-        raise Misconfigured(f"{path} cannot be read: {error.strerror}", hint=hint) from None
+        hint = Sentence("error.folder_closed_hint")
+        raise Misconfigured(
+            Sentence("error.file_unreadable", path=path, error=error.strerror), hint=hint
+        ) from None
     if "store" in found:
-        hint = "remove it: a tenant's store is beside that of the server"
-        raise Misconfigured(f"{path} cannot set the store", hint=hint)
+        hint = Sentence("tenants.remove_store")
+        raise Misconfigured(Sentence("tenants.sets_store", path=path), hint=hint)
     parse_settings(found, str(path))
     return with_paths(found, lambda _, name: str(at(tenant.home, name)))
 

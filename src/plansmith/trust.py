@@ -20,11 +20,13 @@ from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.folder_settings import Table, at, with_paths
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
 PROJECT_FILE: Final = "plansmith.toml"
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_FILES: Final = 500
+_SHOWN: Final = 8
 
 
 def read_regular_file(path: Path, *, links: bool = True) -> bytes | None:
@@ -36,14 +38,14 @@ def read_regular_file(path: Path, *, links: bool = True) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        why = "it is a symbolic link" if not links and path.is_symlink() else error.strerror
-        raise Misconfigured(f"{safe(str(path))} was not read: {why}") from None
+        why = Sentence("trust.symlink") if not links and path.is_symlink() else error.strerror
+        raise Misconfigured(Sentence("trust.not_read", path=safe(str(path)), why=why)) from None
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Misconfigured(f"{safe(str(path))} was not read: it is not a regular file")
+            raise Misconfigured(Sentence("trust.not_regular", path=safe(str(path))))
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise Misconfigured(f"{safe(str(path))} was not read: it has more than {_MAX_BYTES} bytes")
+        raise Misconfigured(Sentence("trust.too_large", path=safe(str(path)), most=_MAX_BYTES))
     return data
 
 
@@ -91,14 +93,12 @@ class Project:
 
 def left_out(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
-    names = ", ".join(map(safe, project.left[:8]))
-    more = f" and {len(project.left) - 8} more" if len(project.left) > 8 else ""
-    why = "it changed since you trusted it" if changed else "you have not trusted this folder"
+    shown, more = [*map(safe, project.left[:_SHOWN])], len(project.left) - _SHOWN
+    names = Sentence("trust.and_more", names=shown, count=more) if more > 0 else shown
+    why = Sentence("trust.why_changed") if changed else Sentence("trust.why_new")
     command = safe(shlex.join(["plansmith", "trust", str(project.folder)]))
-    return (
-        f"ignored in {safe(str(project.folder / PROJECT_FILE))}, since {why}: {names}{more}; "
-        f"to see what they would do and to decide: {command}"
-    )
+    file = safe(str(project.folder / PROJECT_FILE))
+    return Sentence("trust.ignored", file=file, why=why, names=names, command=command)
 
 
 def read_content(folder: Path, data: bytes, settings: Table) -> Content:
@@ -109,7 +109,7 @@ def read_content(folder: Path, data: bytes, settings: Table) -> Content:
     def add(path: Path) -> None:
         if len(files) >= _MAX_FILES:
             raise Misconfigured(
-                f"the settings of {safe(str(folder))} name more than {_MAX_FILES} files"
+                Sentence("trust.too_many", folder=safe(str(folder)), most=_MAX_FILES)
             )
         if path not in files:
             files[path] = read_regular_file(path)
@@ -244,10 +244,7 @@ class TrustBook:
         """Returns the MCP servers of trusted settings; each starts in the folder."""
         mcp, folder = content.settings["mcp"], content.folder
         if "approvals" in mcp:
-            tell(
-                f"{folder / PROJECT_FILE}: mcp.approvals is ignored: "
-                "a project cannot bring approvals"
-            )
+            tell(Sentence("trust.no_approvals", file=folder / PROJECT_FILE))
         servers: Table = dict(mcp.get("servers", {}))
         for name in mcp.get("files", ()):
             path = at(folder, name)
@@ -256,8 +253,8 @@ class TrustBook:
                 tell(note)
             duplicates = sorted(servers.keys() & read.servers.keys())
             if duplicates:
-                why = f"{path}: there is another server named {duplicates[0]!r}"
-                raise Misconfigured(why, hint="rename one of the two")
+                why = Sentence("trust.two_servers", path=path, name=duplicates[0])
+                raise Misconfigured(why, hint=Sentence("trust.rename_one"))
             servers |= {each: dict(server) for each, server in read.servers.items()}
         return {name: _in_folder(each, folder) for name, each in servers.items()}
 

@@ -20,6 +20,7 @@ from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
 from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
+from plansmith.plan.sentence import Sentence
 from plansmith.runs.options import Options
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource
     """Makes the context sources of the settings."""
     missing = [path for path in documents if not path.exists()]
     if missing:
-        raise Misconfigured(f"there is no file or folder {missing[0]}", hint="check the path")
+        raise Misconfigured(
+            Sentence("error.no_path", path=missing[0]), hint=Sentence("error.check_path")
+        )
     return [document_files.DocumentSource(documents, tell=tell)] if documents else []
 
 
@@ -167,7 +170,7 @@ class TeamSmiths:
         team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
-        return self.of_team(team, needed_by=f"run {run.id}")
+        return self.of_team(team, needed_by=Sentence("error.the_run", run=run.id))
 
     def of_team(self, team: Team, *, needed_by: str) -> Plansmith:
         """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
@@ -178,10 +181,14 @@ class TeamSmiths:
                 rebuild: Callable[..., Plansmith] = resolve_name("plansmith.teams:rebuild")
                 self._made[team] = rebuild(team, self._settings, **parts)
             except (ImportError, PlansmithError) as error:
-                message = f"{needed_by} needs the {team.name} team, which cannot be made here"
-                why = getattr(error, "message", error)
+                problem = Sentence(
+                    "team.not_made",
+                    what=needed_by,
+                    team=team.name,
+                    why=getattr(error, "message", str(error)),
+                )
                 hint = getattr(error, "hint", "pip install 'plansmith[all]'")
-                raise OtherTeam(f"{message}: {why}", hint=hint) from None
+                raise OtherTeam(problem, hint=hint) from None
         return self._made[team]
 
     def of_name(self, name: TeamName, database: str = "") -> Plansmith:
@@ -190,14 +197,15 @@ class TeamSmiths:
         team = run_options.Team(name=name, documents=documents)
         if name == "data":
             team = team.replace(**self._database(database))
-        return self.of_team(team, needed_by="the request")
+        return self.of_team(team, needed_by=Sentence("error.the_request"))
 
     def _database(self, name: str) -> dict[str, Json]:
         """Returns the fields of a team about a database of the settings."""
         known = self._settings.builtin.databases
         if name not in known:
-            hint = f"name one of [builtin.databases] in the settings: {', '.join(known) or 'none'}"
-            raise Misconfigured(f"there is no database {name!r}", hint=hint)
+            none = Sentence("hint.none_known")
+            hint = Sentence("team.name_database", names=[*known] or none)
+            raise Misconfigured(Sentence("error.no_database", name=name), hint=hint)
         without_password: Callable[[str], str] = resolve_name("plansmith.teams:without_password")
         address = without_password(known[name])
         return {"database": address, "password_needed": address != known[name]}
@@ -220,8 +228,10 @@ def make_store_url(settings: Settings) -> str:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            hint = "name another file with --store sqlite:///FILE"
-            raise Misconfigured(f"cannot make {folder}: {error.strerror}", hint=hint) from None
+            hint = Sentence("store.name_other_file")
+            raise Misconfigured(
+                Sentence("error.cannot_make", folder=folder, why=error.strerror), hint=hint
+            ) from None
     return url
 
 
@@ -345,7 +355,8 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise Misconfigured(
-            f"cannot read {path}: {error.strerror}", hint="check the path and its permissions"
+            Sentence("error.cannot_read", name=path, reason=error.strerror),
+            hint=Sentence("error.check_permissions"),
         ) from None
 
 
@@ -358,16 +369,18 @@ def python_functions(path: Path) -> dict[str, functions.FunctionTool]:
     """Runs a Python file and returns its functions that are marked with `@tool`, by name in it."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise Misconfigured(f"there is no file {path}", hint="check the path")
+        raise Misconfigured(
+            Sentence("error.no_file_there", file=path), hint=Sentence("error.check_path")
+        )
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001 - whatever the file raises is what is wrong with it
         raise Misconfigured(
-            f"{path} cannot be run: {error}", hint="fix the error in the file"
+            Sentence("tools.cannot_run", file=path, error=error), hint=Sentence("tools.fix_file")
         ) from None
     named = vars(module).items()
     found = {name: each for name, each in named if isinstance(each, functions.FunctionTool)}
     if not found:
-        raise Misconfigured(f"{path} has no tools", hint="mark functions with @tool")
+        raise Misconfigured(Sentence("tools.none_in", file=path), hint=Sentence("tools.mark"))
     return found

@@ -86,7 +86,7 @@ def test_a_model_that_is_not_set_up_is_told_with_what_to_set(
     assert made.plan("p", "weather in Oslo", TOOLS) == NO_PLAN
     assert "set OPENAI_API_KEY" in made.failure
     result = AgentRuntime(BaseProfile(), made, MCPRegistry()).step("weather in Oslo")
-    assert "set OPENAI_API_KEY" in result["reply"]
+    assert "请设置 OPENAI_API_KEY" in result["reply"]
 
 
 def test_execute_goes_through_plan() -> None:

@@ -120,7 +120,7 @@ async def test_tables_are_listed_and_described(place: Place) -> None:
     if place.kind != "duckdb":
         key = {"columns": ["customer"], "table": "customers", "targets": ["id"]}
         assert found["keys"] == [key]
-    with pytest.raises(ToolFailed, match="did you mean orders"):
+    with pytest.raises(ToolFailed, match="did you mean 'orders'"):
         await use(source, "describe", table="order")
 
 

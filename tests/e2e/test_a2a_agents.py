@@ -196,7 +196,7 @@ async def test_an_agent_that_asks_for_ever_is_not_answered_for_ever() -> None:
     [
         ("fail no rooms", "a2a.desk failed: no rooms"),
         ("reject not my job", "a2a.desk refused the work: not my job"),
-        ("cancelled", "a2a.desk cancelled the work, and it does not say why"),
+        ("cancelled", "a2a.desk cancelled the work: it does not say why"),
     ],
 )
 async def test_a_bad_end_is_a_failure_with_the_agents_reason(

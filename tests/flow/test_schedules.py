@@ -194,7 +194,7 @@ async def test_while_a_run_goes_on_the_next_fire_is_skipped_and_told(intake: Des
     assert await intake.later(hours=1) == []
     rows = await intake.smith.schedules.history(schedule.id)
     assert rows[0].state is FireState.SKIPPED
-    assert rows[0].note == "the run of 2026-01-01 09:00 UTC goes on still"
+    assert rows[0].note == "the run of 2026-01-01 09:00 UTC still goes on"
     intake.leave.set()
     await intake.smith.schedules.carried()
     await intake.later(hours=1)

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from plansmith.errors import Misconfigured
 from plansmith.files import locked, replace_file
 from plansmith.plan.data import Json, Record
+from plansmith.plan.sentence import Sentence
 
 
 class Approval(Record):
@@ -87,8 +88,8 @@ class ApprovalFile:
             self._seen, self._approved = None, {}
             return {}
         if os.name == "posix" and (stat.st_mode & 0o022 or stat.st_uid not in (os.getuid(), 0)):
-            hint = f"check its content, then: chmod 600 {self._path}"
-            raise Misconfigured(f"{self._path}: other users can write to this file", hint=hint)
+            hint = Sentence("approvals.check", path=self._path)
+            raise Misconfigured(Sentence("approvals.others_write", path=self._path), hint=hint)
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark != self._seen:
             self._approved, self._seen = _parse(self._path), mark
@@ -103,7 +104,7 @@ class ApprovalFile:
         replace_file(self._path, text, durable=True)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
-        hint = "make its folder writable, or name another file with mcp.approvals"
+        hint = Sentence("approvals.other_file")
         return locked(self._path, hint=hint, mode=0o700)
 
 
@@ -111,8 +112,12 @@ def _parse(path: Path) -> dict[str, Approval]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value["version"] != 1:
-            raise Misconfigured(f"{path} was written by a newer Plansmith", hint="use that version")
+            raise Misconfigured(
+                Sentence("store.of_newer", path=path), hint=Sentence("error.update")
+            )
         return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
-        hint = "correct it, or remove it and approve again"
-        raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None
+        hint = Sentence("approvals.correct")
+        raise Misconfigured(
+            Sentence("error.file_unreadable", path=path, error=error), hint=hint
+        ) from None

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, Record
+from plansmith.plan.sentence import Sentence
 
 # Characters that the common ways to encode a URL leave unchanged.
 _SAFE: Final = ("", "/", "!'()*~", "/!'()*~", ";,/?:@&=+$-_.!~*'()#")
@@ -179,7 +180,7 @@ class SecretSource(Record):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if sum(each is not None for each in (self.env, self.file, self.keyring)) != 1:
-            raise ValueError("give exactly one of env, file, keyring")
+            raise ValueError(Sentence("must.one_source"))
         return self
 
 
@@ -204,20 +205,20 @@ class SecretBox:
         """Returns why a tool may not have a secret, without reading it; or an empty text."""
         source = self._sources.get(name)
         if source is None:
-            return f"there is no secret {name!r}"
+            return Sentence("secret.absent", name=name)
         if not any(fnmatchcase(tool, pattern) for pattern in source.tools):
-            return f"the secret {name!r} is not for {tool}"
+            return Sentence("secret.not_for", name=name, tool=tool)
         return ""
 
     def reveal(self, name: str, tool: str) -> str:
         """Returns the value of a secret for a call that is about to be made."""
         flaw = self.flaw(name, tool)
         if flaw:
-            raise Misconfigured(flaw, hint=f"set [secrets.{name}] with tools = [{tool!r}]")
+            raise Misconfigured(flaw, hint=Sentence("secret.set_tools", name=name, tool=tool))
         value = _read(name, self._sources[name], self._environment)
         if len(value) < SHORTEST:
-            hint = f"use one of {SHORTEST} characters or more"
-            raise Misconfigured(f"the secret {name!r} is too short to be hidden safely", hint=hint)
+            hint = Sentence("error.longer_value", least=SHORTEST)
+            raise Misconfigured(Sentence("secret.short", name=name), hint=hint)
         self._hider.learn(value, name)
         return value
 
@@ -242,7 +243,7 @@ def _read(name: str, source: SecretSource, environment: Mapping[str, str]) -> st
         value = environment.get(source.env, "")
         if not value:
             hint = f"export {source.env}=…"
-            raise Misconfigured(f"the secret {name!r} is not in the environment", hint=hint)
+            raise Misconfigured(Sentence("secret.not_in_environment", name=name), hint=hint)
         return value
     if source.file is not None:
         return _from_file(name, source.file)
@@ -254,10 +255,10 @@ def _from_file(name: str, path: Path) -> str:
         mode = path.stat().st_mode
         value = path.read_text(encoding="utf-8").strip("\r\n")
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"the secret {name!r} cannot be read: {error}") from None
+        raise Misconfigured(Sentence("secret.unreadable", name=name, error=error)) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         hint = f"chmod 600 {path}"
-        raise Misconfigured(f"other users can read the file of the secret {name!r}", hint=hint)
+        raise Misconfigured(Sentence("secret.others_read", name=name), hint=hint)
     return value
 
 
@@ -265,10 +266,10 @@ def _from_keyring(name: str, entry: str) -> str:
     try:
         keyring: Any = import_module("keyring")
     except ImportError:
-        hint = "pip install keyring, or use env or file"
-        raise Misconfigured(f"the secret {name!r} needs the package keyring", hint=hint) from None
+        hint = Sentence("secret.install_keyring")
+        raise Misconfigured(Sentence("secret.needs_keyring", name=name), hint=hint) from None
     service, _, user = entry.partition("/")
     value: str | None = keyring.get_password(service, user)
     if not value:
-        raise Misconfigured(f"the keyring has no entry {entry!r} for the secret {name!r}")
+        raise Misconfigured(Sentence("secret.no_entry", entry=entry, name=name))
     return value

@@ -193,7 +193,7 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
     if run.damage:
         number = run.last.number if run.last else 0
         yield session.words["damaged"].format(number=number)
-        yield clip(safe(run.damage), 400)
+        yield clip(safe(in_language(run.damage, session.words["locale"])), 400)
     if run.reason:
         yield clip(safe(in_language(run.reason, session.words["locale"])), 200)
 

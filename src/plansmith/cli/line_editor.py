@@ -13,6 +13,7 @@ from plansmith.cli.questions import drop_typed, interruptible
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     import readline
@@ -114,7 +115,7 @@ class LineEditor:
         try:
             kept = self._history.add(line)
         except OSError as error:
-            self._warn(f"what you type is not kept for later: {error}")
+            self._warn(Sentence("error.history_unkept", error=error))
             self._history = None
             return
         if kept:
@@ -160,6 +161,8 @@ def _readable(read: Callable[[], str]) -> str | None:
     try:
         line = read()
     except UnicodeDecodeError:
-        raise Misconfigured("this line is not UTF-8 text", hint="write it as UTF-8") from None
+        raise Misconfigured(
+            Sentence("error.line_not_utf8"), hint=Sentence("error.write_utf8")
+        ) from None
     # What was no text comes as lone surrogates, which no store takes.
     return line.encode("utf-8", "replace").decode().rstrip("\r\n") if line else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.ui.width import say_fitted
+from plansmith.cli.ui.words import own, own_text
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
@@ -51,9 +52,11 @@ def positive(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{visible(text)} is no whole number") from None
+        raise argparse.ArgumentTypeError(
+            own_text("error.no_whole_number", text=visible(text))
+        ) from None
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+        raise argparse.ArgumentTypeError(own_text("error.below_one", number=text))
     return number
 
 
@@ -141,7 +144,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def warn(text: str) -> None:
     """Writes a warning to stderr."""
-    say_fitted(f"plansmith: {text}")
+    say_fitted(f"plansmith: {own(text)}")
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:

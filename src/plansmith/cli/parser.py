@@ -46,8 +46,7 @@ _ERRORS: Final = (
     (r"argument (.*?): expected (\d+) arguments", r"参数 \1：需要 \2 个值"),
     (r"argument (.*?): ignored explicit argument (.*)", r"参数 \1：不需要值 \2"),
     (r"argument (.*?): invalid (?:int|float) value: (.*)", r"参数 \1：\2 不是数字"),
-    (r"argument (.*?): (.*) is no whole number", r"参数 \1：\2 不是整数"),
-    (r"argument (.*?): (.*) is not 1 or more", r"参数 \1：\2 小于 1"),
+    (r"argument (.*?): (.*)", r"参数 \1：\2"),  # what a check of ours says, in Chinese already
     (r"ambiguous option: (.*) could match (.*)", r"选项 \1 不明确，可能是 \2"),
 )
 

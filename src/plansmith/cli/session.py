@@ -26,7 +26,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.events import RunCreated
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
 from plansmith.planner.fallback import stands_in
@@ -146,7 +146,7 @@ class Session:
         try:
             self.smith = self.teams.of(run)
         except OtherTeam as error:  # the run can still be shown and stopped
-            warn(str(error))
+            warn(with_hint(error.message, error.hint))
 
     async def teams_of_open_runs(self) -> list[Plansmith]:
         """Returns the teams that have open runs in this folder; warns of those that fail."""
@@ -159,7 +159,7 @@ class Session:
                 smith = self.teams.of(run)
                 found[id(smith)] = smith
             except OtherTeam as error:
-                warn(str(error))
+                warn(with_hint(error.message, error.hint))
         return [*found.values()]
 
     async def refuse_what_cannot_run(self, plan: Plan) -> None:

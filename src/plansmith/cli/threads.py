@@ -12,6 +12,7 @@ from plansmith.cli.describe import run_json, status_text
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.questions import question_lines
 from plansmith.cli.ui.output import dim, print_json, print_prose
+from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
@@ -53,7 +54,7 @@ def add_thread(parser: argparse.ArgumentParser) -> None:
 def _thread_name(given: str) -> str:
     """Returns the name of a thread; an empty one, as of an unset variable, names none."""
     if not given.strip():
-        raise argparse.ArgumentTypeError("the name is empty; without --thread a new one begins")
+        raise argparse.ArgumentTypeError(own_text("error.thread_nameless"))
     return given
 
 

@@ -189,8 +189,8 @@ def plan_schema(
 def dialect(name: str) -> Dialect:
     """Returns the dialect with a name."""
     if name not in DIALECTS:
-        hint = f"known: {', '.join(sorted(DIALECTS))}"
-        raise Misconfigured(f"there is no dialect {name!r}", hint=hint)
+        hint = Sentence("error.known", names=[*sorted(DIALECTS)])
+        raise Misconfigured(Sentence("error.no_dialect", name=name), hint=hint)
     module = import_module(f"plansmith.dialects.{_PARTS.get(name, name)}")
     found = cast("Dialect", module.DIALECT)
     return replace(found, read=partial(_read, found.read))

@@ -9,8 +9,9 @@ from typing import cast
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
-_HINT = 'give {"name": {"description", "input_schema"}}, a list of tools, or JSON lines'
+_HINT = Sentence("tools.form", form='{"name": {"description", "input_schema"}}')
 
 
 def read_tools(text: str) -> list[ToolSpec]:
@@ -19,7 +20,9 @@ def read_tools(text: str) -> list[ToolSpec]:
     seen: set[str] = set()
     for spec in specs:
         if spec.name in seen:
-            raise Misconfigured(f"two tools are called {spec.name!r}", hint="rename one of them")
+            raise Misconfigured(
+                Sentence("tools.twice", name=spec.name), hint=Sentence("tools.rename")
+            )
         seen.add(spec.name)
     return specs
 
@@ -31,7 +34,7 @@ def _load(text: str) -> Json:
         try:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except (ValueError, RecursionError):
-            raise Misconfigured(f"the tools are not JSON: {whole}", hint=_HINT) from None
+            raise Misconfigured(Sentence("tools.not_json", error=whole), hint=_HINT) from None
 
 
 def _entries(value: Json) -> list[Mapping[str, Json]]:
@@ -42,12 +45,12 @@ def _entries(value: Json) -> list[Mapping[str, Json]]:
     if isinstance(value, dict):
         value = [{**_entry(each), "name": name} for name, each in value.items()]
     if not isinstance(value, list):
-        raise Misconfigured("the tools are neither an object nor a list", hint=_HINT)
+        raise Misconfigured(Sentence("tools.no_list"), hint=_HINT)
     return [_entry(each) for each in value]
 
 
 def _entry(value: Json) -> Mapping[str, Json]:
     if not isinstance(value, dict):
-        raise Misconfigured(f"{str(value)[:40]!r} is not a tool", hint=_HINT)
+        raise Misconfigured(Sentence("tools.not_a_tool", text=str(value)[:40]), hint=_HINT)
     inner = value.get("function")
     return inner if isinstance(inner, dict) else value

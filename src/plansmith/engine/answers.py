@@ -36,10 +36,7 @@ from plansmith.plan.yes_or_no import goes_on
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.review.policy import active_steps, effects
 
-ONLY_PERSONS: Final = (
-    "A person has to decide this: on the page of plansmith serve, or with plansmith approve "
-    "or plansmith answer"
-)
+ONLY_PERSONS: Final = Sentence("question.only_persons")
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 
 
@@ -51,11 +48,9 @@ def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
 def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.asks not in FOR_PROGRAMS:
-        return "it asks for a permission, a decision or something that only a person knows"
+        return Sentence("question.permission")
     acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
-    return (
-        f"its answer decides about {', '.join(acting)}, which changes something" if acting else ""
-    )
+    return Sentence("question.decides", names=[*acting]) if acting else ""
 
 
 def guarded(plan: Plan, step: str, known: Known) -> set[str]:
@@ -208,8 +203,8 @@ def _check(asked: QuestionAsked, value: Json) -> None:
         try:
             validator(asked.answer_schema).validate(value)
         except BadSchema as error:
-            raise Refused(f"the question has an invalid answer schema: {error}") from None
+            raise Refused(Sentence("question.bad_schema", error=error)) from None
         except jsonschema_rs.ValidationError as error:
-            raise Refused(f"the answer does not fit the question: {error.message}") from None
+            raise Refused(Sentence("question.misfit", why=error.message)) from None
     elif asked.options and value not in asked.options:
-        raise Refused(f"{value!r} is not one of {', '.join(asked.options)}")
+        raise Refused(Sentence("question.not_option", value=value, names=[*asked.options]))

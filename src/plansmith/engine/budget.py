@@ -34,7 +34,7 @@ def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
 def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     """Returns the events that follow from the answer to a question about a limit."""
     if value not in OPTIONS:
-        raise Refused(f"{value!r} is not one of {', '.join(OPTIONS)}")
+        raise Refused(Sentence("question.not_option", value=value, names=[*OPTIONS]))
     paused = [RunResumed()] if limit in ("budget", "shared_budget") else list[AnyBody]()
     if value == GO_ON or limit in ("replans", "iterations"):
         return [*paused]

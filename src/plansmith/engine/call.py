@@ -298,7 +298,7 @@ class Callees:
                     return str(inputs["instruction"])
                 return await self.compose(unit.step.instruction, call, cited(unit, results), style)
             case _:
-                raise ToolFailed(f"a {unit.step.kind} step is not called")
+                raise ToolFailed(Sentence("step.not_called", kind=unit.step.kind))
 
     def _flaw(self, unit: Unit, value: Json, *, is_sound: bool) -> str:
         """Says why a result is not usable; empty if it is."""

@@ -35,6 +35,7 @@ from plansmith.plan.fold import RunFold, State, fold
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.run_parts import ReportText
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore
 
@@ -88,7 +89,7 @@ class Journal:
         await journal.catch_up()
         if not journal.events:
             journal.need_sound()
-            raise NotFound(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+            raise NotFound(Sentence("error.no_run", name=run), hint=Sentence("error.runs_lists"))
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
@@ -205,7 +206,7 @@ class Journal:
         try:
             before, after = self._fold.ahead(events)
         except JournalDamaged as misfit:
-            hint = "nothing was stored; the run is unchanged"
+            hint = Sentence("journal.unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
         run, questions = after[0], after[3]
         goes_on = run.phase is RunStatus.RUNNING and run.plan is self._summaries.plan
@@ -260,7 +261,7 @@ class Journal:
             return self._summary
         found = self._summaries.summary(self._fold, self.events)
         found = await self._summaries.with_models(found, (), (), self._store.get)
-        return dataclasses.replace(found, damage=str(self.damage)) if self.damage else found
+        return dataclasses.replace(found, damage=_told(self.damage)) if self.damage else found
 
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
@@ -276,7 +277,7 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.known or self._fold.result()
-        return run.replace(damage=str(self.damage)) if self.damage else run
+        return run.replace(damage=_told(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
@@ -298,8 +299,8 @@ class Journal:
     async def _check_others_wrote(self) -> None:
         """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
         if not await self._store.events(self.id, after=len(self.events)):
-            hint = "load the run again and repeat the decision"
-            raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
+            hint = Sentence("journal.load_again")
+            raise JournalDamaged(Sentence("journal.repaired", run=self.id), hint=hint)
 
 
 async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:
@@ -313,12 +314,14 @@ async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event
         return sound.events[after:], sound.last, sound.damage or damage.message
 
 
+def _told(damage: JournalDamaged) -> str:
+    return with_hint(damage.message, damage.hint)
+
+
 def _hint(run: str, events: Sequence[Event]) -> str:
     if not events:
-        return "none of its events can be read: restore the store from a backup"
-    return (
-        f"`plansmith repair {run}` continues after event {len(events)} and keeps a copy of the rest"
-    )
+        return Sentence("journal.none_readable")
+    return Sentence("journal.repair_hint", run=run, number=len(events))
 
 
 async def whole_run(
@@ -338,7 +341,7 @@ async def whole_run(
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
             results = await results_left(store, run)
-            run = run.replace(damage=run.damage or str(damage))
+            run = run.replace(damage=run.damage or _told(damage))
     steps = {
         name: with_fields(step, result=results[name])
         if name in results and step.result_hash

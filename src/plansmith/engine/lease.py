@@ -11,6 +11,7 @@ from plansmith.engine.claim_store import Beat, OwnerStore, ProcessStore
 from plansmith.engine.processes import this_process
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -56,7 +57,7 @@ class Fence:
         if self.lease is not None:
             await self.lease.renew()
         if self.lost:
-            raise RunTakenOver(f"run {self.run} was taken over by another process")
+            raise RunTakenOver(Sentence("journal.taken_over", run=self.run))
 
     def lose(self) -> None:
         """Notes that another process has the run now."""

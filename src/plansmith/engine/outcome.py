@@ -9,7 +9,7 @@ import msgspec
 
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.check.schemas import BadSchema, validator
 
 LONGEST_ERROR: Final = 10_000
@@ -53,10 +53,17 @@ Outcome = Done | Failed | Unsure | Asks
 def error_text(error: BaseException) -> str:
     """Returns the message of an error as text for the journal; a tool's own may be anything."""
     try:
-        text = str(error)
+        text = str(_sentence_of(error) or error)
     except Exception:  # noqa: BLE001 - `__str__` of a tool's error may raise anything
         return Sentence("step.cannot_say")
     return kept_text(text)
+
+
+def _sentence_of(error: BaseException) -> str:
+    """Returns the message and the hint of an error as a sentence, if they are sentences of ours."""
+    if isinstance(error, PlansmithError) and isinstance(error.message, Sentence):
+        return with_hint(error.message, error.hint)
+    return ""
 
 
 def named(error: BaseException) -> str:
@@ -67,9 +74,9 @@ def named(error: BaseException) -> str:
 
 def kept_text(text: object) -> str:
     """Returns a tool's text in a form that a journal can store."""
-    if isinstance(text, Sentence):
-        return text
     clean = str(text).encode("utf-8", "backslashreplace").decode()
+    if isinstance(text, Sentence) and clean == text and len(clean) <= LONGEST_ERROR:
+        return text
     return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
 
 

@@ -11,6 +11,7 @@ from plansmith.engine.claim_store import Beat, Claim, OwnerStore, ProcessStore
 from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described
 from plansmith.errors import RunBusy, StoreAway
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
 
 if TYPE_CHECKING:
@@ -325,7 +326,6 @@ class Owners:
 
 def _busy(run: str, owner: str) -> RunBusy:
     return RunBusy(
-        f"run {run} is being run by {described(owner)}",
-        hint="wait for it, or stop that process; if it has stopped for good,"
-        f" plansmith resume {run} --force takes the run over",
+        Sentence("run.busy", run=run, owner=described(owner)),
+        hint=Sentence("run.busy_hint", run=run),
     )

@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
+from plansmith.plan.sentence import Sentence
+
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"
 # For containers that share a host name, a boot and a process namespace, and for trials.
@@ -106,9 +108,12 @@ def described(owner: str) -> str:
     """Describes a process to a person: its number, and its start or its machine."""
     machine, _, process = owner.rpartition(" ")[0].rpartition(" ")
     if is_elsewhere(owner):
-        return f"process {process} on the machine {machine.split()[0] if machine else '?'}"
-    began = f" (started {_clock_time(owner)})" if _clock_time(owner) else ""
-    return f"process {process}{began} on this machine"
+        place = machine.split()[0] if machine else "?"
+        return Sentence("process.elsewhere", process=process, machine=place)
+    began = _clock_time(owner)
+    if began:
+        return Sentence("process.here_since", process=process, time=began)
+    return Sentence("process.here", process=process)
 
 
 def _clock_time(owner: str) -> str:

@@ -22,9 +22,11 @@ async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
     if lost:
         _go_back(journal, lost)
     if journal.damage is None:
-        raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify checks it")
+        raise Refused(
+            Sentence("run.not_damaged", run=journal.id), hint=Sentence("run.verify_checks")
+        )
     if not isinstance(store, RepairStore):
-        raise Refused("this store cannot repair a run", hint="use SQLite or PostgreSQL")
+        raise Refused(Sentence("run.no_repair"), hint=Sentence("error.use_other_store"))
     good = len(journal.events)
     events: list[e.Event] = []
     if not journal.run.phase.over:
@@ -53,15 +55,15 @@ async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
 def _go_back(journal: Journal, lost: Sequence[int]) -> None:
     """Goes back to before the first step whose result is lost; its call still counts as made."""
     if journal.run.status.over:
-        hint = "its results are lost: restore the store from a backup, or run it again"
-        raise Refused(f"run {journal.id} is over and cannot be continued", hint=hint)
+        hint = Sentence("run.results_lost")
+        raise Refused(Sentence("run.over_for_good", run=journal.id), hint=hint)
     bodies = [event.body for event in journal.events]
     names = [body.step for n in lost if isinstance(body := bodies[n - 1], e.StepDone)]
     first = lost[0]
     while isinstance(bodies[first - 2], e.QuestionAnswered):
         first -= 1  # the question is asked again
-    steps = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
-    journal.doubt(first, f"the result of {steps} cannot be read")
+    steps = [Sentence("ps.quoted", text=name) for name in dict.fromkeys(names)]
+    journal.doubt(first, Sentence("repair.result_unread", steps=steps))
 
 
 def _repair_event(journal: Journal) -> e.AnyBody:

@@ -16,9 +16,10 @@ from plansmith.engine.progress import Ready
 from plansmith.engine.threads import Job
 from plansmith.engine.units import Unit
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
 
-_FROM_WITHIN = "the call was cancelled from within"
+_FROM_WITHIN = Sentence("step.cancelled_within")
 
 
 class RunningCalls:

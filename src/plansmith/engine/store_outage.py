@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class StoreOutage:
         while True:
             if away is not None:
                 if not self.trouble:
-                    self.tell(f"waiting for the store: {away}")
+                    self.tell(Sentence("store.waiting", why=away))
                 self.trouble = str(away)
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, LONGEST_S)
@@ -48,7 +49,7 @@ class StoreOutage:
                 away = error
             else:
                 if self.trouble:
-                    self.tell("the store is back")
+                    self.tell(Sentence("store.back"))
                 self.trouble = ""
                 return result
 
@@ -104,7 +105,9 @@ class WaitingStore:
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
         if not isinstance(self._store, RepairStore):
-            raise JournalDamaged(f"run {run} is damaged", hint="restore the store from a backup")
+            raise JournalDamaged(
+                Sentence("run.is_damaged", run=run), hint=Sentence("doctor.restore_store")
+            )
         return await self.outage.until_done(partial(self._store.sound, run))
 
     async def get(self, digest: str) -> Json:

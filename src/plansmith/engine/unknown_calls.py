@@ -43,7 +43,7 @@ def settle_unknown(step: str, value: Json, *, run: Run, known: Known) -> Settled
         return Settled([StepDone(step=step, result=content_hash(result), size=size)], (result,))
     if value not in UNKNOWN_OPTIONS:
         shown = json.dumps(value, ensure_ascii=False)
-        raise Refused(f"{shown} is not one of {', '.join(UNKNOWN_OPTIONS)}")
+        raise Refused(Sentence("question.not_option", value=shown, names=[*UNKNOWN_OPTIONS]))
     if value == "retry":
         reason = Sentence("step.try_again")
         return Settled([StepReset(step=step, reason=reason, same_call=True)])

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record
+from plansmith.plan.sentence import Sentence
 
 
 class Effect(StrEnum):
@@ -147,4 +148,6 @@ def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         name = entry.get("name", "?")
-        raise Misconfigured(f"the tool {name!r} is not usable: {field}: {first['msg']}") from None
+        raise Misconfigured(
+            Sentence("tools.unusable", name=name, field=field, error=first["msg"])
+        ) from None

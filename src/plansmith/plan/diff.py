@@ -127,7 +127,7 @@ def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
     steps = dict(plan.by_id)
     for change in diff.changed:
         if change.id not in steps:
-            raise PlansmithError(f"the plan has no step {change.id!r} to change")
+            raise PlansmithError(Sentence("diff.no_step", step=change.id))
         changed = apply_changes(steps[change.id].to_json(), change.fields)
         steps[change.id] = parse_step(changed)
     gone = {each.step.id for each in diff.removed} | {move.id for move in diff.moved}
@@ -192,7 +192,7 @@ def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json
             parent[last] = deepcopy(change.after)
         else:
             place = ".".join(map(str, change.path))
-            raise PlansmithError(f"the change at {place} does not fit this plan")
+            raise PlansmithError(Sentence("diff.misfit", place=place))
     return result
 
 
@@ -215,8 +215,8 @@ def _positions(plan: Plan) -> dict[str, int]:
     positions = {step.id: index for index, step in enumerate(plan.steps)}
     if len(positions) < len(plan.steps):
         raise PlansmithError(
-            "a plan in which two steps have the same id cannot be compared",
-            hint="give every step an id of its own",
+            Sentence("diff.same_ids"),
+            hint=Sentence("diff.own_ids"),
         )
     return positions
 

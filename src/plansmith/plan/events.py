@@ -54,7 +54,7 @@ from plansmith.plan.run_events import (
     Who,
     actor,
 )
-from plansmith.plan.sentence import check_sentence
+from plansmith.plan.sentence import Sentence, check_sentence
 from plansmith.plan.step_events import (
     StepAdvised,
     StepCancelled,
@@ -256,8 +256,8 @@ def actor_text(by: Actor) -> bytes:
 
 
 def _misfit(what: str, error: Exception) -> EventMisfit:
-    hint = "nothing was stored; give a value of the right type"
-    return EventMisfit(f"the {what} cannot be stored: {error}", hint=hint)
+    hint = Sentence("journal.right_type")
+    return EventMisfit(Sentence("journal.not_stored", what=what, error=error), hint=hint)
 
 
 @lru_cache(maxsize=256)
@@ -312,8 +312,8 @@ def stored_event(
         )
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise JournalDamaged(
-            f"an event cannot be read: {error}",
-            hint="it may be damaged, or written by a newer Plansmith",
+            Sentence("journal.event_unreadable", error=error),
+            hint=Sentence("journal.maybe_newer"),
         ) from None
 
 
@@ -330,7 +330,7 @@ def read_event(value: Mapping[str, Any]) -> Event:
             hash=value["hash"],
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise JournalDamaged(f"an event cannot be read: {error!r}") from None
+        raise JournalDamaged(Sentence("journal.event_unreadable", error=error)) from None
 
 
 @lru_cache(maxsize=256)
@@ -346,8 +346,8 @@ def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | 
     for event in events:
         number, before = (last.number + 1, last.hash) if last else (1, "")
         if event.number != number or (last and event.run != last.run):
-            raise JournalDamaged(f"event {number} of run {event.run} is missing")
+            raise JournalDamaged(Sentence("journal.missing", number=number, run=event.run))
         if event.before != before or event.fresh_hash() != event.hash:
-            raise JournalDamaged(f"event {number} of run {event.run} was altered")
+            raise JournalDamaged(Sentence("journal.altered", number=number, run=event.run))
         last = event
     return last

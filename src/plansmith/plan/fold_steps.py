@@ -13,6 +13,7 @@ from plansmith.plan import events as e
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_parts import Made, Prefetch
+from plansmith.plan.sentence import Sentence
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 _Allowed = tuple[StepStatus, ...]
@@ -225,4 +226,6 @@ def waiting_again(step: StepState) -> StepState:
 
 def misfit(event: e.Event, why: str) -> JournalDamaged:
     """Returns the error for an event that cannot come next."""
-    return JournalDamaged(f"event {event.number} ({event.body.type}) does not fit: {why}")
+    return JournalDamaged(
+        Sentence("journal.event_misfit", number=event.number, kind=event.body.type, why=why)
+    )

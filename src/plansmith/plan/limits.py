@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.sentence import Sentence
+from plansmith.text import safe
 
 
 class Limits(Record):
@@ -115,8 +116,13 @@ _KINDS: Final[Mapping[str, str]] = {
 def why_invalid(error: ValidationError) -> str:
     """Describes the first error, such as `run.width must be at least 1 (got 0)`."""
     first: Mapping[str, Any] = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place} {broken_rule(first)}{_given(first)}".strip()
+    place = safe(".".join(map(str, first["loc"])))  # keys are whatever a file has
+    rule, given = broken_rule(first), _given(first)
+    return (
+        Sentence("must.at", place=place, rule=rule, given=given)
+        if place
+        else Sentence("must.alone", rule=rule, given=given)
+    )
 
 
 def broken_rule(first: Mapping[str, Any]) -> str:
@@ -130,7 +136,11 @@ def broken_rule(first: Mapping[str, Any]) -> str:
     wanted = _KINDS.get(kind.partition("_")[0])
     if wanted is not None and kind != "string_unicode":
         return Sentence(wanted)
-    return str(first["msg"]).removeprefix("Value error, ")
+    # A check of ours raises a sentence; pydantic keeps the error beside its own words.
+    raised = first.get("ctx", {}).get("error")
+    if isinstance(raised, ValueError) and raised.args:
+        return str(raised.args[0])
+    return str(first["msg"])
 
 
 def _given(first: Mapping[str, Any]) -> str:
@@ -141,4 +151,4 @@ def _given(first: Mapping[str, Any]) -> str:
     if not is_choice and not is_number:
         return ""
     shown = json.dumps(value, ensure_ascii=False)
-    return f" (got {shown if len(shown) <= 60 else shown[:59] + '…'})"
+    return Sentence("must.got", value=shown if len(shown) <= 60 else f"{shown[:59]}…")

@@ -24,7 +24,7 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.refs import value_text
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.run_parts import NO_REPORT, Covered, Made, Prefetch, ReportText
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_events import FailureKind, SkipRule
 
 if TYPE_CHECKING:
@@ -289,11 +289,12 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """
         state = self.steps.get(step)
         if state is None:
-            names = ", ".join(self.steps) or "none"
-            raise NotFound(f"run {self.id} has no step {step!r}", hint=f"its steps: {names}")
+            hint = Sentence("error.its_steps", names=[*self.steps] or Sentence("error.none"))
+            raise NotFound(Sentence("error.no_step", run=self.id, step=step), hint=hint)
         if state.status is not StepStatus.DONE:
-            why = str(state.error) or f"the run is {self.status}"
-            raise NotFound(f"step {step!r} has no result: it is {state.status}", hint=why)
+            status = Sentence(f"status.{state.status}")
+            why = state.error or Sentence("error.run_is", run=self.id, status=self.status)
+            raise NotFound(Sentence("error.no_result", step=step, status=status), hint=why)
         if kind is None:
             return state.result
         try:

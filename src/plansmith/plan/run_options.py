@@ -12,6 +12,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.field_types import Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
+from plansmith.plan.sentence import Sentence
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]
@@ -34,7 +35,7 @@ def _amount(text: str) -> str:
             return text
     except InvalidOperation:
         pass
-    raise ValueError("give a number of US dollars")
+    raise ValueError(Sentence("must.dollars"))
 
 
 class RunBudget(Record):
@@ -127,7 +128,7 @@ def read_options(fields: Mapping[str, object]) -> RunOptions:
             _NewBudget.model_validate({"budget": budget})
         return RunOptions.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(f"the option {why_invalid(error)}") from None
+        raise Misconfigured(Sentence("error.the_option", error=why_invalid(error))) from None
 
 
 class _NewBudget(Record):

@@ -25,6 +25,7 @@ from plansmith.plan.event_body import (
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run_events import Actor
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
+from plansmith.plan.sentence import Sentence
 
 # `review`: it sounds like an approval, which no message can give.
 MessageKind = Literal["request", "answer", "change", "why", "review"]
@@ -143,7 +144,7 @@ def read_entry(text: str | bytes) -> ThreadEntry:
     try:
         return _decoder.decode(text)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise JournalDamaged(f"an entry of a thread cannot be read: {error}") from None
+        raise JournalDamaged(Sentence("journal.entry_unreadable", error=error)) from None
 
 
 def runs_named(entry: ThreadEntry) -> str:
@@ -265,7 +266,7 @@ class _Folding:
     def take(self, entry: ThreadEntry) -> None:
         if entry.number != self._last + 1 or entry.thread != self._opened.id:
             raise JournalDamaged(
-                f"entry {self._last + 1} of the thread {self._opened.id} is missing"
+                Sentence("journal.entry_missing", number=self._last + 1, thread=self._opened.id)
             )
         self._last = entry.number
         self._times = [*self._times[:1], entry.at]
@@ -313,7 +314,9 @@ class _Folding:
     def _change(self, number: int, **changes: object) -> None:
         found = self._messages.get(number)
         if found is None:
-            raise JournalDamaged(f"the thread {self._opened.id} has no message {number}")
+            raise JournalDamaged(
+                Sentence("thread.no_message", thread=self._opened.id, number=number)
+            )
         self._messages[number] = replace(found, **changes)  # type: ignore[arg-type]
 
     def state(self) -> ThreadState:

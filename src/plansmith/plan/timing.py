@@ -93,9 +93,12 @@ def _unusable(error: ValidationError, fields: dict[str, Any]) -> Misconfigured:
         hint = Sentence("error.timing_one", ways=list(_WAYS))
         return Misconfigured(Sentence("error.timing_unclear"), hint=hint)
     if name not in Timing.model_fields:
-        return Misconfigured(f"a timing has no {name!r}", hint=f"give one of {', '.join(_WAYS)}")
+        return Misconfigured(
+            Sentence("error.no_timing_field", name=name),
+            hint=Sentence("error.timing_one", ways=[*_WAYS]),
+        )
     why = Sentence("error.timing_value", field=name, value=repr(fields[name]))
-    return Misconfigured(why, hint=Sentence(hints[name]) if name in hints else "a name")
+    return Misconfigured(why, hint=Sentence(hints[name]) if name in hints else "")
 
 
 def check_timing(timing: Timing) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 from plansmith.errors import Misconfigured, ModelFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 
 _PLACE = re.compile(r"<<([a-z_]+)>>")
@@ -24,8 +25,13 @@ def render(name: str, *, folder: Path | None = None, **values: str) -> str:
     if wanted != values.keys():
         missing, unused = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
         raise Misconfigured(
-            f"the prompt {name!r} does not fit its values: missing {missing}, unused {unused}",
-            hint="your prompt file must use exactly the names that the original uses",
+            Sentence(
+                "prompts.misfit",
+                name=name,
+                missing=missing or Sentence("error.none"),
+                unused=unused or Sentence("error.none"),
+            ),
+            hint=Sentence("prompts.same_names"),
         )
     return _PLACE.sub(lambda place: values[place.group(1)], text)
 
@@ -47,7 +53,10 @@ def prompt_text(name: str, folder: Path | None = None) -> str:
 def _shipped(name: str) -> str:
     file = files("plansmith.planner") / "prompts" / f"{name}.md"
     if not file.is_file():
-        raise Misconfigured(f"there is no prompt called {name!r}", hint=f"known: {prompt_names()}")
+        raise Misconfigured(
+            Sentence("prompts.absent", name=name),
+            hint=Sentence("error.known", names=prompt_names()),
+        )
     return file.read_text(encoding="utf-8")
 
 

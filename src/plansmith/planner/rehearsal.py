@@ -54,7 +54,10 @@ def rehearsal_with(sources: Mapping[str, object]) -> Rehearse:
                 told = await source.rehearse(tool, inputs)
         except Exception:  # noqa: BLE001 - the call itself will tell, if it is made
             return None
-        return clip(safe(told.strip()), _LONGEST) if isinstance(cast("object", told), str) else None
+        if not isinstance(cast("object", told), str):
+            return None
+        shown = clip(safe(told.strip()), _LONGEST)
+        return told if isinstance(told, Sentence) and told == shown else shown
 
     return rehearse
 

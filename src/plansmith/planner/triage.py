@@ -147,7 +147,7 @@ def _fixed(
         plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
         return Triage(Decision.PLAN, Sentence("triage.template", name=name), query, "", plan)
     if target and agent is None:
-        raise PlansmithError(f"there is no agent or template {target!r}", hint=_names(agents))
+        raise PlansmithError(Sentence("error.no_target", name=target), hint=_names(agents))
     return None
 
 
@@ -172,7 +172,7 @@ def _names(agents: Sequence[AgentSpec]) -> str:
 def _decided(reply: ModelAnswer, request: str) -> Triage:
     value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
-        raise UnreadableText(f"the model's answer is not a decision: {reply.text[:80]!r}")
+        raise UnreadableText(Sentence("triage.no_decision", text=reply.text[:80]))
     decision = Decision(str(value["decision"]))
     # The text of a whole value would mean nothing, and one nested deep has none.
     plain = {name: each for name, each in value.items() if not isinstance(each, (dict, list))}

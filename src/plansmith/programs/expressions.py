@@ -10,6 +10,7 @@ from plansmith.errors import Refused
 from plansmith.plan.conditions import LENGTH, condition_text, operand_text
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, first_refs, pieces, ref_of
+from plansmith.plan.sentence import Sentence
 
 WIDTH: Final = 96
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
@@ -104,7 +105,7 @@ class Expressions:
         if FROM in template:
             ref = ref_of(template)
             if ref is None:
-                raise Refused("a reference of this plan cannot be read", hint="plansmith check")
+                raise Refused(Sentence("export.bad_reference"), hint="plansmith check")
             return _at(ref)
         if template.keys() == {LITERAL}:
             # Secrets are put into the plan's own text, wherever that stands.
@@ -112,7 +113,7 @@ class Expressions:
         if FIRST in template:
             refs = first_refs(template)
             if not refs:
-                raise Refused("a $first of this plan cannot be read", hint="plansmith check")
+                raise Refused(Sentence("export.bad_first"), hint="plansmith check")
             return call("first", "v", *map(_ref, refs))
         return table({key: self.value(each, private=private) for key, each in template.items()})
 
@@ -163,7 +164,7 @@ class Expressions:
     def condition(self, condition: Json) -> Node:
         """Returns a condition as an expression."""
         if not isinstance(condition, dict) or len(condition) != 1:
-            raise Refused("a condition of this plan cannot be read", hint="plansmith check")
+            raise Refused(Sentence("export.bad_condition"), hint="plansmith check")
         name, given = next(iter(condition.items()))
         items = given if isinstance(given, list) else [given]
         if name in ("all", "any"):

@@ -17,7 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.run_events import QuestionAsked
-from plansmith.plan.sentence import language_of, sentence_texts
+from plansmith.plan.sentence import Sentence, language_of, sentence_texts
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
 from plansmith.programs.expressions import Expressions, Node, call, literal, quoted, table, written
 from plansmith.programs.pruning import pruned
@@ -199,24 +199,24 @@ class _Writer:
         """Yields what a person has to do, or should know."""
         yield from self._tool_notes()
         for name in self._callees.agents:
-            yield f"fill in {self._names.of('agent', name)}: it stands for the agent {name}"
+            yield Sentence("export.fill_agent", function=self._names.of("agent", name), name=name)
         if self._callees.words:
             steps = ", ".join(self._callees.words)
-            yield f"fill in write_text: no model words the text of {steps} in the program"
+            yield Sentence("export.fill_text", steps=steps)
         for name, variable in self._expressions.used.items():
-            yield f"the secret {name} is read from the environment: {variable}"
+            yield Sentence("export.secret", name=name, variable=variable)
         if self._plan.schedule or self._plan.schedules:
-            yield "the schedule is not in the program: start it by cron or the like"
+            yield Sentence("export.schedule")
         if any(each.undo_with for each in self._plan.steps):
-            yield "undo_with is not in the program: it takes nothing back"
+            yield Sentence("export.undo")
 
     def _tool_notes(self) -> Iterator[str]:
         functions = self._around.functions
         for name in self._callees.tools:
             if name in functions.builtin:
-                yield f"{name} is a tool of plansmith: the program needs it installed, as a library"
+                yield Sentence("export.own_tool", name=name)
             elif name not in functions.in_files:
-                yield f"fill in {self._names.of('tool', name)}: the code of {name} is not known"
+                yield Sentence("export.fill_tool", function=self._names.of("tool", name), name=name)
 
 
 def _function(name: str, about: str, body: str) -> str:

@@ -14,6 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import MakePlan, next_move
 from plansmith.plan.run import StepState, StepStatus
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.replay.replayed_runs import taped_runs
 from plansmith.replay.tape import Ended, Tape, outcome_of, spend
 from plansmith.runs.service import RunService
@@ -75,7 +76,7 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     runs = smith.runs
     tape = await Tape.load(runs.store, run_id)
     if not tape.events:
-        raise NotFound(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+        raise NotFound(Sentence("error.no_run", name=run_id), hint=Sentence("error.runs_lists"))
     player = _Player(tape, runs, await runs.intake.callees())
     try:
         await player.play()
@@ -155,7 +156,7 @@ class _Player:
             except Ended:
                 return
             except PlansmithError as error:
-                self.refused = str(error)
+                self.refused = with_hint(error.message, error.hint)
 
         task = asyncio.create_task(guarded())
         self._tasks.add(task)

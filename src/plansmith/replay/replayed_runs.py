@@ -20,6 +20,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.draft import OnStep
 from plansmith.planner.earlier import UsableResults
 from plansmith.planner.metrics import PlanMetrics
@@ -179,7 +180,7 @@ class _NoModel:
 
     def stream(self, *_: object, **__: object) -> Any:
         """Never called."""
-        raise Refused("a replay calls no model")
+        raise Refused(Sentence("replay.no_model"))
 
 
 def _is_scheduled(tape: Tape) -> bool:

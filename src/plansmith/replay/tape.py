@@ -150,7 +150,7 @@ class TapeStore:
         del status, summary
         done = self._tape.position
         if events and events[0].number <= done:
-            raise StaleWriter(f"event {events[0].number} does not follow event {done}")
+            raise StaleWriter(Sentence("replay.misfit", number=events[0].number, before=done))
         self._values |= dict(map(content_of, values))
         self._tape.write(events)
 
@@ -161,7 +161,7 @@ class TapeStore:
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Raises an error: a replay cannot be followed."""
-        raise JournalError(f"run {run} is replayed: it cannot be followed from {after}")
+        raise JournalError(Sentence("replay.not_followed", run=run, event=after))
 
     async def runs(self) -> Sequence[str]:
         """Returns the run that is replayed."""
@@ -173,11 +173,11 @@ class TapeStore:
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Raises an error: a replay cannot be followed."""
-        raise JournalError(f"a replay cannot be followed from {after} by {limit}")
+        raise JournalError(Sentence("replay.no_start_by", event=after, most=limit))
 
     async def wait_news(self, after: int) -> int:
         """Raises an error: a replay cannot be followed."""
-        raise JournalError(f"a replay cannot be followed from {after}")
+        raise JournalError(Sentence("replay.no_start", event=after))
 
     async def put(self, value: Json) -> str:
         """Stores a value."""
@@ -190,7 +190,7 @@ class TapeStore:
             return cast("Json", json.loads(self._values[digest]))
         if digest in self._tape.values:
             return self._tape.values[digest]
-        raise JournalDamaged(f"no value is stored under {digest}")
+        raise JournalDamaged(Sentence("journal.no_value", digest=digest))
 
     async def close(self) -> None:
         """Does nothing: a tape needs no closing."""

@@ -19,7 +19,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED, is_earlier
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
-from plansmith.plan.sentence import Sentence, in_language, in_language_if
+from plansmith.plan.sentence import Sentence, in_language, in_language_if, with_hint
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
@@ -100,7 +100,9 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        problem = Sentence("error.damaged", run=run_id, damage=str(damage))
+        problem = Sentence(
+            "error.damaged", run=run_id, damage=with_hint(damage.message, damage.hint)
+        )
         raise Refused(problem, hint=Sentence("error.repair", run=run_id)) from None
     if run is None:
         raise NotFound(Sentence("error.no_run", name=run_id), hint=Sentence("error.runs_lists"))

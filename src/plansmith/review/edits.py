@@ -6,13 +6,14 @@ from typing import Any
 
 from plansmith.errors import Refused
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 
 
 def add_step(plan: Plan, step: AnyStep, *, position: int | None = None) -> Plan:
     """Returns the plan with one more step, at a position or at the end."""
     if step.id in plan.by_id:
-        raise Refused(f"the plan already has a step {step.id!r}", hint="give it another id")
+        raise Refused(Sentence("error.step_exists", step=step.id), hint=Sentence("error.other_id"))
     place = len(plan.steps) if position is None else position
     return _with(plan, [*plan.steps[:place], step, *plan.steps[place:]])
 
@@ -44,7 +45,10 @@ def disable_step(plan: Plan, step_id: str, *, off: bool = True) -> Plan:
 def _known(plan: Plan, step_id: str) -> AnyStep:
     if step_id not in plan.by_id:
         names = ", ".join(list(plan.by_id)[:8])
-        raise Refused(f"the plan has no step {step_id!r}", hint=f"its steps are {names}")
+        raise Refused(
+            Sentence("error.plan_no_step", step=step_id),
+            hint=Sentence("error.its_steps", names=names),
+        )
     return plan.by_id[step_id]
 
 

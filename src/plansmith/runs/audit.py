@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from plansmith.errors import JournalDamaged, NotFound
 from plansmith.plan.events import Event, read_event
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.ports import PlanStore
@@ -113,7 +114,7 @@ def altered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
         try:
             event = read_event(json.loads(line)["event"])
         except (ValueError, KeyError, TypeError, JournalDamaged) as error:
-            yield number, f"it cannot be read: {error}"
+            yield number, Sentence("audit.unreadable", error=str(error))
             continue
         if event.fresh_hash() != event.hash:
-            yield number, f"event {event.number} of run {event.run} does not fit its hash"
+            yield number, Sentence("audit.altered", event=event.number, run=event.run)

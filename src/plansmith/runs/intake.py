@@ -18,6 +18,7 @@ from plansmith.plan import events as e
 from plansmith.plan.earlier import pinned_results
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
@@ -371,7 +372,7 @@ class PlanIntake:
         for source, found in zip(self.sources, listed, strict=True):
             for spec in found:
                 if spec.name in specs:
-                    raise Misconfigured(f"two tools are called {spec.name!r}")
+                    raise Misconfigured(Sentence("tools.twice", name=spec.name))
                 tools[spec.name], specs[spec.name] = source, spec
         return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
 

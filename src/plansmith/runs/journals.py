@@ -29,7 +29,7 @@ from plansmith.plan.ids import Ids
 from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import SummaryStore
 
@@ -145,7 +145,7 @@ class Journals:
         try:
             journal = await self.load(run_id)
         except JournalDamaged as damage:
-            text, over = str(damage), RunStatus.FAILED
+            text, over = with_hint(damage.message, damage.hint), RunStatus.FAILED
             run = Run(id=run_id, phase=over, reason=text, damage=text)
             return run, RunSummary(run_id, 0, over, reason=text, damage=text)
         run = await self.owners.marked(journal.run)

@@ -104,8 +104,8 @@ class RunRepeating:
         old = fold(events) if events else None
         wanted = plan or (old.plan if old else None)
         if old is None or wanted is None:
-            hint = "give the number of an event after plan_proposed"
-            raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
+            hint = Sentence("run.give_event")
+            raise Refused(Sentence("run.no_plan_at", run=run_id, number=at), hint=hint)
         self._journals.require_ours(old)
         kept = carried_over(old, wanted)
         origin = Origin(kind="run", id=run_id, event=at)

@@ -12,7 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import language_of
+from plansmith.plan.sentence import Sentence, language_of
 from plansmith.plan.steps import MapStep, ReplyStep, ReplyStyle
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.history import TITLE, recall
@@ -91,9 +91,9 @@ class Composer:
             text = answer.text.strip()
             return without_citations(text) if instruction in self._used() else text
         if call.attempt < _TRIES:
-            raise ToolBusy("the model gave an empty answer")
+            raise ToolBusy(Sentence("model.empty_answer"))
         plainly = self._plainly(instruction, given, style)
-        return self._without_model(plainly, "it gave an empty answer")
+        return self._without_model(plainly, Sentence("model.empty_answer"))
 
     async def _conversation(self) -> str:
         """Returns the conversation before the request, so that a reply fits into it."""

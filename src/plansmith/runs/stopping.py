@@ -118,7 +118,7 @@ class RunStopping:
     async def _take_over(self, journal: Journal, by: e.Who) -> None:
         """Takes a run from the process that executes it, if one does, and records that."""
         if e.actor(by).kind != "person":
-            raise Refused(f"a {e.actor(by).kind} cannot take a run over", hint=ONLY_PERSONS)
+            raise Refused(Sentence("run.kind_no_taking", kind=e.actor(by).kind), hint=ONLY_PERSONS)
         owners = self._journals.owners
         if journal.run.status.over or not (process := await owners.other_owner(journal.id)):
             return

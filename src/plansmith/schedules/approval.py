@@ -30,7 +30,7 @@ def keeps_schedules(store: PlanStore) -> bool:
 def schedule_store(store: PlanStore) -> ScheduleStore:
     """Returns the store as a `ScheduleStore`; raises `Misconfigured` if it keeps no schedules."""
     if not keeps_schedules(store):
-        raise Misconfigured("this store cannot keep schedules", hint="use SQLite or PostgreSQL")
+        raise Misconfigured(Sentence("schedule.not_kept"), hint=Sentence("error.use_other_store"))
     return cast("ScheduleStore", store)
 
 

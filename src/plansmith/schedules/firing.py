@@ -110,7 +110,7 @@ class Firing:
             try:
                 begun += await self._fire_due(schedule, still, now)
             except Misconfigured as error:  # such as an unknown time zone
-                await self.pause_with_reason(schedule, f"its times cannot be computed: {error}")
+                await self.pause_with_reason(schedule, Sentence("schedule.no_times", error=error))
         return begun
 
     async def carried(self) -> None:
@@ -186,13 +186,14 @@ class Firing:
         one_by_one = schedule.missed is Missed.ALL and (many or kind is FireKind.LATE)
         queued = any(each.state is FireState.QUEUED for each in open_fires)
         if one_by_one or (schedule.overlap is Overlap.QUEUE and not queued):
-            return fire.replace(state=FireState.QUEUED, note="waits for the previous run")
+            return fire.replace(state=FireState.QUEUED, note=Sentence("schedule.waits_previous"))
         before = next(
             (each for each in open_fires if each.state is not FireState.QUEUED), open_fires[0]
         )
         waits = before.state is FireState.WAITING
-        why = f"the run of {before.due:%Y-%m-%d %H:%M} UTC {'waits' if waits else 'goes on'} still"
-        why = f"{why}, and one is queued" if queued else why
+        code, due = "schedule.still_waits" if waits else "schedule.still_runs", before.due
+        more = Sentence("schedule.one_queued") if queued else ""
+        why = joined([Sentence(code, time=f"{due:%Y-%m-%d %H:%M}"), more])
         return fire.replace(state=FireState.SKIPPED, run="", note=why, ended=now)
 
     async def _start_queued(
@@ -225,7 +226,7 @@ class Firing:
             await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
             return hold.fire
         if schedule.removed and not journal.events:
-            ending = {"note": "the schedule was removed", "ended": now}
+            ending = {"note": Sentence("schedule.was_removed"), "ended": now}
             await hold.mark(state=FireState.CANCELLED, **ending)
         elif journal.run.status.over:
             await self._ended(schedule, hold, journal.run)
@@ -270,7 +271,7 @@ class Firing:
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             ending = {
-                "note": f"it could not be executed: {error}",
+                "note": Sentence("schedule.not_executed", error=error),
                 "ended": self._runs.clock.now(),
             }
             await hold.mark(state=FireState.FAILED, **ending)
@@ -382,7 +383,7 @@ def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
 def _waits_for(run: Run) -> str:
     """Says what a run waits for, in a few words."""
     if isinstance(next_move(run), AwaitReview):
-        return "waits for your approval"
+        return Sentence("schedule.waits_approval")
     if run.questions:
         return f"asks: {next(iter(run.questions.values())).text}"
     return f"is {run.status.value}{f': {run.reason}' if run.reason else ''}"

@@ -98,7 +98,7 @@ def _approved(source: Run, approve: str, by: e.Who) -> Plan:
     """Returns the plan of a run, if a person approves exactly this plan."""
     plan = source.plan
     if e.actor(by).kind != "person":
-        raise Refused(f"a {e.actor(by).kind} cannot approve a schedule")
+        raise Refused(Sentence("schedule.kind_no_approval", kind=e.actor(by).kind))
     if plan is None or source.status.over:
         state = Sentence(f"status.{source.status}")
         raise Refused(Sentence("error.no_plan_to_schedule", run=source.id, state=state))

@@ -10,6 +10,7 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
     AgentStep,
@@ -42,24 +43,23 @@ def reasons_attended(
     reasons: list[str] = []
     # For example a plan that only replies that it cannot be done.
     if not any(isinstance(step, ToolStep | AgentStep) for step, _ in calls):
-        reasons.append("it calls no tool and no agent, so nothing would be done")
+        reasons.append(Sentence("schedule.does_nothing"))
     for step, data in calls:
         match step:
             case AskStep():
-                reasons.append(f"{step.id} asks a person")
+                reasons.append(Sentence("schedule.asks", step=step.id))
             case AgentStep(agent=name) if not may_run_unattended(agents.get(name)):
-                card = "its card shows no monitoring or notification skill"
-                reasons.append(f"{step.id} calls the agent {name}, and {card}")
+                card = Sentence("schedule.no_skill")
+                reasons.append(Sentence("schedule.calls_agent", step=step.id, name=name, why=card))
             case ToolStep() | AgentStep() if data and limits.data != "show":
                 changes = [
                     name
                     for name, effect in effects(step, tools=tools, agents=agents)
                     if effect is not Effect.READ and not is_freed(name, effect, limits.data_free)
                 ]
-                outcome = "a person is asked" if limits.data == "ask" else "it is refused"
+                code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
                 reasons += [
-                    f"{step.id} calls {name} with output of {', '.join(data)}: {outcome} each time"
-                    for name in changes
+                    Sentence(code, step=step.id, name=name, sources=[*data]) for name in changes
                 ]
             case _:
                 pass

@@ -162,10 +162,10 @@ class Schedules:
     def _new(self, fields: dict[str, Any]) -> Schedule:
         refuse_parts(fields["plan"])
         if fields["timing"] is None:
-            raise Misconfigured(Sentence("error.no_times"), hint="give a timing, such as daily_at")
+            raise Misconfigured(Sentence("error.no_times"), hint=Sentence("schedule.give_timing"))
         if (team := self._runs.journals.team) is not None:
-            hint = "run it yourself: schedules cannot set up a team"
-            raise Refused(f"the {team.name} team cannot be scheduled", hint=hint)
+            hint = Sentence("schedule.run_yourself")
+            raise Refused(Sentence("schedule.no_team", name=team.name), hint=hint)
         starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
         own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
         return check_times(make_schedule(own | fields | starts))
@@ -176,7 +176,7 @@ class Schedules:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
         who = e.actor(by)
         if who.kind != "person":
-            raise Refused(f"a {who.kind} cannot approve a schedule")
+            raise Refused(Sentence("schedule.kind_no_approval", kind=who.kind))
         plan = await self.firing.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
@@ -225,10 +225,10 @@ class Schedules:
         if not found and len(wanted) >= _MIN_PREFIX:
             found = [each for each in schedules if each.id.startswith(wanted)]
         if not found:
-            hint = "plansmith schedule list lists them"
+            hint = Sentence("schedule.list_lists")
             raise NotFound(Sentence("error.no_schedule", name=name), hint=hint)
         if len(found) > 1:
-            hint = f"give an id: {', '.join(each.id for each in found[:3])}"
+            hint = Sentence("schedule.give_id", ids=[each.id for each in found[:3]])
             raise Misconfigured(f"{name!r} fits {len(found)} schedules", hint=hint)
         return found[0]
 
@@ -296,7 +296,7 @@ class Schedules:
         if not schedule.paused:
             raise Refused(Sentence("error.schedule_runs", name=schedule.name))
         now = self._runs.clock.now()
-        passed = passed_over(schedule, now, "passed while it was paused")
+        passed = passed_over(schedule, now, Sentence("schedule.passed_paused"))
         if passed is not None:
             row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
             await self.shelf.put_fire(row.replace(ended=now))
@@ -334,7 +334,7 @@ class Schedules:
         schedule = await self._own_schedule(name)
         now = self._runs.clock.now()
         if until > now or since >= until:
-            raise Misconfigured("`until` must be in the past, and `since` before it")
+            raise Misconfigured(Sentence("schedule.bad_range"))
         queued: list[Fire] = []
         taken: list[Fire] = []
         for at in past_times(schedule, since=since, until=until):

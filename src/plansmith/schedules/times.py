@@ -30,8 +30,8 @@ def check_times(schedule: Schedule) -> Schedule:
         raise Refused(past, hint=Sentence("error.past_hint"))
     gaps = [after - before for before, after in pairwise(upcoming)]
     if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
-        hint = f"give less than {min(gaps).total_seconds():g}, the seconds between two fires"
-        raise Misconfigured(f"jitter_seconds is too large: {schedule.jitter_seconds}", hint=hint)
+        hint = Sentence("schedule.less_jitter", most=f"{min(gaps).total_seconds():g}")
+        raise Misconfigured(Sentence("schedule.jitter", seconds=schedule.jitter_seconds), hint=hint)
     return schedule
 
 
@@ -42,8 +42,8 @@ def past_times(schedule: Schedule, *, since: datetime, until: datetime) -> list[
     for at in due(schedule.timing, after=before, until=until, anchor=schedule.created):
         found.append(at)
         if len(found) > MAX_BACKFILLED:
-            hint = f"at most {MAX_BACKFILLED} at a time: choose a shorter time"
-            raise Refused("that would be too many fires", hint=hint)
+            hint = Sentence("schedule.shorter", most=MAX_BACKFILLED)
+            raise Refused(Sentence("schedule.too_many"), hint=hint)
     return found
 
 

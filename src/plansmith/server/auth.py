@@ -157,8 +157,10 @@ def load_token(path: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
-        hint = "name another file with --token-file"
-        raise Misconfigured(f"cannot write {path}: {error.strerror}", hint=hint) from None
+        hint = Sentence("serve.other_token_file")
+        raise Misconfigured(
+            Sentence("error.cannot_write", name=path, reason=error.strerror), hint=hint
+        ) from None
     token = secrets.token_urlsafe(32)
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(f"{token}\n")
@@ -171,13 +173,14 @@ def _read(path: Path) -> str:
         text = path.read_bytes()[:_LARGEST].decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(
-            f"cannot read {path}: {error}", hint="remove the file: a new token is then made"
+            Sentence("error.cannot_read", name=path, reason=error),
+            hint=Sentence("serve.remove_token_file"),
         ) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(f"other users can read {path}", hint=f"chmod 600 {path}")
+        raise Misconfigured(Sentence("error.others_read", path=path), hint=f"chmod 600 {path}")
     if len(text) < _SHORTEST or not text.isprintable() or " " in text:
-        hint = f"a token has at least {_SHORTEST} characters; remove the file and a new one is made"
-        raise Misconfigured(f"{path} does not contain a valid token", hint=hint)
+        hint = Sentence("serve.token_length", least=_SHORTEST)
+        raise Misconfigured(Sentence("serve.no_token", path=path), hint=hint)
     return text
 
 

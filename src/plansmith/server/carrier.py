@@ -11,6 +11,7 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.errors import Misconfigured, PlansmithError
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 from plansmith.server.ops.logs import Log
 
@@ -113,8 +114,8 @@ class RunCarrier:
 def make_carrier(url: str, folder: str, *, clock: Clock, log: Log) -> RunCarrier:
     """Makes what sends runs to workers; they share a PostgreSQL database."""
     if not is_postgres(url):
-        hint = "name a database that all of them reach: --store postgresql://…"
-        raise Misconfigured("workers need a store on PostgreSQL", hint=hint)
+        hint = Sentence("worker.all_reach")
+        raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
     queue: RunQueue = load_engine("queue:DbosQueue")(url, folder)
     return RunCarrier(queue, clock=clock, log=log)
 
@@ -125,4 +126,4 @@ def load_engine(dotted: str) -> Any:
         return resolve_name(f"plansmith.adapters.engines.dbos.{dotted}")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[scale]'"
-        raise Misconfigured(f"workers need the package {error.name}", hint=hint) from None
+        raise Misconfigured(Sentence("worker.needs_package", name=error.name), hint=hint) from None

@@ -114,8 +114,8 @@ async def _fields(
 def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]:
     key = next((each for each in KEYS if each.variable == variable), None)
     if key is None:
-        hint = f"use {', '.join(each.variable for each in KEYS)}"
-        raise Misconfigured(f"{variable!r} is not the key of a known provider", hint=hint)
+        hint = Sentence("model.use_keys", names=[each.variable for each in KEYS])
+        raise Misconfigured(Sentence("model.no_provider_key", name=variable), hint=hint)
     if not has_key and not os.environ.get(variable, "").strip():
         why = Sentence("error.no_key", variable=variable)
         raise Refused(why, hint=Sentence("error.enter_key"))

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, Refused
+from plansmith.plan.sentence import Sentence
 from plansmith.server.tokens import Member
 
 if TYPE_CHECKING:
@@ -98,13 +99,13 @@ class OidcLogin:
         begun = self._begun.pop(given.get("state", ""), None)
         browser = _digest(request.cookies.get(self._cookie, ""))
         if begun is None or begun.until < self.monotonic():
-            raise Refused("this log-in was not begun here, or too long ago")
+            raise Refused(Sentence("oidc.not_here"))
         if not hmac.compare_digest(begun.browser, browser):
-            raise Refused("this log-in was begun in another browser")
+            raise Refused(Sentence("oidc.other_browser"))
         if given.get("iss", self.client.settings.issuer) != self.client.settings.issuer:
-            raise Refused("the answer is from another provider")
+            raise Refused(Sentence("oidc.other_provider"))
         if "code" not in given:
-            raise Refused("the provider refused")
+            raise Refused(Sentence("oidc.refused"))
         member = await self._member(given["code"], begun)
         hours = timedelta(hours=self.client.settings.hours)
         secret = self.auth.log_in(member, lasts=hours)
@@ -130,7 +131,7 @@ class OidcLogin:
         key = ""
         if who.tenant:
             if self.book is None:
-                raise Refused("this server has no tenants")
+                raise Refused(Sentence("oidc.no_tenants"))
             key = self.book.get(who.tenant).key
         return Member(user=who.user, role=who.role, tenant=key)
 

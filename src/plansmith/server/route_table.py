@@ -91,7 +91,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("GET /v1/runs/{id}/files/{path:path}", "look", files.content,
           "The content of a file that a run wrote", given=b.FileQuery, media="text/plain"),
     route("GET /v1/runs/{id}/preview", "look", files.previewed,
-          "A file as a call that asks for consent would write it", given=b.PreviewQuery,
+          "A file as a call that asks for consent would write it", given=files.PreviewQuery,
           media="text/plain"),
     route("POST /v1/runs/{id}/preview", "approve", files.with_values,
           "Show what a call would do to files with values of your own", given=files.OwnValues,

@@ -31,6 +31,7 @@ from plansmith.config import Settings
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
 from plansmith.models import make_model
+from plansmith.plan.sentence import Sentence
 from plansmith.server.app import gated, make_app
 from plansmith.server.auth import Auth, load_token, scoped
 from plansmith.server.background import BackgroundRuns
@@ -157,8 +158,8 @@ def _registry(settings: Settings) -> AgentRegistry | None:
 def bind(serve: Serve) -> socket.socket:
     """Opens the listening socket; an address that others can reach has to be allowed."""
     if not is_loopback(serve.host) and not serve.remote:
-        hint = "add --insecure-remote if others may reach this server, and name a --token-file"
-        raise Misconfigured(f"{serve.host} can be reached from other machines", hint=hint)
+        hint = Sentence("serve.add_remote")
+        raise Misconfigured(Sentence("serve.reachable", host=serve.host), hint=hint)
     family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only for sockets that are named as TCP.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -170,10 +171,10 @@ def bind(serve: Serve) -> socket.socket:
         )  # now: a browser that opens the link at once then waits and is not refused
     except (OSError, OverflowError) as error:
         sock.close()
-        hint = "choose another one with --port"
-        raise Misconfigured(
-            f"cannot listen on {serve.host}:{serve.port}: {error}", hint=hint
-        ) from None
+        hint = Sentence("serve.other_port")
+        place = f"{serve.host}:{serve.port}"
+        problem = Sentence("serve.cannot_listen", address=place, error=str(error))
+        raise Misconfigured(problem, hint=hint) from None
     return sock
 
 
@@ -284,7 +285,7 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
         make_client: type[OidcClient] = resolve_name("plansmith.adapters.oidc.client:OidcClient")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[oidc]'"
-        raise Misconfigured(f"OpenID Connect needs the package {error.name}", hint=hint) from None
+        raise Misconfigured(Sentence("serve.oidc_package", name=error.name), hint=hint) from None
     monotonic = own.smith.runs.journals.clock.monotonic
     return OidcLogin(
         client=make_client(own.settings.oidc, monotonic=monotonic),

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import NotFound, PlansmithError
+from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import grant_of
 from plansmith.server.errors import HttpProblem
 from plansmith.server.ops.logs import Log
@@ -120,7 +121,9 @@ class Tenants:
         except Exception as error:  # noqa: BLE001 - one tenant must not take the others down
             self._tell(tenant, repr(error))
             if not serving.started.done():
-                serving.started.set_exception(NotFound(f"the tenant {tenant.name} is not served"))
+                serving.started.set_exception(
+                    NotFound(Sentence("tenants.not_served", name=tenant.name))
+                )
                 serving.started.exception()
         finally:
             # What failed is tried again at the next look.

@@ -21,6 +21,7 @@ from plansmith.errors import Misconfigured
 from plansmith.files import locked, replace_file
 from plansmith.plan.data import Json, Record
 from plansmith.plan.events import Actor
+from plansmith.plan.sentence import Sentence
 
 SCOPES: Final = {
     "look": "see runs, plans, reports, tools and settings",
@@ -46,8 +47,8 @@ _WITH_APPROVE: Final = frozenset({"admin", "audit"})
 _MARKS: Final = {"token": "pst_", "login": "psl_", "link": "psl_"}
 _LINK: Final = timedelta(minutes=10)
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
-NAME_HINT: Final = "1 to 64 letters, digits and _ . @ -"
-_NEWER: Final = "update Plansmith: a newer version wrote this file"
+NAME_HINT: Final = Sentence("tokens.name_hint")
+_NEWER: Final = Sentence("tokens.newer_hint")
 
 
 class Member(Record):
@@ -150,7 +151,7 @@ class TokenFile:
         """Creates a token; returns it with its secret, which is not stored."""
         wanted = _scopes(tuple(dict.fromkeys(scopes)), member)
         if not NAME.fullmatch(name):
-            raise Misconfigured(f"{name[:80]!r} is not a valid name for a token", hint=NAME_HINT)
+            raise Misconfigured(Sentence("tokens.bad_name", name=name[:80]), hint=NAME_HINT)
         secret = _MARKS["token"] + secrets.token_urlsafe(32)
         ends = None if lasts is None else now + lasts
         token = Token(
@@ -165,8 +166,8 @@ class TokenFile:
         with self._locked():
             known = [each for each in self.all() if each.is_good(now)]
             if any(each.name == name for each in known):
-                hint = f"choose another name, or plansmith tokens revoke {name}"
-                raise Misconfigured(f"there is a token {name!r} already", hint=hint)
+                hint = Sentence("tokens.taken_hint", name=name)
+                raise Misconfigured(Sentence("tokens.taken", name=name), hint=hint)
             self._write((*known, token))
         return token, secret
 
@@ -243,8 +244,8 @@ class TokenFile:
             known = self.all()
             found = next((each for each in known if each.name == name), None)
             if found is None:
-                hint = "plansmith tokens list lists them"
-                raise Misconfigured(f"there is no token {name[:80]!r}", hint=hint)
+                hint = Sentence("tokens.see_list")
+                raise Misconfigured(Sentence("tokens.absent", name=name[:80]), hint=hint)
             self._write(each for each in known if each is not found)
         return found
 
@@ -261,7 +262,7 @@ class TokenFile:
         replace_file(self._path, json.dumps(value, indent=2), durable=True)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
-        return locked(self._path, hint="make its folder writable")
+        return locked(self._path, hint=Sentence("error.folder_writable"))
 
 
 def _row(token: Token) -> dict[str, Json]:
@@ -274,31 +275,33 @@ def _scopes(wanted: tuple[str, ...], member: Member) -> tuple[str, ...]:
     """Returns the scopes of a new token; refuses what cannot be."""
     _check_member(member)
     if member.role and wanted:
-        raise Misconfigured("give a role or scopes, not both", hint="a role is a set of scopes")
+        raise Misconfigured(Sentence("tokens.role_or_scopes"), hint=Sentence("tokens.role_is"))
     wanted = wanted or ROLES.get(member.role, ())
     unknown = [each for each in wanted if each not in SCOPES]
     if unknown or not wanted:
-        why = f"there is no scope {unknown[0]!r}" if unknown else "a token needs a scope or a role"
-        raise Misconfigured(why, hint=f"the scopes are {', '.join(SCOPES)}")
-    if PROTOCOLS & set(wanted) and "approve" in wanted:
-        hint = "create one token for the program and another one for yourself"
-        raise Misconfigured(
-            "a token with the scope mcp or a2a cannot have the scope approve", hint=hint
+        why = (
+            Sentence("tokens.no_scope", name=unknown[0])
+            if unknown
+            else Sentence("tokens.needs_scope")
         )
+        raise Misconfigured(why, hint=Sentence("tokens.scopes_are", names=[*SCOPES]))
+    if PROTOCOLS & set(wanted) and "approve" in wanted:
+        hint = Sentence("tokens.two_tokens")
+        raise Misconfigured(Sentence("tokens.no_approve"), hint=hint)
     if "admin" in wanted and "approve" not in wanted:
-        hint = "give it approve too: only a person approves tools"
-        raise Misconfigured("the scope admin needs the scope approve", hint=hint)
+        hint = Sentence("tokens.admin_hint")
+        raise Misconfigured(Sentence("tokens.admin_needs"), hint=hint)
     return wanted
 
 
 def _check_member(member: Member) -> None:
     if member.role and member.role not in ROLES:
-        hint = f"the roles are {', '.join(ROLES)}"
-        raise Misconfigured(f"there is no role {member.role!r}", hint=hint)
+        hint = Sentence("tokens.roles_are", names=[*ROLES])
+        raise Misconfigured(Sentence("tokens.no_role", name=member.role), hint=hint)
     if member.user and not NAME.fullmatch(member.user):
-        raise Misconfigured(f"{member.user[:80]!r} is not a valid user name", hint=NAME_HINT)
+        raise Misconfigured(Sentence("tokens.bad_user", name=member.user[:80]), hint=NAME_HINT)
     if member.tenant and not member.user:
-        raise Misconfigured("a token for a tenant needs a user", hint="add --user NAME")
+        raise Misconfigured(Sentence("tokens.needs_user"), hint=Sentence("tokens.add_user"))
 
 
 def _hash(secret: str) -> str:
@@ -312,11 +315,13 @@ def _read(path: Path) -> tuple[Token, ...]:
         value = json.loads(path.read_text(encoding="utf-8"))
         version, found = value["version"], value["tokens"]
         if version != 1:
-            raise Misconfigured(f"{path} is from a newer Plansmith", hint=_NEWER)
+            raise Misconfigured(Sentence("store.of_newer", path=path), hint=_NEWER)
         tokens = tuple(Token.model_validate(each) for each in found)
     except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
-        hint = "repair the file, or remove it: that revokes all tokens and log-ins"
-        raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None
+        hint = Sentence("tokens.repair_file")
+        raise Misconfigured(
+            Sentence("error.file_unreadable", path=path, error=error), hint=hint
+        ) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(f"other users can read {path}", hint=f"chmod 600 {path}")
+        raise Misconfigured(Sentence("error.others_read", path=path), hint=f"chmod 600 {path}")
     return tokens

@@ -168,7 +168,9 @@ class TemplateBook:
         if reading.problems:
             raise PlanInvalid(reading.problems)
         if not isinstance(reading.value, dict):
-            raise Refused(Sentence("error.no_template_file"), hint="`templates export` writes one")
+            raise Refused(
+                Sentence("error.no_template_file"), hint=Sentence("template.export_writes")
+            )
         fields = {key: each for key, each in reading.value.items() if key != "version"}
         return await self._keep(make_template(fields | ({"name": name} if name else {})), by)
 
@@ -287,7 +289,7 @@ def keeps_templates(store: PlanStore) -> bool:
 
 def _template_store(store: PlanStore) -> TemplateStore:
     if not keeps_templates(store):
-        raise Misconfigured("this store cannot keep templates", hint="use SQLite or PostgreSQL")
+        raise Misconfigured(Sentence("template.not_kept"), hint=Sentence("error.use_other_store"))
     return cast("TemplateStore", store)
 
 

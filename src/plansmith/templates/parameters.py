@@ -148,11 +148,13 @@ def _holder(plan: Plan, tree: dict[str, Json], where: str) -> tuple[Json, str | 
     steps = cast("list[dict[str, Json]]", tree["steps"])
     index = next((at for at, step in enumerate(plan.steps) if path[:1] == (step.id,)), None)
     if index is None:
-        raise Refused(f"{where}: the plan has no step {path[0] if path else ''!r}")
+        raise Refused(Sentence("template.no_step", place=where, step=path[0] if path else ""))
     inner = path[1:]
     field = inner[1:2] if inner[:1] == ("each",) else inner[:1]
     if not inner or not field or field[0] not in _FIELDS:
-        raise Refused(f"{where} is not the place of a value", hint="write it like oslo.inputs.city")
+        raise Refused(
+            Sentence("template.no_place", place=where), hint=Sentence("template.place_form")
+        )
     node: Json = steps[index]
     for key in inner[:-1]:
         node = _member(node, key, where)
@@ -169,7 +171,9 @@ def _member(node: Json, key: str | int, where: str) -> Json:
         return node[key]
     if isinstance(node, list) and isinstance(key, int) and key < len(node):
         return node[key]
-    raise Refused(f"there is nothing at {where}", hint="`templates save --list` lists the values")
+    raise Refused(
+        Sentence("template.nothing_at", place=where), hint=Sentence("template.list_values")
+    )
 
 
 _TYPES: Final[dict[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}

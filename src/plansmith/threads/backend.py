@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.progress import spending
 from plansmith.errors import Refused
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,
     MessageAdded,
@@ -58,8 +59,8 @@ class ThreadBackend:
         """Refuses a program that did not open the thread; persons share theirs."""
         begun = state.last or state.runs
         if begun and who.kind != "person" and state.owner != who.label:
-            hint = "begin a conversation of your own"
-            raise Refused(f"the thread {state.id} belongs to somebody else", hint=hint)
+            hint = Sentence("thread.begin_own")
+            raise Refused(Sentence("thread.foreign", thread=state.id), hint=hint)
 
     def opening(self, state: ThreadState, who: Actor) -> list[AnyThreadBody]:
         """Returns the entry that opens a thread, if it is not open yet."""
@@ -88,8 +89,8 @@ class ThreadBackend:
             self.require_owner(state, who)
             known = [each for each in state.messages if said.key and each.key == said.key]
             if known and known[0].text != said.text:
-                hint = "use a key of its own for every message"
-                raise Refused("another message of this thread has this key", hint=hint)
+                hint = Sentence("thread.own_key")
+                raise Refused(Sentence("thread.key_taken"), hint=hint)
             if known:
                 return state, known[0].number
             opening = self.opening(state, who)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,
     MessageRead,
@@ -36,8 +37,8 @@ class ThreadBook:
     def store(self) -> ThreadStore:
         """The store, which must be able to keep threads."""
         if not isinstance(self._store, ThreadStore):
-            hint = "use SQLite, PostgreSQL or memory, or add the methods of ThreadStore to it"
-            raise Misconfigured("this store keeps no threads", hint=hint)
+            hint = Sentence("thread.use_store")
+            raise Misconfigured(Sentence("error.threads_unkept"), hint=hint)
         return self._store
 
     async def read(self, thread: str) -> ThreadState:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState, short_title
 from plansmith.threads.backend import ThreadBackend
 from plansmith.threads.thread import Thread
@@ -49,10 +50,10 @@ class Threads:
         name = thread or self.runs.journals.new_id()
         # No address of a web page can end in one that is only dots: browsers take it for a folder.
         if len(name) > _ID_LENGTH or not name.strip(" .") or not name.isprintable():
-            hint = f"use at most {_ID_LENGTH} letters and digits on one line"
-            raise Refused("this cannot be the id of a thread", hint=hint)
+            hint = Sentence("thread.id_form", most=_ID_LENGTH)
+            raise Refused(Sentence("thread.bad_id"), hint=hint)
         state = await self.read(name)
-        self.runs.journals.require_here(f"the thread {name}", state.folder)
+        self.runs.journals.require_here(Sentence("thread.the_thread", name=name), state.folder)
         return Thread(self._backend, state)
 
     async def read(self, thread: str) -> ThreadState:
@@ -98,7 +99,7 @@ class Threads:
         for each in await self.list(limit=200):
             if self.runs.journals.is_here(each.folder):
                 return await self.open(each.thread)
-        raise NotFound("there is no thread yet", hint="leave --thread out to begin one")
+        raise NotFound(Sentence("thread.none_yet"), hint=Sentence("thread.leave_out"))
 
     async def delete(self, thread: str, *, by: e.Who = "") -> int:
         """Deletes a thread and its runs; returns how many runs.
@@ -113,18 +114,20 @@ class Threads:
         """
         state = await self._book.read(thread)
         if not state.last:
-            raise NotFound(f"there is no thread {thread}", hint="`smith.threads.list()` lists them")
+            raise NotFound(
+                Sentence("error.thread_unknown", name=thread), hint=Sentence("thread.smith_lists")
+            )
         self._backend.require_owner(state, e.actor(by))
         open_ = [
             run.id for run in await self._backend.memory.runs(state.runs) if not run.status.over
         ]
         if open_:
-            hint = f"cancel it first: plansmith cancel {open_[0]}"
-            raise Refused(f"run {open_[0]} of this thread is not over", hint=hint)
+            hint = Sentence("thread.cancel_first", run=open_[0])
+            raise Refused(Sentence("thread.run_open", run=open_[0]), hint=hint)
         delete: Callable[[str], Awaitable[bool]] | None
         delete = getattr(self.runs.store, "delete_run", None)
         if delete is None:
-            raise Refused("this store cannot delete runs")
+            raise Refused(Sentence("thread.no_delete"))
         deleted: int = sum([await delete(name) for name in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted

@@ -158,7 +158,7 @@ class Thread:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
         said = self.state.message(number)
         if said is None:
-            raise Refused(f"the thread {self.id} has no message {number}")
+            raise Refused(Sentence("thread.no_message", thread=self.id, number=number))
         if said.reply is None or said.reply.text != text:
             body = ReplyGiven(message=number, text=text, run=said.run)
             self.state, _ = await self._backend.book.add(self.id, body)
@@ -210,11 +210,11 @@ class Thread:
             self._backend.require_owner(self.state, who)
             said = self.state.message(number)
             if said is None:
-                raise Refused(f"the thread {self.id} has no message {number} to undo")
+                raise Refused(Sentence("thread.no_undo", thread=self.id, number=number))
             if said.undone:
-                raise Refused(f"message {number} was undone before")
+                raise Refused(Sentence("thread.undone_before", number=number))
             if who.kind != "person" and said.by.label != who.label:
-                raise Refused(f"message {number} is somebody else's", hint=ONLY_PERSONS)
+                raise Refused(Sentence("thread.not_yours", number=number), hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
             instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
@@ -231,10 +231,10 @@ class Thread:
 
     async def _require_open(self, reading: Reading) -> str:
         """Returns the key of an open question; refuses one that is not open."""
-        journal = await self._runs.journals.load(reading.run)
-        if reading.question not in journal.run.questions:
-            raise Refused(f"run {journal.id} has no open question {reading.question!r}")
-        return question_key(journal, reading.question)
+        journal, name = await self._runs.journals.load(reading.run), reading.question
+        if name not in journal.run.questions:
+            raise Refused(Sentence("error.not_this_question", run=journal.id, name=name))
+        return question_key(journal, name)
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -396,5 +396,5 @@ class Thread:
     def _message(self, number: int) -> ThreadMessage:
         found = self.state.message(number)
         if found is None:
-            raise Refused(f"the thread {self.id} was deleted meanwhile", hint="begin another one")
+            raise Refused(Sentence("thread.deleted", thread=self.id))
         return found

@@ -54,13 +54,13 @@ def message_added(
 ) -> MessageAdded:
     """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
     if not text.strip():
-        raise Refused("the message is empty", hint="say what should be done")
+        raise Refused(Sentence("thread.empty"), hint=Sentence("error.say_wish"))
     if len(text) > LONGEST:
-        hint = "put long texts into a file of the folder, and name the file"
-        raise Refused(f"the message is longer than {LONGEST:,} characters", hint=hint)
+        hint = Sentence("thread.use_file")
+        raise Refused(Sentence("thread.long", most=LONGEST), hint=hint)
     if _HALF.search(text):
-        hint = "send it as Unicode text"
-        raise Refused("the message holds half a character (a lone surrogate)", hint=hint)
+        hint = Sentence("thread.unicode")
+        raise Refused(Sentence("thread.surrogate"), hint=hint)
     given = PlanRequest(text, **options).options()
     return MessageAdded(
         text=text,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.thread import Reading, ThreadMessage
     from plansmith.runs.service import RunService
 
-_NOTHING = "this message changed nothing: there is nothing to undo"
+_NOTHING = Sentence("thread.changed_nothing")
 _NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 
@@ -44,13 +44,13 @@ async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
     run = await runs.journals.get(run_id)
     acted = await _acted(run, runs)
     if acted:
-        hint = f"plansmith cancel {run_id} stops what is left of it"
-        raise Refused(f"{acted} has run since: the request cannot be taken back", hint=hint)
+        hint = Sentence("thread.cancel_stops", run=run_id)
+        raise Refused(Sentence("thread.request_ran", acted=acted), hint=hint)
     if run.status is RunStatus.CANCELLED:
         return run  # perhaps by a process that died before it had noted that
     if run.status.over:
-        hint = "start a new request that puts it right"
-        raise Refused(f"run {run_id} is over: {run.status}", hint=hint)
+        hint = Sentence("thread.new_request")
+        raise Refused(Sentence("error.run_over", run=run_id, status=run.status), hint=hint)
     return await runs.stopping.cancel(run_id, by=by, reason=Sentence("thread.undone"))
 
 
@@ -60,20 +60,20 @@ async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: 
     later = [event for event in journal.events if asked and event.number > asked.number]
     made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)
     if run.changing and later == []:
-        hint = "undo it once the plan is made"
-        raise Refused(f"run {run_id} is being changed", hint=hint)
+        hint = Sentence("thread.undo_later")
+        raise Refused(Sentence("thread.being_changed", run=run_id), hint=hint)
     found = versions(journal.events)
     if not made or (found.after is not None and found.after.number == made):
         return await runs.journals.whole(journal)  # no plan came of it, or it was undone by hand
     if found.current != made:
-        hint = "take back what came after it first, or say what you want instead"
-        raise Refused(f"run {run_id} has got another plan since", hint=hint)
+        hint = Sentence("thread.later_first")
+        raise Refused(Sentence("thread.other_plan", run=run_id), hint=hint)
     acting = await _acting(run, runs)
     begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
     acted = next((name for name in begun if name.partition("/")[0] in acting), "")
     if acted:
-        hint = "start a new request that puts it right"
-        raise Refused(f"{acted} has run since: the change cannot be taken back", hint=hint)
+        hint = Sentence("thread.new_request")
+        raise Refused(Sentence("thread.change_ran", acted=acted), hint=hint)
     return await runs.editing.undo(run_id, by=by)
 
 
@@ -106,8 +106,8 @@ async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
     step = getattr(asked, "step", None)
     acted = await _acted(run, runs)
     if acted:
-        hint = "start a new request that puts it right"
-        raise Refused(f"{acted} has run since: the answer cannot be taken back", hint=hint)
+        hint = Sentence("thread.new_request")
+        raise Refused(Sentence("thread.answer_ran", acted=acted), hint=hint)
     if not run.status.over:
         await runs.stopping.cancel(run.id, by=by, reason=Sentence("thread.undone"))
     if step is None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
+import plansmith
 from plansmith import read_plan
 from plansmith.cli import parser as cli_parser
 from plansmith.cli.command_table import COMMANDS
@@ -18,6 +22,7 @@ from plansmith.cli.main import load_command, main, parser_of
 from plansmith.cli.ui.width import text_width
 from plansmith.text import HAN
 
+SOURCE = Path(plansmith.__file__).parent
 CHINESE = cli_parser.chinese_texts()
 
 # Two words beside each other are a sentence of ours, unless they are one of these.
@@ -25,9 +30,10 @@ _ENGLISH = re.compile(r"[A-Za-z]{2,}(?:['’-][a-z]+)?(?:,? [a-z]{2,}){1,}")
 _OTHERS = re.compile(
     r"plansmith(?: -C \S+)? [a-z]+[^，。；：）”]*"  # a command
     r"|\"[^\"]*\"|'[^']*'|`[^`]*`"  # what somebody wrote
-    r"|(?:tool|files|tables|charts)\.\w+|usage: .*|No such file or directory"
+    r"|(?:tool|files|tables|charts)\.\w+|usage: .*"
+    r"|No such file or directory|file is not a database"  # what the system says
     r"|\b\w+ = .*|\w+ inputs\.\w+"  # arguments and results
-    r"|csv-[a-z]+|\{[^}]*\}|\[-[^]]*\]"  # choices, and options of a usage
+    r"|csv-[a-z]+|\{[^}]*\}|\[[^]]*\]|--[a-z-]+ \S+"  # choices, and options with their values
 )
 PY = ("--tools", "tools.py")
 LOOK = {"id": "kan", "tool": "look", "inputs": {"name": "甲"}, "title": "看一看"}
@@ -57,7 +63,7 @@ def types(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
         return code
 
     yield run
-    assert "\n".join(found) == ""
+    assert not found, "\n".join(found)
 
 
 def test_the_words_of_a_sentence_are_found_and_names_are_not() -> None:
@@ -212,3 +218,160 @@ def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, wri
     assert types("templates", "save", "last") == 2
     assert types("explain", "406") == 0
     assert types("explain") == 0
+
+
+def test_the_commands_of_operators_are_told_in_chinese(
+    types: Typed, write: Write, cli: Cli, intake: Path
+) -> None:
+    assert types("run", write(LOOK, SAYS, goal="看一看"), *PY) == 0
+    assert types("run", write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
+    assert types("run", write(LOOK, NOTE, goal="记下来", name="n.json"), *PY, "--no-input") == 5
+    Path("plansmith.toml").write_text(
+        '[run]\ndata = "show"\n[models.plan]\nmodel = "rules"\n', encoding="utf-8"
+    )
+    assert types("trust") == 5
+    digest = json.loads(cli("trust", "--json")[1])["hash"]
+    assert types("trust", "--yes", "0") != 0
+    for words in (
+        ("trust", "--yes", digest),
+        ("trust",),
+        ("trust", "--list"),
+        ("trust", "--remove", "."),
+        ("tokens", "list"),
+        ("tokens", "create", "ci", "--scope", "look,propose"),
+        ("tokens", "list"),
+        ("tokens", "link", "--role", "admin"),
+        ("tokens", "revoke", "ci"),
+        ("tenants", "list"),
+        ("tenants", "create", "acme"),
+        ("tenants", "list"),
+        ("tenants", "remove", "acme"),
+        ("verify", "--all"),
+        ("doctor", "--sample", "1"),
+        ("prune", "--older-than", "90d", "--dry-run"),
+        ("prune", "--older-than", "90d", "--yes"),
+        ("vacuum",),
+        ("backup", "../copy.db"),
+        ("restore", "../copy.db", "--yes"),
+        ("agents", "list"),
+        ("prompts", "list"),
+        ("prompts", "export", "mine"),
+        ("model", "list"),
+        ("config",),
+        ("config", "--all"),
+        ("schedule", "list"),
+        ("graph", "plan.json"),
+        ("diff", "plan.json", "b.json"),
+    ):
+        assert types(*words) == 0, words
+    (intake / "export.jsonl").write_text(cli("audit")[1], encoding="utf-8")
+    assert types("audit", "--check", "export.jsonl") == 0
+    (intake / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    assert types("audit", "--check", "bad.jsonl") == 1
+
+
+def test_operators_are_told_in_chinese_what_goes_wrong(
+    types: Typed, write: Write, cli: Cli, intake: Path
+) -> None:
+    assert cli("run", write(LOOK, SAYS, goal="看一看"), *PY)[0] == 0
+    (intake / "text.db").write_text("no database", encoding="utf-8")
+    (intake / "empty.py").write_text("", encoding="utf-8")
+    for words in (
+        ("trust", "nowhere"),
+        ("trust", "--remove", "nowhere"),
+        ("tokens", "create", "x", "--scope", "fly"),
+        ("tokens", "create", "x", "--scope", "look", "--expires", "soon"),
+        ("tokens", "create", "x y", "--role", "admin"),
+        ("tokens", "revoke", "x"),
+        ("tenants", "create", "Acme!"),
+        ("tenants", "remove", "x"),
+        ("--tenant", "x", "runs"),
+        ("prune", "--older-than", "long"),
+        ("prune", "--older-than", "1d", "--status", "x"),
+        ("backup", "text.db"),
+        ("restore", "text.db"),
+        ("restore", "text.db", "--yes"),
+        ("vacuum", "--store", "sqlite:///nowhere.db"),
+        ("vacuum", "--store", "memory"),
+        ("runs", "--store", "mysql://x"),
+        ("runs", "--store", "sqlite:///text.db"),
+        ("doctor", "--store", "sqlite:///text.db"),
+        ("verify", "0000ffff"),
+        ("audit", "--since", "soon"),
+        ("audit", "--check", "nowhere"),
+        ("agents", "show", "x"),
+        ("agents", "add", "x"),
+        ("prompts", "show", "x"),
+        ("model", "use", "x"),
+        ("model", "use", "./x.gguf"),
+        ("model", "pull", "--offline"),
+        ("model", "remove", "smollm2-135m"),
+        ("model", "check"),
+        ("config", "nothing"),
+        ("serve", "--port", "70000"),
+        ("serve", "--host", "0.0.0.0"),
+        ("serve", "--insecure-remote"),
+        ("serve", "--concurrency", "2"),
+        ("worker", "--drain", "-1"),
+        ("worker",),
+        ("workers",),
+        ("repair", "last"),
+        ("replay", "0000ffff"),
+        ("run", "plan.json", "--tools", "nowhere.py"),
+        ("run", "plan.json", "--tools", "empty.py"),
+        ("ask", "看一看", "--model", "x"),
+        ("ask", "看一看", "--docs", "nowhere"),
+        ("export", "plan.json", "--dialect", "x"),
+        ("tools", "show", "x"),
+        ("tools", "approve", "--revoke"),
+        ("research", "看一看", "--model", "rules"),
+        ("data", "看一看", "--db", "x"),
+    ):
+        assert types(*words) != 0, words
+
+
+def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
+    types: Typed, write: Write, intake: Path
+) -> None:
+    reading = {"id": "du", "tool": "files.read", "inputs": {"path": "没有.txt"}}
+    assert types("run", write(reading, goal="读文件"), "--model", "rules") != 0
+    assert types("report", "last") == 0
+    assert types("ask", "1/0 是多少", "--model", "rules") == 0
+    with closing(sqlite3.connect(intake.parent / "store" / "runs.db")) as store, store:
+        store.execute("DELETE FROM events WHERE run = 2 AND number = 2")
+    assert types("verify", "--all") == 1
+    assert types("doctor") == 1
+    assert types("show", "last") == 0
+    assert types("report", "last") != 0
+
+
+# Where a text of English words is nothing that a person is told, or is told in a way of its own.
+_NOT_TOLD = {
+    "completion.py": "a script of a shell",
+    "demo_job.py": "a program, and its query",
+    "main.py": "fields of JSON",
+    "parser.py": "what argparse says, each with its Chinese",
+    "questions.py": "a pattern",
+}
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a file that are no docstrings, and no codes of sentences."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.lineno, node.value
+
+
+def test_no_english_sentence_of_the_command_line_is_outside_of_the_tables() -> None:
+    english_words = re.compile(r"[A-Za-z']+,? [a-z']+,? [a-z']+")
+    helps = "\n".join(CHINESE)
+    found = [
+        f"{path.name}:{line}: {text}"
+        for path in (SOURCE / "cli").rglob("*.py")
+        if path.name not in _NOT_TOLD
+        for line, text in literals(path)
+        if english_words.search(text) and text not in helps and not text.startswith("plansmith ")
+    ]
+    assert not found, "\n".join(found)

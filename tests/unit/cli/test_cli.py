@@ -337,7 +337,7 @@ def test_prompts_are_listed_shown_and_exported_to_be_changed(
     assert main(["prompts", "show", "draft"]) == 0
     assert capsys.readouterr().out == "mine alone\n"
     assert main(["prompts", "list"]) == 0
-    assert "draft  yours" in capsys.readouterr().out
+    assert re.search(r"^draft +yours$", capsys.readouterr().out, re.MULTILINE)
     assert main(["prompts", "show", "nope"]) == 2
 
 

@@ -122,7 +122,7 @@ def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) ->
     run = json.loads(cli("runs", "--json")[1])[0]["id"]
     again = ("research", "--resume", run, "--docs", "library")
     code, _, err = cli(*again, "--answer", "request:9", "The old one")
-    assert (code, "no question 'request:9'" in err) == (2, True)
+    assert (code, "no open question 'request:9'" in err) == (2, True)
     code, out, err = cli(*again, "--answer", "request:1", "The old one")
     assert code == 0, err
     assert "opened in 1932" in out

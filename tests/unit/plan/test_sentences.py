@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import plansmith
+from plansmith import errors
 from plansmith.plan.events import ReviewAsked, RunFinished
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import (
@@ -34,15 +35,19 @@ def places(text: str) -> set[str]:
     return set(re.findall(r"\{(\w+)\}", text))
 
 
+def name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 @functools.cache  # and not at import: every run of tests would wait for it
 def calls() -> list[tuple[str, ast.Call]]:
     """Every place of the source that makes a sentence."""
     return [
         (f"{path.name}:{node.lineno}", node)
         for path in SOURCE.rglob("*.py")
-        if "Sentence(" in (text := path.read_text(encoding="utf-8"))
+        if re.search("Sentence|own_text", text := path.read_text(encoding="utf-8"))
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence"
+        if isinstance(node, ast.Call) and name_of(node.func) in ("Sentence", "own_text")
     ]
 
 
@@ -86,6 +91,32 @@ def test_no_text_is_without_a_use() -> None:
     own = {code for code in TEXTS if code.startswith(("cli.", "report.", "show."))}
     rest = {code for code in TEXTS.keys() - used - own - OLD if f'"{code}"' not in source}
     assert not rest
+
+
+# Errors that programmers read, or that stand where no sentence can be made.
+FOR_PROGRAMS = (
+    *("compat/", "testing/", "programs/parts/", "arguments.py", "files.py"),
+    *("runs/callbacks.py", "runs/service.py", "engine/executor.py"),
+    *("plan/asking.py", "plan/fold.py", "plan/value_types.py"),
+    *("adapters/models/recorded.py", "adapters/models/scripted.py"),
+)
+
+
+def test_what_an_error_tells_people_is_a_sentence() -> None:
+    names = {name for name, each in vars(errors).items() if isinstance(each, type)}
+    words = re.compile(r"(?!pip |plansmith )[A-Za-z']+,? [a-z']+,? [a-z']+")
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {part.value}"
+        for path in SOURCE.rglob("*.py")
+        if not str(path.relative_to(SOURCE)).startswith(FOR_PROGRAMS)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and name_of(node.func) in names
+        for given in [*node.args, *(each.value for each in node.keywords)]
+        for part in getattr(given, "values", [given])
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        if words.match(part.value.strip())
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_a_sentence_is_its_english_text_and_can_be_said_in_chinese() -> None:

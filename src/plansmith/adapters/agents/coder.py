@@ -20,6 +20,7 @@ from plansmith.adapters.tools.folder import Folder
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, Skill, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, ChatModel, ToolSource
 
 RUN: Final = "python.run"
@@ -81,7 +82,7 @@ class Coder:
         for entry in named if isinstance(named, list) else [named] if named else []:
             name, content = self._file(entry)
             if name in given:
-                raise ToolFailed(f"two of the coder's files are called {name!r}")
+                raise ToolFailed(Sentence("coder.same_files", name=name))
             given[name] = content
         data = {name: value for name, value in inputs.items() if name != "files"}
         return {**given, INPUTS: json.dumps(data, ensure_ascii=False).encode()}
@@ -90,8 +91,8 @@ class Coder:
         """Reads a file by its path in the folder, or takes the content that another agent made."""
         if isinstance(entry, str):
             if self.folder is None:
-                hint = "give the coder a folder to read from"
-                raise ToolFailed(f"the coder cannot read {entry}", hint=hint)
+                hint = Sentence("coder.give_folder")
+                raise ToolFailed(Sentence("coder.cannot_read", name=entry), hint=hint)
             return entry, self.folder.read(entry, most=self.sandbox.limits.given_bytes)
         if isinstance(entry, dict):
             name, text, coded = (entry.get(key) for key in ("name", "text", "base64"))
@@ -101,9 +102,9 @@ class Coder:
                 try:
                     return name, base64.b64decode(coded, validate=True)
                 except binascii.Error:
-                    raise ToolFailed(f"the content of {name} is not base64") from None
+                    raise ToolFailed(Sentence("coder.no_base64", name=name)) from None
         raise ToolFailed(
-            "an entry of the coder's files is neither a path nor a file",
+            Sentence("coder.bad_entry"),
             hint='write "a.csv" or {"name": "a.csv", "text": "…"}',
         )
 

@@ -15,6 +15,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json, Record, Whole
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import clipped, rough_count
@@ -73,8 +74,8 @@ class Reflecting:
         prompt_of(PROMPT, self.prompts)
         if self.agent.spec.effect is not Effect.READ:
             name = self.agent.spec.name
-            hint = "only an agent with the effect read can be asked to do a task twice"
-            raise Misconfigured(f"{name} changes things", hint=hint)
+            hint = Sentence("agents.only_read")
+            raise Misconfigured(Sentence("agents.changes", name=name), hint=hint)
 
     @property
     def spec(self) -> AgentSpec:

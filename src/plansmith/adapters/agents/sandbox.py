@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
 from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
+from plansmith.plan.sentence import Sentence, joined
 
 _LAUNCH: Final = "plansmith.adapters.agents.sandbox_child.launch"
 _GRACE_S: Final = 10.0
@@ -90,8 +91,8 @@ class Sandbox:
     async def run(self, code: str, files: Mapping[str, bytes] | None = None) -> Outcome:
         """Runs code with files in its working folder; returns its output and the files it made."""
         if sys.platform != "linux":
-            hint = "use an agent on another machine, or leave the coder out"
-            raise Misconfigured("the sandbox works only on Linux", hint=hint)
+            hint = Sentence("sandbox.elsewhere")
+            raise Misconfigured(Sentence("sandbox.linux_only"), hint=hint)
         given = {**(files or {}), "main.py": code.encode(errors="replace")}
         self._check(given)
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
@@ -106,12 +107,12 @@ class Sandbox:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
-                raise ToolFailed(f"{name!r} is not a valid name for a file in the sandbox")
+                raise ToolFailed(Sentence("sandbox.bad_name", name=name))
         size = sum(map(len, files.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
-                f"the files for the sandbox have {size:,} bytes",
-                hint=f"the limit is {self.limits.given_bytes:,} bytes",
+                Sentence("sandbox.files_large", count=size),
+                hint=Sentence("sandbox.limit", most=self.limits.given_bytes),
             )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class Sandbox:
                 line = json.dumps(job).encode() + b"\n"
                 return _parsed(*await _exchange(process, line))
         except TimeoutError:
-            raise ToolFailed("the sandbox did not answer") from None
+            raise ToolFailed(Sentence("sandbox.silent")) from None
         finally:
             await asyncio.shield(_stop(process))
 
@@ -168,15 +169,17 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
     try:
         parsed: dict[str, Any] = json.loads(result)
     except ValueError:
-        last = trouble.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise ToolFailed(f"the sandbox could not be set up: {last[0][:500]}") from None
+        last = trouble.decode(errors="replace").strip().splitlines()[-1:] or [
+            Sentence("sandbox.said_nothing")
+        ]
+        raise ToolFailed(Sentence("sandbox.not_set_up", why=last[0][:500])) from None
     if "refused" in parsed:
         raise Misconfigured(
-            f"code is not run, because it cannot be confined here: {'; '.join(parsed['refused'])}",
-            hint="allow user namespaces on this machine, or accept a weak sandbox (allow_weak)",
+            Sentence("sandbox.not_confined", why="; ".join(parsed["refused"])),
+            hint=Sentence("sandbox.allow"),
         )
     if "broken" in parsed:
-        raise ToolFailed(f"the sandbox could not be set up: {parsed['broken']}")
+        raise ToolFailed(Sentence("sandbox.not_set_up", why=parsed["broken"]))
     return parsed
 
 
@@ -206,17 +209,10 @@ def _remove(folder: Path) -> str:
     return ""
 
 
-_DESCRIPTIONS: Final = {
-    "namespaces": "no network, and no files but its own",
-    "landlock": "no files but its own",
-    "seccomp": "no dangerous system calls",
-    "cgroup memory": "memory of all its processes limited by the kernel",
-    "cgroup pids": "number of its processes limited by the kernel",
-    "cgroup cpu": "one processor for all of them",
-}
-_COUNTED: Final = (
-    "the kernel keeps no limit on {} for all processes of the code together: each one is limited, "
-    "and their sum is looked at 20 times a second"
+# What each wall does is in the table of sentences: `sandbox.wall_…`.
+_WALLS: Final = (
+    *("namespaces", "landlock", "seccomp"),
+    *("cgroup memory", "cgroup pids", "cgroup cpu"),
 )
 
 
@@ -233,16 +229,29 @@ async def wall_findings() -> list[WallFinding]:
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
-        return [WallFinding("warning", f"no code is run here: {error.message}", error.hint)]
-    standing = [text for name, text in _DESCRIPTIONS.items() if name in outcome.standing]
-    found = [WallFinding("ok", f"code runs with {'; '.join(standing)}")] if standing else []
+        return [WallFinding("warning", Sentence("sandbox.no_code", why=error.message), error.hint)]
+    standing = joined(
+        [
+            Sentence(f"sandbox.wall_{name.replace(' ', '_')}")
+            for name in _WALLS
+            if name in outcome.standing
+        ]
+    )
+    found = [WallFinding("ok", Sentence("sandbox.walls", walls=standing))] if standing else []
     if "namespaces" not in outcome.standing:
-        message = "code is not run here unless a weak sandbox is accepted (allow_weak)"
-        found.append(WallFinding("warning", message, "allow user namespaces on this machine"))
-    found += [WallFinding("warning", f"not confined: {each}") for each in outcome.missing]
-    limits = {"memory": "memory", "pids": "processes"}
-    lacking = [what for name, what in limits.items() if f"cgroup {name}" not in outcome.standing]
+        message = Sentence("sandbox.weak")
+        found.append(WallFinding("warning", message, Sentence("sandbox.namespaces")))
+    found += [
+        WallFinding("warning", Sentence("sandbox.open", what=each)) for each in outcome.missing
+    ]
+    lacking = [
+        Sentence(f"sandbox.lacks_{name}")
+        for name in ("memory", "pids")
+        if f"cgroup {name}" not in outcome.standing
+    ]
     if lacking:
-        hint = "run Plansmith in a cgroup that is delegated to it (systemd: Delegate=yes)"
-        found.append(WallFinding("note", _COUNTED.format(" and ".join(lacking)), hint))
+        hint = Sentence("sandbox.cgroup")
+        found.append(
+            WallFinding("note", Sentence("sandbox.counted", what=joined(lacking, "text.and")), hint)
+        )
     return found

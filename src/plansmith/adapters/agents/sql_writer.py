@@ -17,6 +17,7 @@ from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect, Skill
 from plansmith.plan.data import Json, Record
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.token_budget import clipped, rough_count
 from plansmith.planner.model_calls import read_answer
@@ -101,9 +102,7 @@ class SqlWriter:
                 error = f'"database" must be one of {", ".join(self.kinds)}'
             elif (plain := _plain(written)) in refused:
                 error = refused[plain]
-                raise ToolFailed(
-                    f"the same statement came back after it failed: {error}", hint=HINT
-                )
+                raise ToolFailed(Sentence("sql.same_again", error=error), hint=HINT)
             else:
                 try:
                     return {**await self._try(written, call), "tries": tries}
@@ -113,7 +112,7 @@ class SqlWriter:
                     error = refused[plain] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
             messages += [Message("assistant", answer), Message("user", _retry_message(error))]
-        raise ToolFailed(f"no statement worked in {self.most_tries} tries: {error}", hint=HINT)
+        raise ToolFailed(Sentence("sql.none_worked", count=self.most_tries, error=error), hint=HINT)
 
     @property
     def _has_many(self) -> bool:
@@ -151,9 +150,9 @@ class SqlWriter:
                 takes_prompt(self.model).stream(Prompt(messages, schema=self._form()))
             )
         except ModelBusy as busy:
-            raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
+            raise ToolBusy(Sentence("sql.model_busy", why=busy.message)) from None
         except ModelFailed as failure:
-            raise ToolFailed(f"the model wrote no SQL: {failure}") from None
+            raise ToolFailed(Sentence("sql.no_sql", why=failure)) from None
         call.spend(answer.usage)
         return answer.text
 
@@ -239,8 +238,8 @@ def _statement(answer: str) -> Statement | None:
         return None
     sql = written.sql.strip().rstrip(";").strip()
     if not sql:
-        why = " ".join(written.reason.split())[:500] or "the model gave no statement and no reason"
-        raise ToolFailed(f"the database cannot answer this: {why}", hint=HINT)
+        why = " ".join(written.reason.split())[:500] or Sentence("sql.no_statement")
+        raise ToolFailed(Sentence("sql.cannot_answer", why=why), hint=HINT)
     return Statement(sql, written.database)
 
 

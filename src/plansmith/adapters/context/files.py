@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.open_files import is_held
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 
 _TEXT_FILES: Final = """
     .txt .md .markdown .rst .adoc .org .tex .log .csv .tsv .json .jsonl .ndjson .yaml .yml .toml
@@ -51,22 +52,24 @@ def find_files(
     there = [path for path in paths if path.exists()]
     if paths and not there:
         names = ", ".join(map(str, paths))
-        raise Misconfigured(f"there are no such documents: {names}", hint="give existing paths")
+        raise Misconfigured(
+            Sentence("context.no_documents", names=names), hint=Sentence("context.existing_paths")
+        )
     for path in paths:
         if path not in there:
-            note(f"document left out, there is no such file: {path}")
+            note(Sentence("context.doc_absent", path=path))
     found: list[Found] = []
     total = 0
     for path, name in _walk(there, note):
         state = path.stat()
         if len(found) >= limits.files or total + state.st_size > limits.bytes_all:
-            most = f"{limits.files:,} files or {limits.bytes_all:,} bytes"
-            note(f"documents left out, more than {most}: {name} and what follows")
+            most = Sentence("context.files_or_bytes", files=limits.files, bytes=limits.bytes_all)
+            note(Sentence("context.docs_over", most=most, name=name))
             break
         if not is_text_name(path):
-            note(f"document left out, not a kind of text: {name}")
+            note(Sentence("context.doc_no_text", name=name))
         elif state.st_size > limits.bytes_each:
-            note(f"document left out, larger than {limits.bytes_each:,} bytes: {name}")
+            note(Sentence("context.doc_large", most=limits.bytes_each, name=name))
         else:
             total += state.st_size
             found.append(Found(path, name, (state.st_size, state.st_mtime_ns)))
@@ -88,12 +91,12 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
     """Yields the files of a folder; skips hidden ones and links that lead out of it."""
 
     def refuse(error: OSError) -> None:
-        note(f"folder left out, it cannot be read: {_name(root, Path(error.filename))}")
+        note(Sentence("context.folder_unreadable", name=_name(root, Path(error.filename))))
 
     for folder, folders, files in os.walk(root, onerror=refuse):
         links = sorted(each for each in folders if (Path(folder) / each).is_symlink())
         for each in links:
-            note(f"folder left out, it is a link: {_name(root, Path(folder) / each)}")
+            note(Sentence("context.folder_link", name=_name(root, Path(folder) / each)))
         folders[:] = sorted(
             each for each in folders if each[0] != "." and each not in {*links, *NEVER_READ}
         )
@@ -102,7 +105,7 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
             if each.startswith("."):
                 continue
             if (reason := _refusal(root, path.resolve())) is not None:
-                note(f"document left out, {reason}: {_name(root, path)}")
+                note(Sentence("context.doc_refused", reason=reason, name=_name(root, path)))
             else:
                 yield path.resolve(), _name(root, path)
 
@@ -110,10 +113,10 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
 def _refusal(root: Path, target: Path) -> str | None:
     """Returns why a file is not read, after its links are resolved."""
     if not target.is_relative_to(root):
-        return "it is a link out of the folder"
+        return Sentence("context.link_out")
     if any(part.startswith(".") for part in target.relative_to(root).parts):
-        return "it is a link to something hidden"
-    return None if target.is_file() else "it is not a file"
+        return Sentence("context.link_hidden")
+    return None if target.is_file() else Sentence("context.no_file")
 
 
 def _name(root: Path, path: Path) -> str:
@@ -129,10 +132,10 @@ def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
     """Returns the text of a file, and a note if something is wrong with it."""
     try:
         if is_held(found.path.stat()):
-            return "", f"document left out, it is a database in use: {found.name}"
+            return "", Sentence("context.doc_database", name=found.name)
         data = first_bytes(found.path, limits.bytes_each)
     except OSError as error:
-        return "", f"document left out, it cannot be read: {found.name}: {error.strerror}"
+        return "", Sentence("context.doc_unreadable", name=found.name, why=error.strerror)
     text, note = _decoded(data, found.name)
     if found.path.suffix.lower() in _PAGES:
         text = page_text(text)
@@ -152,11 +155,11 @@ def _decoded(data: bytes, name: str) -> tuple[str, str]:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace"), ""
     if b"\0" in data[:8192]:
-        return "", f"document left out, it is binary: {name}"
+        return "", Sentence("context.doc_binary", name=name)
     try:
         return data.decode("utf-8-sig"), ""
     except UnicodeDecodeError:
-        note = f"document is not valid UTF-8, its broken characters are replaced: {name}"
+        note = Sentence("context.doc_broken", name=name)
         return data.decode("utf-8", "replace"), note
 
 

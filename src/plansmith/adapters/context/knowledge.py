@@ -14,6 +14,7 @@ from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import indented
 from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
@@ -104,16 +105,17 @@ def read_terms(path: Path) -> Mapping[str, object]:
     try:
         data = first_bytes(path, _LARGEST + 1)
     except OSError as error:
-        message = f"cannot read the business terms {path}: {error.strerror}"
-        raise Misconfigured(message, hint="give the path of a YAML or JSON file") from None
+        message = Sentence("knowledge.unreadable", path=path, why=error.strerror)
+        raise Misconfigured(message, hint=Sentence("knowledge.give_path")) from None
     if len(data) > _LARGEST:
-        hint = "give it as documents instead"
-        raise Misconfigured(f"{path.name} is larger than {_LARGEST:,} bytes", hint=hint)
+        hint = Sentence("knowledge.as_documents")
+        raise Misconfigured(Sentence("knowledge.large", name=path.name, most=_LARGEST), hint=hint)
     reading = read_text(data)
     for found in reading.problems:
-        raise Misconfigured(f"{path.name}: {found.message}", hint=found.hint)
+        told = Sentence("text.with_reason", text=path.name, reason=found.message)
+        raise Misconfigured(told, hint=found.hint)
     if not isinstance(reading.value, dict):
-        raise Misconfigured(f"{path.name} holds no terms", hint=_FORM)
+        raise Misconfigured(Sentence("knowledge.empty", name=path.name), hint=_FORM)
     return reading.value
 
 
@@ -126,5 +128,5 @@ def _entries(terms: Mapping[str, object]) -> Iterator[Term]:
             synonyms = (synonyms,)
         unknown = fields.keys() - {"explanation", "synonyms"}
         if unknown or not isinstance(explanation, str) or not isinstance(synonyms, (list, tuple)):
-            raise Misconfigured(f"the business term {name!r} is not usable", hint=_FORM)
+            raise Misconfigured(Sentence("knowledge.bad_term", name=name), hint=_FORM)
         yield Term(name, explanation, tuple(map(str, cast("Sequence[object]", synonyms))))

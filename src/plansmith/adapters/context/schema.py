@@ -16,6 +16,7 @@ from urllib.parse import quote
 from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 from plansmith.text import clip
@@ -202,8 +203,10 @@ def read_schema(
                 except sqlite3.Error as error:
                     tell(f"database {kind} left out: {name}: {error}")
     except sqlite3.Error as error:
-        hint = "give the path of an SQLite database that can be read"
-        raise Misconfigured(f"cannot read the database {path.name}: {error}", hint=hint) from None
+        hint = Sentence("context.database_hint")
+        raise Misconfigured(
+            Sentence("context.database_unreadable", name=path.name, error=error), hint=hint
+        ) from None
     return tables
 
 

@@ -245,8 +245,16 @@ class Choice:
         """Returns the choice on one line, for a person."""
         if self.kind == "rules":
             return self.why
+        return Sentence("model.told", **self._fields())
+
+    @property
+    def described(self) -> str:
+        """Returns the same without the word "model" before it, for a list that has this word."""
+        return self.why if self.kind == "rules" else Sentence("model.described", **self._fields())
+
+    def _fields(self) -> dict[str, str]:
         place = Sentence("model.told_at", url=self.base_url) if self.base_url else ""
-        return Sentence("model.told", model=self.model, place=place, why=self.why)
+        return {"model": self.model, "place": place, "why": self.why}
 
 
 async def choose(
@@ -269,13 +277,15 @@ async def choose(
 async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> Choice:
     """Returns the first chat model of the server that the person named, or fails."""
     url = base_url.rstrip("/")
-    place = Place("the server", url.removesuffix("/v1"), key=key)
+    program = Sentence("doctor.at_server")
+    place = Place(program, url.removesuffix("/v1"), key=key)
     if not url.endswith("/v1"):
-        place = Place("the server", url, "/models", key=key)
+        place = Place(program, url, "/models", key=key)
     [server] = await ask_servers([place], limit_s=limit_s)
     if server.flaw:
-        hint = "name its model with --model openai:NAME, or start it"
-        raise Misconfigured(f"{base_url}: {server.flaw}", hint=hint)
+        hint = Sentence("model.name_or_start")
+        flaw = Sentence("text.with_reason", text=base_url, reason=server.flaw)
+        raise Misconfigured(flaw, hint=hint)
     model = f"openai:{server.models[0]}"
     why = Sentence("model.first_of_server")
     return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))

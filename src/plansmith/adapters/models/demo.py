@@ -10,6 +10,7 @@ from typing import Any, Final
 from plansmith.errors import ModelRefused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import (
     Delta,
     ModelDone,
@@ -67,12 +68,12 @@ def _answer(prompt: Prompt) -> str:
             return json.dumps(decided | {"answer": ""})
         case MessageBrief():
             raise ModelRefused(
-                "the scripted demo cannot judge a message", hint="rules decide instead"
+                Sentence("model.demo_judges_not"), hint=Sentence("model.rules_decide")
             )
         case PlanBrief(request) as brief:
             if brief.previous is not None:
                 hint = "plansmith edit changes a plan by hand; --model names a real model"
-                raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
+                raise ModelRefused(Sentence("model.demo_changes_not"), hint=hint)
             return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
         case ReplyBrief() as brief:
             return _reply(brief)

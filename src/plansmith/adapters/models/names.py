@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from plansmith.adapters.models.provider_output import INSTALL, key_variable
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 
-_FORM: Final = "write provider:name, such as openai:gpt-5, or auto, local, rules, recorded:FILE"
+_FORM: Final = Sentence("model.name_form")
 # A key in the environment is all that these need. Others find their key in files and roles, or
 # need none: those tell at the first call.
 _KEYED: Final = frozenset(
@@ -50,19 +51,21 @@ def need_usable(name: str, *, environment: Mapping[str, str], has_server: bool =
     """
     provider, colon, rest = name.partition(":")
     if not colon or not rest:
-        raise Misconfigured(f"{name!r} is not the name of a model", hint=_suggestion(name))
+        raise Misconfigured(Sentence("model.no_name", name=name), hint=_suggestion(name))
     if find_spec("pydantic_ai") is None:
-        raise Misconfigured(f"{name} needs a library that is not installed", hint=INSTALL)
+        raise Misconfigured(Sentence("model.needs_library", name=name), hint=INSTALL)
     if provider not in _KEYED | _OTHERS and not _is_known(provider):
         near = difflib.get_close_matches(provider.lower(), sorted(_KEYED | _OTHERS), n=1)
-        hint = f"did you mean {near[0]}:{rest}?" if near else _FORM
-        raise Misconfigured(f"no provider of models is called {provider!r}", hint=hint)
+        hint = Sentence("model.mean", provider=near[0], name=rest) if near else _FORM
+        raise Misconfigured(Sentence("model.no_provider", name=provider), hint=hint)
     if provider not in _KEYED or has_server or environment.get(_SERVER.get(provider, "")):
         return
     variables = (key_variable(provider), *_MORE_KEYS.get(provider, ()))
     if not any(environment.get(each) for each in variables):
-        hint = f"export {variables[0]}=…, or give model({name!r}, api_key=…)"
-        raise Misconfigured(f"{name} needs a key, and {variables[0]} is not set", hint=hint)
+        hint = Sentence("model.export_key", variable=variables[0], name=name)
+        raise Misconfigured(
+            Sentence("model.needs_key", name=name, variable=variables[0]), hint=hint
+        )
 
 
 def _suggestion(name: str) -> str:

@@ -32,6 +32,7 @@ from plansmith.adapters.models.provider_output import (
 )
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.old_models import takes_messages
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 
@@ -104,7 +105,7 @@ class ProviderModel:
                         yield delta
             except _ModeRefused as refusal:
                 if mode == modes[-1]:
-                    hint = "set output to auto, so that another mode is tried"
+                    hint = Sentence("model.output_auto")
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
                 if schema is not None and takes_object(schema):
@@ -213,8 +214,8 @@ class ProviderModel:
     def _done(self, stream: Any) -> ModelDone:
         details: dict[str, Any] = stream.provider_details or {}
         if stream.finish_reason == "content_filter":
-            reason = details.get("refusal") or "its content filter stopped the answer"
-            raise ModelRefused(f"{self._spec} refused to answer: {reason}")
+            reason = details.get("refusal") or Sentence("model.filter_stopped")
+            raise ModelRefused(Sentence("model.no_answer", model=self._spec, reason=reason))
         if stream.finish_reason is None and "finish_reason" not in details:
             raise broken_off(self._spec)
         usage = stream.usage

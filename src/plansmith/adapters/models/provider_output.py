@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, cast
 
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Message
 from plansmith.text import clip
 
@@ -160,15 +161,15 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "ModelContextWindowExceededError" in kinds:
         return PromptTooLong(
-            f"the prompt is too long for {model}: {error_text(error)}",
-            hint="give it less context, or choose a model with a larger context",
+            Sentence("model.prompt_long", model=model, error=error_text(error)),
+            hint=Sentence("model.less_context"),
         )
     if "ContentFilterError" in kinds:
-        return ModelRefused(f"{model} was stopped by its content filter: {error_text(error)}")
+        return ModelRefused(Sentence("model.filtered", model=model, error=error_text(error)))
     if "ModelQuotaExceededError" in kinds:
         return ModelRefused(
-            f"the account for {model} has no credit left: {error_text(error)}",
-            hint="top it up with the provider, or choose another model",
+            Sentence("model.no_credit", model=model, error=error_text(error)),
+            hint=Sentence("model.top_up"),
         )
     return _from_status(error, kinds, model, own_key=own_key)
 
@@ -177,10 +178,10 @@ def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool
     status = status_of(error)
     if status is not None and (status in _PASSING or status >= 500):
         wish = getattr(error, "retry_after", None)
-        message = f"{model} is busy (HTTP {status}): {error_text(error)}"
+        message = Sentence("model.busy", model=model, status=status, error=error_text(error))
         return ModelBusy(message, retry_after=float(wish) if wish is not None else None)
     if status is not None:
-        message = f"{model} refused the request (HTTP {status}): {error_text(error)}"
+        message = Sentence("model.refused", model=model, status=status, error=error_text(error))
         return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
     return _from_kind(error, kinds, model)
 
@@ -188,32 +189,36 @@ def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool
 def _hint(error: Exception, status: int, model: str, *, own_key: bool) -> str:
     if status in (401, 403):
         variable = key_variable(model.partition(":")[0])
-        return "check or set the model's api_key" if own_key else f"check or set {variable}"
+        return (
+            Sentence("model.check_api_key")
+            if own_key
+            else Sentence("model.check_variable", variable=variable)
+        )
     suggestion = getattr(error, "suggested_model_id", None)
     if suggestion:
-        return f"did you mean {suggestion}?"
-    return "check the model's name and the base_url" if status == 404 else ""
+        return Sentence("model.mean_name", name=suggestion)
+    return Sentence("model.check_name") if status == 404 else ""
 
 
 def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if kinds & {"ModelTimeoutError", "ModelRequestTimeout", "TimeoutError"}:
-        return ModelBusy(f"{model} did not answer in time", hint="raise timeout_s if it is slow")
+        return ModelBusy(Sentence("model.late", model=model), hint=Sentence("model.raise_timeout"))
     if getattr(error, "phase", None) == "read" or "`finish_reason`" in str(error):
         return broken_off(model)
     if kinds & {"ModelConnectionError", "OSError"}:
-        message = f"{model} cannot be reached: {_first_cause(error)}"
-        return ModelBusy(message, hint="check the base_url and whether the server runs")
+        message = Sentence("model.away", model=model, error=_first_cause(error))
+        return ModelBusy(message, hint=Sentence("model.check_server"))
     if "UserError" in kinds:
         return refused_setup(error, model)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
-        return ModelBusy(f"{model} sent something that is not a chat answer: {error_text(error)}")
-    message = f"{type(error).__name__}: {error_text(error)}"
-    return ModelFailed(f"what {model} sent could not be read ({message})")
+        return ModelBusy(Sentence("model.no_chat", model=model, error=error_text(error)))
+    why = f"{type(error).__name__}: {error_text(error)}"
+    return ModelFailed(Sentence("model.unread", model=model, why=why))
 
 
 def broken_off(model: str) -> ModelBusy:
     """Returns the error for an answer that stopped before its end."""
-    return ModelBusy(f"the answer of {model} stopped before its end")
+    return ModelBusy(Sentence("model.cut_off", model=model))
 
 
 def _first_cause(error: BaseException) -> str:
@@ -228,22 +233,22 @@ def refused_setup(error: Exception, model: str) -> ModelRefused:
     if isinstance(error, ImportError):
         group = _GROUP.search(message)
         install = INSTALL if group is None or group[1] in _GROUPS else f"pip install '{group[0]}'"
-        return ModelRefused(f"{model} needs a library that is not installed", hint=install)
+        return ModelRefused(Sentence("model.needs_library", name=model), hint=install)
     variables = list(dict.fromkeys(_VARIABLE.findall(message)))
     if "`region_name`" in message:
         variables.append("AWS_DEFAULT_REGION")
     if variables:
-        return ModelRefused(f"{model} is not set up", hint=f"set {' or '.join(variables)}")
+        return ModelRefused(
+            Sentence("model.not_set_up", model=model),
+            hint=Sentence("model.set_variables", names=joined(variables, "text.or")),
+        )
     if "Unknown" in message:
-        return ModelRefused(f"{model} is not a model that can be reached: {message}", hint=_FORM)
+        return ModelRefused(Sentence("model.not_reachable", model=model, why=message), hint=_FORM)
     hint = _FORM if isinstance(error, ValueError) else ""
-    return ModelRefused(f"{model} cannot be asked: {message}", hint=hint)
+    return ModelRefused(Sentence("model.cannot_ask", model=model, why=message), hint=hint)
 
 
-_FORM: Final = (
-    "write provider:name, such as openai:gpt-5, anthropic:claude-sonnet-4-5 or ollama:qwen3; "
-    "for a server of your own, openai:NAME and its base_url"
-)
+_FORM: Final = Sentence("model.provider_form")
 
 
 def price_of(

@@ -336,7 +336,7 @@ _NOTHING: Final = {
     "zh": "还没有语言模型，而只按词语看，这里没有适合这个请求的工具。"
     "`plansmith model pull` 获取模型，`--model` 指定模型。",
 }
-_HINT: Final = "plansmith model pull gets a model, --model names one"
+_HINT: Final = Sentence("model.get_one")
 
 
 class RulesModel:
@@ -362,16 +362,16 @@ def _answer_text(prompt: Prompt) -> str:
         case ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
-            raise ModelRefused("this needs a language model, and none is set up", hint=_HINT)
+            raise ModelRefused(Sentence("model.needed"), hint=_HINT)
         case _:
-            raise ModelRefused("no language model is set up to word it", hint=_HINT)
+            raise ModelRefused(Sentence("model.none_to_word"), hint=_HINT)
 
 
 def _plan(brief: PlanBrief) -> dict[str, Json]:
     task = DraftTask.of(brief)
     if task.remark:
-        hint = f"plansmith edit changes a plan by hand; {_HINT}"
-        raise ModelRefused("rules cannot make another plan", hint=hint)
+        hint = Sentence("model.edit_by_hand", hint=_HINT)
+        raise ModelRefused(Sentence("model.rules_cannot"), hint=hint)
     language = language_of(brief.locale)
     calls = calls_for(task.request, task.tools)
     tools = {tool.name: tool for tool in task.tools}

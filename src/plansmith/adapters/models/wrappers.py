@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelBusy, ModelRefused, PromptTooLong
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 
@@ -46,10 +47,15 @@ class LimitedModel:
         limit = self._context_tokens - self._reserve_tokens
         if needed > limit:
             raise PromptTooLong(
-                f"the prompt has about {needed} tokens, and {self.name} has room for {limit} "
-                f"({self._context_tokens} less {self._reserve_tokens} for the answer)",
-                hint="give it fewer tools, documents or messages, choose a model with a larger "
-                "context, or correct context_tokens",
+                Sentence(
+                    "model.no_room_left",
+                    needed=needed,
+                    name=self.name,
+                    limit=limit,
+                    whole=self._context_tokens,
+                    kept=self._reserve_tokens,
+                ),
+                hint=Sentence("model.smaller_prompt"),
             )
         pieces = self._model.stream(prompt)
         async with closing(pieces):
@@ -203,14 +209,16 @@ class _Watch:
 
     def _left(self) -> tuple[float, str]:
         now = self._clock.monotonic()
-        limits = [(_FOREVER, "")]
+        limits: list[tuple[float, str]] = [(_FOREVER, "")]
         if self._total_s is not None:
             left = self._start + self._total_s - now
-            limits.append((left, f"{self._name} took longer than {self._total_s:g} s"))
+            slow = Sentence("model.too_slow", name=self._name, seconds=f"{self._total_s:g}")
+            limits.append((left, slow))
         if self._silence_s is not None:
             since = self._last if self._listener is not None else now
             left = since + self._silence_s - now
-            limits.append((left, f"{self._name} said nothing for {self._silence_s:g} s"))
+            mute = Sentence("model.fell_silent", name=self._name, seconds=f"{self._silence_s:g}")
+            limits.append((left, mute))
         return min(limits)
 
 

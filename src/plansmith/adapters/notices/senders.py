@@ -16,6 +16,7 @@ from plansmith.adapters.oidc.settings import is_secure
 from plansmith.adapters.secrets import SecretBox
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 TIMEOUT_S: Final = 10.0
 _AGAIN: Final = (408, 425, 429)
@@ -46,11 +47,11 @@ def send(name: str, settings: NoticeSettings, notice: Notice, secrets: SecretBox
         kind = ToolBusy if 400 <= error.smtp_code < 500 else ToolFailed
         raise kind(f"the mail server answered {error.smtp_code}") from None
     except smtplib.SMTPException as error:
-        raise ToolFailed(f"the mail server refused: {type(error).__name__}") from None
+        raise ToolFailed(Sentence("notice.mail_refused", error=type(error).__name__)) from None
     except ssl.SSLCertVerificationError as error:
-        raise ToolFailed(f"its certificate is not valid: {error.verify_message}") from None
+        raise ToolFailed(Sentence("notice.certificate", error=error.verify_message)) from None
     except (OSError, http.client.HTTPException) as error:
-        raise ToolBusy(f"it cannot be reached: {_reason(error)}") from None
+        raise ToolBusy(Sentence("notice.unreachable", error=_reason(error))) from None
 
 
 def _reason(error: Exception) -> str:
@@ -75,7 +76,7 @@ def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) ->
     """Posts JSON; follows no redirection, since only the address of the settings may be asked."""
     url = reveal(settings.url)
     if not is_secure(url):
-        raise Misconfigured("the address must begin with https://, unless it is on this machine")
+        raise Misconfigured(Sentence("must.address_https"))
     parts = urlsplit(url)
     headers = {"Content-Type": "application/json", "User-Agent": "plansmith"}
     if settings.token:
@@ -93,9 +94,9 @@ def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) ->
     finally:
         connection.close()
     if status >= 500 or status in _AGAIN:
-        raise ToolBusy(f"it answered {status}")
+        raise ToolBusy(Sentence("notice.status", status=status))
     if not 200 <= status < 300:
-        raise ToolFailed(f"it answered {status}")
+        raise ToolFailed(Sentence("notice.status", status=status))
 
 
 def _mail(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from plansmith.adapters.oidc.settings import is_secure
 from plansmith.plan.data import Number, Record, Whole
+from plansmith.plan.sentence import Sentence
 
 SECRET: Final = re.compile(r"\$\{secret:([^}]+)\}")
 NoticeKind = Literal["webhook", "slack", "mail"]
@@ -56,9 +57,7 @@ class NoticeSettings(Record):
     @classmethod
     def _secure(cls, value: str) -> str:
         if value and not SECRET.fullmatch(value) and not is_secure(value):
-            raise ValueError(
-                "must begin with https://, unless it is on this machine, or be a secret"
-            )
+            raise ValueError(Sentence("must.https_or_secret"))
         return value
 
     @field_validator("token", "password")
@@ -72,9 +71,9 @@ class NoticeSettings(Record):
     def _complete(self) -> Self:
         if self.kind == "mail":
             if not (self.host and self.sender and self.to):
-                raise ValueError("mail needs host, sender and to")
+                raise ValueError(Sentence("must.mail"))
             if self.user and self.security == "none":
-                raise ValueError("a password is sent over an encrypted connection only")
+                raise ValueError(Sentence("must.encrypted"))
         elif not self.url:
             raise ValueError(f"{self.kind} needs a url")
         return self

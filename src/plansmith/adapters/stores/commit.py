@@ -12,6 +12,7 @@ from plansmith.adapters.stores.packing import Cells
 from plansmith.adapters.stores.rows import SummaryCells, rows_of
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
 
 
 class Request:
@@ -97,7 +98,7 @@ class BetweenCommits(Request):
 
 def closed() -> JournalError:
     """Returns the error for using a closed store."""
-    return JournalError("the store is closed", hint="open a new one")
+    return JournalError(Sentence("store.closed"), hint=Sentence("store.open_new"))
 
 
 def settle(requests: Iterable[Request]) -> None:

@@ -22,9 +22,10 @@ from plansmith.errors import (
     PlansmithError,
     StoreAway,
 )
+from plansmith.plan.sentence import Sentence
 
 _PRIVATE: Final = 0o600
-_PUT_BACK: Final = "put it back, or restart whatever uses it"
+_PUT_BACK: Final = Sentence("store.put_back")
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -70,11 +71,11 @@ class SameFile:
         except OSError:
             if self._seen is None:
                 return
-            raise StoreAway(f"{self._path} was moved or removed", hint=_PUT_BACK) from None
+            raise StoreAway(Sentence("store.moved", path=self._path), hint=_PUT_BACK) from None
         mark = found.st_dev, found.st_ino
         self._seen = self._seen or mark
         if mark != self._seen:
-            raise StoreAway(f"{self._path} was replaced by another file", hint=_PUT_BACK)
+            raise StoreAway(Sentence("store.replaced", path=self._path), hint=_PUT_BACK)
 
 
 def open_database(
@@ -116,10 +117,11 @@ def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
         raise named(error, path, was_open=was_open) from error
     except UnicodeDecodeError as error:
         # What should be text, perhaps the error message itself, is not.
-        raise JournalDamaged(f"{path} is damaged", hint=DOCTOR) from error
+        raise JournalDamaged(Sentence("store.damaged", path=path), hint=DOCTOR) from error
     except OSError as error:
         raise Misconfigured(
-            f"{path} cannot be used: {error.strerror}", hint="check the path and its permissions"
+            Sentence("store.unusable", path=path, strerror=error.strerror),
+            hint=Sentence("error.check_permissions"),
         ) from error
 
 
@@ -129,24 +131,27 @@ def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> Plansm
     kind = code & 0xFF
     if kind in _LOCKED:
         return StoreAway(
-            f"{path} is locked by another process",
-            hint="wait for it or end it; `plansmith doctor` says which one it is",
+            Sentence("store.locked", path=path),
+            hint=Sentence("store.locked_hint"),
         )
     if kind == sqlite3.SQLITE_FULL:
-        return StoreAway(f"the disk of {path} is full", hint="free some space and try again")
+        return StoreAway(Sentence("store.disk_full", path=path), hint=Sentence("store.free_space"))
     if kind in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return JournalDamaged(
-            f"{path} is damaged or not a database: {error}",
-            hint="run `plansmith doctor`, or restore the file from a backup",
+            Sentence("store.no_database", path=path, error=error),
+            hint=Sentence("store.doctor_or_backup"),
         )
     if kind == sqlite3.SQLITE_IOERR or (kind in _REFUSED and was_open):
-        return StoreAway(f"{path} cannot be used now: {error}", hint="check the disk")
+        return StoreAway(
+            Sentence("store.unusable_now", path=path, error=error),
+            hint=Sentence("store.check_disk"),
+        )
     if kind in _REFUSED:
         return Misconfigured(
-            f"{path} cannot be opened or written: {error}",
-            hint="check the path, the permissions of the file and of its folder",
+            Sentence("store.not_opened", path=path, error=error),
+            hint=Sentence("store.check_file"),
         )
-    return JournalError(f"{path}: {error}", hint="check the disk; then run `plansmith doctor`")
+    return JournalError(f"{path}: {error}", hint=Sentence("store.check_then_doctor"))
 
 
 def is_locked(error: sqlite3.Error) -> bool:
@@ -164,7 +169,7 @@ def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
     # itself is never opened here: see `held`.
     page = int(connection.execute("PRAGMA page_size").fetchone()[0])
     if _size(path) % page:
-        raise JournalDamaged(f"the end of {path} is missing", hint=DOCTOR)
+        raise JournalDamaged(Sentence("store.end_missing", path=path), hint=DOCTOR)
 
 
 def _make_private(path: Path) -> None:
@@ -206,6 +211,4 @@ def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> No
                 raise
             time.sleep(0.005)
     if mode != "wal":
-        raise Misconfigured(
-            f"{path} is on a disk that cannot keep a write-ahead log", hint="use a local disk"
-        )
+        raise Misconfigured(Sentence("store.no_wal", path=path), hint=Sentence("store.local_disk"))

@@ -24,6 +24,7 @@ from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import Headline, RunSummary
 from plansmith.plan.thread import fold_thread
 from plansmith.ports import PlanStore, SummaryStore
@@ -59,7 +60,7 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
     if is_postgres(url):
         findings = await _diagnose_server(url)
     elif url.startswith("memory"):
-        return [Finding("ok", "store", "in memory: there is nothing to check")]
+        return [Finding("ok", "store", Sentence("doctor.in_memory"))]
     else:
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
     if all(found.level not in ("error", "note") for found in findings):
@@ -93,8 +94,8 @@ async def _verified(store: PlanStore, run: str) -> Journal:
 
 def _without(journal: Journal) -> str:
     if journal.run.status.over:
-        return "restore the store from a backup; the run itself is over"
-    return f"`plansmith repair {journal.id}` continues without it"
+        return Sentence("doctor.restore_over")
+    return Sentence("doctor.repair", run=journal.id)
 
 
 async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
@@ -114,7 +115,7 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
             damaged.append(_error(f"run {each.run}", error))
         else:
             wrong += [] if _agrees(each, found) else [(each.last, found)]
-    summary = f"{len(some)} of {count} runs verified, {len(damaged)} damaged"
+    summary = Sentence("doctor.verified", done=len(some), count=count, damaged=len(damaged))
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
     journals = Finding(level, "journals", summary)
     summaries = await _summaries(examined, wrong)
@@ -132,21 +133,21 @@ def _agrees(stored: Headline, found: RunSummary) -> bool:
 async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
     """Stores the right summaries instead of wrong ones."""
     if not wrong:
-        return Finding("ok", "summaries", "they say what the journals say")
+        return Finding("ok", "summaries", Sentence("doctor.summaries_right"))
     try:
         await store.keep_summaries(wrong)
     except PlansmithError as error:
         return _error("summaries", error)
-    runs = ", ".join(summary.run for _, summary in wrong[:_SHOWN])
-    what = f"{len(wrong)} did not say what the journals say, and were made again: {runs}"
+    runs = [summary.run for _, summary in wrong[:_SHOWN]]
+    what = Sentence("doctor.summaries_wrong", count=len(wrong), runs=runs)
     return Finding("warning", "summaries", what)
 
 
 async def missing_runs(store: Any) -> list[Finding]:
     """Returns runs that were written and are no longer there."""
-    hint = "restore the store from a backup; nothing of them is left to be repaired"
+    hint = Sentence("doctor.restore_missing")
     found = await store.missing() if hasattr(store, "missing") else ()
-    return [Finding("error", "missing", f"written and gone: {each}", hint) for each in found]
+    return [Finding("error", "missing", Sentence("doctor.gone", run=each), hint) for each in found]
 
 
 async def _values(store: _Examined) -> Finding:
@@ -154,8 +155,8 @@ async def _values(store: _Examined) -> Finding:
         unused = await store.unmentioned()
     except PlansmithError as error:
         return _error("values", error)
-    summary = f"{unused} values are mentioned by no event"
-    return Finding("ok", "values", summary, "retention removes them" if unused else "")
+    summary = Sentence("doctor.unused_values", count=unused)
+    return Finding("ok", "values", summary, Sentence("doctor.retention") if unused else "")
 
 
 async def _threads(store: _Examined) -> list[Finding]:
@@ -171,7 +172,7 @@ async def _threads(store: _Examined) -> list[Finding]:
         return [_error("threads", error)]
     damaged = [found for found in findings if found.level == "error"]
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    summary = f"{count} threads read, {len(damaged)} damaged"
+    summary = Sentence("doctor.threads_read", count=count, damaged=len(damaged))
     return [*findings[:_SHOWN], Finding(level, "threads", summary)] if count else []
 
 
@@ -181,7 +182,7 @@ async def _thread(store: _Examined, listed: ThreadHeadline) -> list[Finding]:
         entries = await store.thread_entries(listed.thread)
         fold_thread(listed.thread, entries)
     except JournalDamaged as damage:
-        hint = "restore the store from a backup; its runs are not affected"
+        hint = Sentence("doctor.restore_thread")
         return [Finding("error", subject, damage.message, hint)]
     if not entries or entries[-1].number != listed.last:
         return []  # it went on meanwhile
@@ -189,7 +190,7 @@ async def _thread(store: _Examined, listed: ThreadHeadline) -> list[Finding]:
     if found == listed:
         return []
     await store.keep_headline(found)
-    what = "its line in lists did not say what its entries say, and was made again"
+    what = Sentence("doctor.headline_wrong")
     return [Finding("warning", subject, what)]
 
 
@@ -199,9 +200,12 @@ def _error(subject: str, error: PlansmithError) -> Finding:
 
 def _diagnose_file(path: Path) -> Iterator[Finding]:
     if not path.is_file():
-        yield Finding("note", "file", f"there is no {path}", "it is made when first used")
+        yield Finding(
+            "note", "file", Sentence("doctor.no_file", path=path), Sentence("doctor.made_when_used")
+        )
         return
-    yield Finding("ok", "file", f"{path}, {path.stat().st_size:,} bytes")
+    size = Sentence("amount.bytes", count=path.stat().st_size)
+    yield Finding("ok", "file", Sentence("doctor.file_size", path=str(path), size=size))
     yield _free_space(path)
     try:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
@@ -225,21 +229,26 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
 def _free_space(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
-    return Finding(level, "disk", f"{free / 1e6:,.0f} MB are free")
+    return Finding(level, "disk", Sentence("doctor.free", size=f"{free / 1e6:,.0f}"))
 
 
 def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     if not ours:
-        hint = "give the store a file of its own"
-        return Finding("error", "schema", f"{path} is not a store of Plansmith", hint)
+        hint = Sentence("store.own_file")
+        return Finding("error", "schema", Sentence("doctor.not_a_store", path=path), hint)
     if version > VERSION:
-        summary = f"version {version}, and this Plansmith knows {VERSION}"
-        return Finding("error", "schema", summary, "use the newer Plansmith that wrote it")
+        summary = Sentence("doctor.newer_schema", version=version, known=VERSION)
+        return Finding("error", "schema", summary, Sentence("doctor.use_newer"))
     if version < VERSION:
-        return Finding("note", "schema", f"version {version}", "it is migrated when next used")
-    return Finding("ok", "schema", f"version {version}")
+        return Finding(
+            "note",
+            "schema",
+            Sentence("doctor.version", version=version),
+            Sentence("doctor.migrated"),
+        )
+    return Finding("ok", "schema", Sentence("doctor.version", version=version))
 
 
 def _log(connection: sqlite3.Connection, path: Path) -> Finding:
@@ -247,9 +256,9 @@ def _log(connection: sqlite3.Connection, path: Path) -> Finding:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.is_file() else 0
     if size > _LONG_LOG:
-        hint = "a reader may hold it open; it shrinks when all processes have closed the store"
-        return Finding("warning", "log", f"the write-ahead log has {size:,} bytes", hint)
-    return Finding("ok", "log", f"mode {mode}, write-ahead log of {size:,} bytes")
+        hint = Sentence("doctor.log_held")
+        return Finding("warning", "log", Sentence("doctor.log_long", size=size), hint)
+    return Finding("ok", "log", Sentence("doctor.log_mode", mode=mode, size=size))
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
@@ -259,19 +268,19 @@ def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
     except sqlite3.Error as error:
         if not is_locked(error):
             raise
-        owners = ", ".join(map(str, lock_owners(path))) or "unknown"
+        owners = [*map(str, lock_owners(path))] or Sentence("doctor.not_known")
         return Finding(
-            "warning", "lock", f"another process is writing: {owners}", "if it hangs, end it"
+            "warning", "lock", Sentence("doctor.writing", owners=owners), Sentence("doctor.end_it")
         )
-    return Finding("ok", "lock", "free")
+    return Finding("ok", "lock", Sentence("doctor.unlocked"))
 
 
 def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
     rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
     if rows != ["ok"]:
-        hint = f"restore {path} from a backup"
+        hint = Sentence("doctor.restore_file", path=path)
         return Finding("error", "integrity", "; ".join(rows), hint)
-    return Finding("ok", "integrity", "every page is well-formed")
+    return Finding("ok", "integrity", Sentence("doctor.pages_fine"))
 
 
 def lock_owners(path: Path) -> list[int]:
@@ -301,16 +310,23 @@ async def _diagnose_server(url: str) -> list[Finding]:
 async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: FBT001 - as `use` calls it
     schema = await schema_version(connection)
     if schema < VERSION:
-        return [Finding("note", "schema", f"version {schema}", "it is migrated when next used")]
+        return [
+            Finding(
+                "note",
+                "schema",
+                Sentence("doctor.version", version=schema),
+                Sentence("doctor.migrated"),
+            )
+        ]
     refuse_newer("the schema plansmith", schema)
     version, size = await (await connection.execute(_SERVER)).fetchone()
     owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
-    held = f"another session blocks writers: {', '.join(owners)}"
+    held = Sentence("doctor.blocks", owners=[*owners])
     return [
-        Finding("ok", "server", f"PostgreSQL {version}, {size:,} bytes in the schema plansmith"),
-        Finding("warning", "lock", held, "if it hangs, end it with pg_terminate_backend")
+        Finding("ok", "server", Sentence("doctor.postgres", version=version, size=size)),
+        Finding("warning", "lock", held, Sentence("doctor.terminate"))
         if owners
-        else Finding("ok", "lock", "free"),
+        else Finding("ok", "lock", Sentence("doctor.unlocked")),
     ]
 
 

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import JournalDamaged
+from plansmith.plan.sentence import Sentence
 
 if sys.platform != "win32":
     import fcntl
@@ -131,10 +132,10 @@ def need_end(run: str, end: End | None, last: int, digest: object) -> None:
     if end is None or end.number < last:
         return
     if end.number > last:
-        what = f"event {last + 1} of run {run}" if last else f"run {run}"
-        raise JournalDamaged(f"{what} was written and is missing now", hint=DOCTOR)
+        what = Sentence("journal.event", number=last + 1, run=run) if last else f"run {run}"
+        raise JournalDamaged(Sentence("journal.lost", what=what), hint=DOCTOR)
     if digest is not None and not str(digest).startswith(end.hash):
-        raise JournalDamaged(f"the end of run {run} has changed", hint=DOCTOR)
+        raise JournalDamaged(Sentence("journal.end_changed", run=run), hint=DOCTOR)
 
 
 def _place(name: bytes) -> int:

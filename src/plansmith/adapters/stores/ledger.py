@@ -28,6 +28,7 @@ from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stal
 from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
 
 # With ten cells a row still within what any SQLite takes in one statement.
 _LARGEST_INSERT: Final = 64
@@ -95,7 +96,7 @@ class Ledger:
                     request.error = None
                     self.commit([request])
         except UnicodeDecodeError as error:
-            raise JournalDamaged(f"{self._path} is damaged", hint=DOCTOR) from error
+            raise JournalDamaged(Sentence("store.damaged", path=self._path), hint=DOCTOR) from error
 
     def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
         """Makes changes in one transaction; returns how many rows each step changed."""

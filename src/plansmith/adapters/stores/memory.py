@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.stores import thread_rows
     from plansmith.engine import claim_store
     from plansmith.engine.claim_store import Claim
-    from plansmith.plan import data
+    from plansmith.plan import data, sentence
     from plansmith.plan import summary as summaries
     from plansmith.plan import thread as entry_texts
     from plansmith.plan.data import Content, Json
@@ -33,6 +33,7 @@ else:
         claim_store="plansmith.engine.claim_store",
         data="plansmith.plan.data",
         entry_texts="plansmith.plan.thread",
+        sentence="plansmith.plan.sentence",
         summaries="plansmith.plan.summary",
         thread_rows="plansmith.adapters.stores.thread_rows",
     )
@@ -81,13 +82,15 @@ class MemoryStore:
             return
         run = events[0].run
         if term and (run not in self._claims or self._claims[run].term != term):
-            raise RunTakenOver(f"run {run} was taken over by another process")
+            raise RunTakenOver(sentence.Sentence("journal.taken_over", run=run))
         journal = self._events.get(run, [])
         for number, event in enumerate(events, start=len(journal) + 1):
             if event.run != run or event.number != number:
                 raise StaleWriter(
-                    f"event {event.number} of run {event.run} does not follow event {number - 1}",
-                    hint="read the run again and decide again",
+                    sentence.Sentence(
+                        "journal.misfit", number=event.number, run=event.run, before=number - 1
+                    ),
+                    hint=sentence.Sentence("journal.read_again"),
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
         for value in values:
@@ -215,7 +218,7 @@ class MemoryStore:
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
         if digest not in self._values:
-            raise JournalDamaged(f"no value is stored under {digest}")
+            raise JournalDamaged(sentence.Sentence("journal.no_value", digest=digest))
         return data.read_canonical(self._values[digest])
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
@@ -260,7 +263,7 @@ class MemoryStore:
         journal = self._events.get(run, [])
         before = journal[after - 1].hash if 0 < after <= len(journal) else None
         if before is None or (events and events[0].before != before):
-            raise StaleWriter(f"event {after} of run {run} has changed")
+            raise StaleWriter(sentence.Sentence("journal.event_changed", number=after, run=run))
         moved = journal[after:]
         self._aside.setdefault(run, []).extend(moved)
         del journal[after:]

@@ -25,6 +25,7 @@ from plansmith.adapters.stores.deflated_rows import (
 )
 from plansmith.adapters.stores.migration_progress import Progress
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 
 VERSION: Final = 13
 _MOVING: Final = 8
@@ -46,8 +47,8 @@ def refuse_newer(name: str, found: int) -> None:
     """Refuses a store that a later Plansmith wrote."""
     if found > VERSION:
         raise Misconfigured(
-            f"{name} has schema version {found}, and this Plansmith knows {VERSION}",
-            hint="use the newer Plansmith that wrote it, or another store",
+            Sentence("store.newer", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_newer"),
         )
 
 
@@ -240,7 +241,7 @@ def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and not _is_ours(connection):
         raise Misconfigured(
-            f"{name} is a database of another program", hint="give the store a file of its own"
+            Sentence("store.other_program", name=name), hint=Sentence("store.own_file")
         )
 
 
@@ -362,7 +363,7 @@ async def _refuse_encoding(connection: Any) -> None:
     [encoding] = await (await connection.execute("SHOW server_encoding")).fetchone()
     if encoding != "UTF8":
         raise Misconfigured(
-            f"the database stores text as {encoding}, and Plansmith needs UTF8",
+            Sentence("store.encoding", encoding=encoding),
             hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
         )
 

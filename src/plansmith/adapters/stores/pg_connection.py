@@ -18,6 +18,7 @@ from plansmith.errors import (
     PlansmithError,
     StoreAway,
 )
+from plansmith.plan.sentence import Sentence
 
 _T = TypeVar("_T")
 SCHEMA: Final = "plansmith"
@@ -36,7 +37,7 @@ def load_psycopg() -> Any:
         return import_module("psycopg")
     except ImportError as error:
         raise Misconfigured(
-            f"a store on PostgreSQL needs psycopg, and it cannot be loaded: {error}",
+            Sentence("store.needs_psycopg", error=error),
             hint="pip install 'plansmith[postgres]'",
         ) from error
 
@@ -49,8 +50,8 @@ def schema_of(url: str) -> tuple[str, str]:
     if not schemas:
         return url, SCHEMA
     if len(schemas) > 1 or not _SCHEMA_NAME.fullmatch(schemas[0]):
-        hint = f"{SCHEMA}, or {SCHEMA}_ with small letters, digits and _"
-        raise Misconfigured("the address names no valid schema", hint=hint)
+        hint = Sentence("store.schema_hint", schema=SCHEMA)
+        raise Misconfigured(Sentence("store.no_schema"), hint=hint)
     rest = urlencode([each for each in given if each[0] != "schema"])
     return urlunsplit(parts._replace(query=rest)), schemas[0]
 
@@ -174,20 +175,22 @@ def named(error: Exception) -> PlansmithError:
     state: str = getattr(error, "sqlstate", None) or ""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if state in _FULL:
-        return StoreAway(f"PostgreSQL has no room left: {text}", hint="free some space")
+        return StoreAway(Sentence("store.pg_full", text=text), hint=Sentence("error.no_space_hint"))
     if state in _AWAY or state.startswith("08"):
-        return StoreAway(f"PostgreSQL cannot be used now: {text}", hint="see the server's log")
+        return StoreAway(
+            Sentence("store.pg_unusable", text=text), hint=Sentence("store.server_log")
+        )
     if state in _REFUSED:
         return Misconfigured(
-            f"PostgreSQL refused: {text}", hint="check the user, its rights and the database"
+            Sentence("store.pg_refused", text=text), hint=Sentence("store.check_rights")
         )
     if state in _DAMAGED:
         return JournalDamaged(
-            f"the schema plansmith is damaged: {text}", hint="restore it from a backup"
+            Sentence("store.pg_damaged", text=text), hint=Sentence("store.restore_it")
         )
     if not state:
         return StoreAway(
-            f"PostgreSQL cannot be reached: {text}",
-            hint="check the address, the password and that the server runs",
+            Sentence("store.pg_away", text=text),
+            hint=Sentence("store.check_server"),
         )
-    return JournalError(f"PostgreSQL: {text}", hint="see the server's log")
+    return JournalError(f"PostgreSQL: {text}", hint=Sentence("store.server_log"))

@@ -43,6 +43,7 @@ from plansmith.adapters.stores.statements import (
 )
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
 
 _T = TypeVar("_T")
@@ -100,7 +101,7 @@ class PostgresStore(DatabaseStore):
         placed = [row for _, *row in rows if row[0] is not None]
         found, last = placed[-1][0] if placed else 0, rows[-1][0] if rows else 0
         if found < last and after <= last:
-            raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
+            raise JournalDamaged(Sentence("journal.end_missing", run=run), hint=DOCTOR)
         if len(placed) <= _FEW:
             return read_journal(run, placed, after=after)
         return await asyncio.to_thread(lambda: read_journal(run, placed, after=after))

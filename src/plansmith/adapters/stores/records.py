@@ -38,6 +38,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import News, Sound
 
@@ -249,9 +250,10 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
         [[should]] = await self._database.query(sql.TALLY, {})
         there = set(names)
         gone = [end.run for end in ends.all() if end.run not in there] if ends else []
-        kept = f"if an older copy was put back on purpose, remove {ends.path}" if ends else ""
-        lost = [f"{should - len(names)} of {should} runs"] if len(names) < should else []
-        return [*(f"run {run} ({kept})" for run in gone), *lost]
+        kept = Sentence("journal.older_copy", path=ends.path) if ends else ""
+        short = should - len(names)
+        lost = [Sentence("journal.runs_lost", count=short, total=should)] if short > 0 else []
+        return [*(with_hint(Sentence("error.the_run", run=run), kept) for run in gone), *lost]
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""

@@ -36,9 +36,10 @@ from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.chain import EVENT_TEXT, hash_of, moment_text, run_text
 from plansmith.plan.data import Json, read_canonical
 from plansmith.plan.events import Event, stored_event
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
 
-DOCTOR: Final = "`plansmith doctor` says what is damaged, and what can be done about it"
+DOCTOR: Final = Sentence("journal.doctor")
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HASH: Final = re.compile("[0-9a-f]{64}")
@@ -103,7 +104,7 @@ def rows_of(
         # Without a function for each, as where the hash was made.
         text = EVENT_TEXT % (when, event.before.encode(), event.body_text, by, number, name)
         if sha256(text).hexdigest() != digest:
-            raise JournalDamaged(f"event {number} of run {run} was altered")
+            raise JournalDamaged(Sentence("journal.altered", number=number, run=run))
         kind, packed, key = pack(event, small)
         value, ref = (small[key].decode(), ref_of(key)) if key else (None, None)
         inside |= {key}
@@ -120,15 +121,15 @@ def rows_of(
 def stale(run: str, number: int) -> StaleWriter:
     """Returns the error for an event that does not follow the stored ones."""
     return StaleWriter(
-        f"event {number} of run {run} does not follow the last one stored",
-        hint="read the run again and decide again",
+        Sentence("journal.not_last", number=number, run=run),
+        hint=Sentence("journal.read_again"),
     )
 
 
 def taken_over(run: str) -> RunTakenOver:
     """Returns the error for an append under a term that no longer holds."""
     return RunTakenOver(
-        f"run {run} was taken over by another process", hint="nothing was written here since"
+        Sentence("journal.taken_over", run=run), hint=Sentence("journal.nothing_written")
     )
 
 
@@ -171,7 +172,7 @@ def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
     except JournalDamaged as damage:
         return Sound(events, last, damage.message)
     if len(events) < last:
-        return Sound(events, last, f"the end of run {run} is missing")
+        return Sound(events, last, Sentence("journal.end_missing", run=run))
     return Sound(events, len(events))
 
 
@@ -186,7 +187,7 @@ def _read(
             continue
         expected = expected or 1
         if number != expected:
-            raise JournalDamaged(f"event {expected} of run {run} is missing", hint=DOCTOR)
+            raise JournalDamaged(Sentence("journal.missing", number=expected, run=run), hint=DOCTOR)
         texts, digest = _checked(run, cells, before)
         if number > after:
             yield _event(run, number, texts, before=before, digest=digest)
@@ -224,7 +225,7 @@ def _event(run: str, number: int, texts: Texts, *, before: str, digest: str) -> 
 
 
 def _altered(run: str, number: int) -> JournalDamaged:
-    return JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
+    return JournalDamaged(Sentence("journal.altered", number=number, run=run), hint=DOCTOR)
 
 
 def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
@@ -248,7 +249,7 @@ def read_value(digest: str, text: object) -> Json:
     """Parses a stored value and checks its content hash."""
     data = text.encode(errors="replace") if isinstance(text, str) else b""
     if sha256(data).hexdigest() != digest:
-        raise JournalDamaged(f"the value stored under {digest} was altered", hint=DOCTOR)
+        raise JournalDamaged(Sentence("journal.value_altered", digest=digest), hint=DOCTOR)
     return read_canonical(data)
 
 
@@ -266,4 +267,4 @@ def day_of(moment: datetime) -> str:
 
 def no_value(digest: str) -> JournalDamaged:
     """Returns the error for a content hash under which nothing is stored."""
-    return JournalDamaged(f"no value is stored under {digest}", hint=DOCTOR)
+    return JournalDamaged(Sentence("journal.no_value", digest=digest), hint=DOCTOR)

@@ -36,6 +36,7 @@ from plansmith.adapters.stores.rows import DOCTOR, Checked, read_journal, sound_
 from plansmith.adapters.stores.statements import LAST_WHOLE, SQLITE, Change, Parameters
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
 
 _T = TypeVar("_T")
@@ -117,13 +118,15 @@ class SqliteStore(DatabaseStore):
             placed = [row for _, *row in rows if row[0] is not None]
             last = rows[-1][0] if rows else 0
             if rows and not _is_whole(last, placed[-1][0] if placed else None, after):
-                raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
+                raise JournalDamaged(Sentence("journal.end_missing", run=run), hint=DOCTOR)
             digest = placed[-1][4] if placed else None
             need_end(run, end, last, digest.hex() if isinstance(digest, bytes) else digest)
             if checked is None:
                 return read_journal(run, placed, after=after)
             if not checked.begins(placed):
-                raise JournalDamaged(f"event {after} of run {run} was altered", hint=DOCTOR)
+                raise JournalDamaged(
+                    Sentence("journal.altered", number=after, run=run), hint=DOCTOR
+                )
             return read_journal(run, placed[1:], after=after, checked=checked)
 
         if self._closed:
@@ -308,4 +311,4 @@ def _until_broken(rows: sqlite3.Cursor) -> Generator[tuple[Any, ...]]:
     try:
         yield from rows
     except sqlite3.Error as error:
-        raise JournalDamaged(f"the rest of the journal is on a broken page: {error}") from None
+        raise JournalDamaged(Sentence("journal.broken_page", error=error)) from None

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import MessageAdded, ThreadEntry, ThreadOpened, read_entry, short_title
 from plansmith.threads.store import ThreadHeadline
 
@@ -23,9 +24,8 @@ def need_following(entries: Sequence[ThreadEntry]) -> None:
     for before, entry in pairwise(entries):
         if (entry.thread, entry.number) != (before.thread, before.number + 1):
             raise StaleWriter(
-                f"entry {entry.number} of thread {entry.thread} does not follow"
-                f" entry {before.number} of thread {before.thread}",
-                hint="read the thread again and decide again",
+                Sentence("journal.entry_misfit", number=entry.number, thread=entry.thread),
+                hint=Sentence("journal.read_thread_again"),
             )
 
 
@@ -63,15 +63,15 @@ def read_entries(thread: str, rows: Iterable[Sequence[Any]], *, after: int) -> l
         if number is not None:
             expected = after + len(entries) + 1
             if number != expected:
-                raise _damaged(thread, f"entry {expected}", "is missing")
+                raise _damaged("journal.entry_missing", thread=thread, number=expected)
             entries.append(_read(thread, number, digest, body))
     if after + len(entries) < last:
-        raise _damaged(thread, "the end", "is missing")
+        raise _damaged("journal.thread_end", thread=thread)
     return entries
 
 
 def _read(thread: str, number: int, digest: object, body: object) -> ThreadEntry:
-    altered = _damaged(thread, f"entry {number}", "was altered")
+    altered = _damaged("journal.entry_altered", thread=thread, number=number)
     if not isinstance(body, str) or digest_of(body) != digest:
         raise altered
     entry = read_entry(body)
@@ -80,8 +80,8 @@ def _read(thread: str, number: int, digest: object, body: object) -> ThreadEntry
     return entry
 
 
-def _damaged(thread: str, what: str, how: str) -> JournalDamaged:
-    return JournalDamaged(f"{what} of thread {thread} {how}", hint=DOCTOR)
+def _damaged(code: str, **fields: Any) -> JournalDamaged:
+    return JournalDamaged(Sentence(code, **fields), hint=DOCTOR)
 
 
 def moment_of(text: object) -> datetime:

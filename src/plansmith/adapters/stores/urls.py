@@ -13,18 +13,16 @@ from plansmith.lazy import lazy_modules
 if TYPE_CHECKING:
     from plansmith.adapters.stores import memory, postgres, sqlite
     from plansmith.adapters.stores.database import Synchronous
+    from plansmith.plan import sentence
 else:
     lazy_modules(
         globals(),
         memory="plansmith.adapters.stores.memory",
         postgres="plansmith.adapters.stores.postgres",
+        sentence="plansmith.plan.sentence",
         sqlite="plansmith.adapters.stores.sqlite",
     )
 
-HINT: Final = (
-    "memory, sqlite:///relative/file.db, sqlite:////absolute/file.db "
-    "or postgresql://user@host/database"
-)
 _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
 
 
@@ -46,10 +44,15 @@ def sqlite_path(url: str) -> Path:
     """Returns the file of a `sqlite:///` address."""
     if not url.startswith("sqlite:"):
         scheme = url.partition(":")[0]
-        raise Misconfigured(f"there is no kind of store {scheme!r}", hint=HINT)
+        raise Misconfigured(
+            sentence.Sentence("store.no_kind", scheme=scheme),
+            hint=sentence.Sentence("store.address_hint"),
+        )
     path = unquote(urlsplit(url).path)
     if not url.startswith("sqlite:///") or path in ("", "/"):
-        raise Misconfigured("the address of a SQLite store needs a file", hint=HINT)
+        raise Misconfigured(
+            sentence.Sentence("store.needs_file"), hint=sentence.Sentence("store.address_hint")
+        )
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(path[1:]).expanduser()
 
@@ -59,11 +62,14 @@ def _settings(url: str) -> dict[str, Any]:
     chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
     if given:
         name = next(iter(given))
-        hint = "synchronous=normal or timeout=SECONDS"
-        raise Misconfigured(f"a SQLite store has no setting {name!r}", hint=hint)
+        hint = sentence.Sentence("store.sqlite_settings")
+        raise Misconfigured(sentence.Sentence("store.no_setting", name=name), hint=hint)
     if chosen not in _SYNCHRONOUS:
-        raise Misconfigured(f"synchronous cannot be {chosen!r}", hint="full or normal")
+        raise Misconfigured(
+            sentence.Sentence("store.bad_synchronous", chosen=chosen),
+            hint=sentence.Sentence("store.synchronous_hint"),
+        )
     if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", seconds):
-        hint = "how many seconds a write waits for other processes, such as 10"
-        raise Misconfigured(f"timeout cannot be {seconds!r}", hint=hint)
+        hint = sentence.Sentence("store.timeout_hint")
+        raise Misconfigured(sentence.Sentence("store.bad_timeout", seconds=seconds), hint=hint)
     return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}

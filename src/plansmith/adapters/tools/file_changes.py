@@ -19,6 +19,7 @@ from plansmith.adapters.tools.toolset import ToolSet
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, PlanStore, ToolSource
 
 if TYPE_CHECKING:
@@ -238,6 +239,6 @@ class SeenFiles:
             is_done = now is not None and now.is_done and call.attempt > 1
             if now is not None and now.seen != call.seen and not is_done:
                 names = ", ".join(each.path for each in now.changes) or tool
-                hint = "continue the run from here to look at it again"
-                raise ToolFailed(f"{names} changed after you allowed this", hint=hint)
+                hint = Sentence("file.look_again")
+                raise ToolFailed(Sentence("file.changed_after", names=names), hint=hint)
         return await self._source.call(tool, arguments, call)

@@ -19,6 +19,7 @@ from plansmith.adapters.tools.toolset import NOTES, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
 
 
@@ -133,14 +134,14 @@ class FileTools:
                 text, folder = _text(arguments, "text"), _text(arguments, "folder", ".")
                 return await asyncio.to_thread(self._search, text, folder)
             case _:
-                raise ToolFailed(f"there is no tool called {tool!r}")
+                raise ToolFailed(Sentence("unknown.tool", name=tool))
 
     def _list(self, name: str) -> Json:
         folder = self._inside(name)
         try:
             paths = sorted(folder.iterdir())
         except NotADirectoryError:
-            raise ToolFailed(f"{name} is not a folder") from None
+            raise ToolFailed(Sentence("file.no_folder", name=name)) from None
         except OSError as error:
             raise _failed(name, error) from None
         found = [path for path in paths if self._is_listed(path)]
@@ -188,10 +189,10 @@ class FileTools:
         except OSError as error:
             raise _failed(name, error) from None
         if data is None:
-            raise ToolFailed(f"{name} is not a file")
+            raise ToolFailed(Sentence("file.no_file", name=name))
         if len(data) > most:
             message = f"{name} is larger than {most:,} bytes"
-            raise ToolFailed(message, hint="read a smaller file")
+            raise ToolFailed(message, hint=Sentence("file.read_smaller"))
         shown = path.relative_to(self._root).as_posix()
         text, notes = file_text(shown, data)
         return noted({"path": shown, "text": text}, [*found, *notes])
@@ -214,10 +215,10 @@ class FileTools:
     def _search(self, text: str, name: str) -> Json:
         """Returns the files that contain the text, with the first matching lines."""
         if not text.strip():
-            raise ToolFailed("there is nothing to search for", hint="give a word")
+            raise ToolFailed(Sentence("file.no_query"), hint=Sentence("file.give_word"))
         folder = self._inside(name)
         if not folder.is_dir():
-            raise ToolFailed(f"{name} is not a folder")
+            raise ToolFailed(Sentence("file.no_folder", name=name))
         needles = search_forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0
@@ -268,18 +269,18 @@ class FileTools:
     def _inside(self, name: str) -> Path:
         """Resolves a name; refuses it if it leads out of the folder."""
         if "\0" in name or not name.strip():
-            raise ToolFailed(f"{name!r} is not a path")
+            raise ToolFailed(Sentence("file.no_path", name=name))
         try:
             path = (self._root / name).resolve(strict=True)
         except FileNotFoundError:
-            raise ToolFailed(f"there is no {name}") from None
+            raise ToolFailed(Sentence("file.absent", name=name)) from None
         except (OSError, RuntimeError) as error:
-            raise ToolFailed(f"{name} cannot be followed: {error}") from None
+            raise ToolFailed(Sentence("file.not_followed", name=name, error=error)) from None
         if not path.is_relative_to(self._root):
-            hint = "only files inside it can be read"
-            raise ToolFailed(f"{name} is outside the working folder", hint=hint)
+            hint = Sentence("file.inside_only")
+            raise ToolFailed(Sentence("file.outside", name=name), hint=hint)
         if not self._is_open(path):
-            raise ToolFailed(f"{name} is hidden", hint="hidden files and folders are not read")
+            raise ToolFailed(Sentence("file.hidden", name=name), hint=Sentence("file.hidden_hint"))
         return path
 
     def _is_open(self, path: Path) -> bool:
@@ -292,7 +293,7 @@ class FileTools:
 def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None) -> str:
     value = arguments.get(name, otherwise)
     if not isinstance(value, str):
-        raise ToolFailed(f"{name!r} has to be a text")
+        raise ToolFailed(Sentence("file.wants_text", name=name))
     return value
 
 
@@ -312,4 +313,4 @@ def _bytes(path: Path, most: int) -> bytes | None:
 
 
 def _failed(name: str, error: OSError) -> ToolFailed:
-    return ToolFailed(f"{name} cannot be read: {error.strerror or error}")
+    return ToolFailed(Sentence("error.cannot_read_file", name=name, error=error.strerror or error))

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 
 from plansmith.adapters.stores.open_files import is_held
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 200
@@ -44,7 +45,9 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         if not self.root.is_dir():
-            raise Misconfigured(f"there is no folder {root}", hint="make it, or name another")
+            raise Misconfigured(
+                Sentence("error.no_folder", folder=root), hint=Sentence("error.make_folder")
+            )
 
     @staticmethod
     def of(root: Path | Folder) -> Folder:
@@ -67,7 +70,7 @@ class Folder:
         with self.parent(name) as (place, last):
             data = _content(place, last, name, most)
         if data is None:
-            raise ToolFailed(f"there is no file {name}")
+            raise ToolFailed(Sentence("file.no_such", name=name))
         return data
 
     @contextmanager
@@ -76,7 +79,7 @@ class Folder:
         with self.parent(name) as (place, last):
             file = _open(place, last, name)
         if file is None:
-            raise ToolFailed(f"there is no file {name}")
+            raise ToolFailed(Sentence("file.no_such", name=name))
         with file:
             yield file
 
@@ -118,7 +121,9 @@ class Folder:
             data = change(None if known is None else _content(place, last, name, most))
             check_size(name, data, most)
             if stamp(known) != stamp(regular(place, last, name)):
-                raise ToolFailed(f"{name} changed meanwhile", hint="try it again")
+                raise ToolFailed(
+                    Sentence("file.changed", name=name), hint=Sentence("error.once_more")
+                )
             _put(place, last, data, name=name, old=known)
             return data
 
@@ -180,11 +185,13 @@ def _enter(place: int, part: str, name: str, *, make: bool) -> int:
                 os.mkdir(part, dir_fd=place)
         return os.open(part, _ENTER, dir_fd=place)
     except FileNotFoundError:
-        raise ToolFailed(f"there is no {name}: no folder {part}") from None
+        raise ToolFailed(Sentence("file.no_part", name=name, part=part)) from None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            hint = "links are not followed"
-            raise ToolFailed(f"{name}: {part} is not a folder", hint=hint) from None
+            hint = Sentence("file.no_links")
+            raise ToolFailed(
+                Sentence("file.part_no_folder", name=name, part=part), hint=hint
+            ) from None
         raise failed(name, error) from None
 
 
@@ -197,7 +204,7 @@ def regular(place: int, last: str, name: str) -> os.stat_result | None:
     except OSError as error:
         raise failed(name, error) from None
     if not stat.S_ISREG(state.st_mode):
-        raise ToolFailed(f"{name} is not a file", hint="links, folders and devices are refused")
+        raise ToolFailed(Sentence("file.no_file", name=name), hint=Sentence("file.refused_kinds"))
     return state
 
 
@@ -212,8 +219,8 @@ def check_parts(place: int, last: str, name: str) -> None:
         with suppress(OSError):
             state = os.stat(each, dir_fd=place, follow_symlinks=False)
             if stat.S_ISREG(state.st_mode) and state.st_size:
-                hint = "close the program that uses the database, or open it there once"
-                raise ToolFailed(f"{name} and {each} belong together", hint=hint)
+                hint = Sentence("file.close_database")
+                raise ToolFailed(Sentence("file.together", name=name, other=each), hint=hint)
 
 
 def stamp(state: os.stat_result | None) -> tuple[int, ...]:
@@ -228,26 +235,28 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
     with file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise ToolFailed(f"{name} is larger than {most:,} bytes", hint="use a smaller file")
+        raise ToolFailed(
+            Sentence("file.large", name=name, most=most), hint=Sentence("file.smaller")
+        )
     return data
 
 
 def _open(place: int, last: str, name: str) -> BinaryIO | None:
     try:
         if is_held(os.stat(last, dir_fd=place, follow_symlinks=False)):
-            hint = "it is a database that is in use: ask for its data by SQL"
-            raise ToolFailed(f"{name} is not read as a file", hint=hint)
+            hint = Sentence("file.by_sql")
+            raise ToolFailed(Sentence("file.no_reading", name=name), hint=hint)
         handle = os.open(last, _READ, dir_fd=place)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            hint = "links, folders and devices are refused"
-            raise ToolFailed(f"{name} is not a file", hint=hint) from None
+            hint = Sentence("file.refused_kinds")
+            raise ToolFailed(Sentence("file.no_file", name=name), hint=hint) from None
         raise failed(name, error) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ToolFailed(f"{name} is not a file", hint="links, folders and devices are refused")
+        raise ToolFailed(Sentence("file.no_file", name=name), hint=Sentence("file.refused_kinds"))
     return os.fdopen(handle, "rb")
 
 
@@ -274,7 +283,9 @@ def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result |
             with suppress(FileNotFoundError):
                 os.unlink(beside, dir_fd=place)
     except FileExistsError:
-        raise ToolFailed(f"{name} is there already", hint="choose another name") from None
+        raise ToolFailed(
+            Sentence("file.exists", name=name), hint=Sentence("error.other_name")
+        ) from None
     except OSError as error:
         raise failed(name, error) from None
 
@@ -291,14 +302,16 @@ def flush(place: int, name: str) -> None:
 def check_free(name: str, *, overwrite: bool) -> None:
     """Refuses to replace a file unless that is asked for."""
     if not overwrite:
-        hint = "choose another name, or set overwrite to true"
-        raise ToolFailed(f"{name} is there already", hint=hint)
+        hint = Sentence("file.overwrite")
+        raise ToolFailed(Sentence("file.exists", name=name), hint=hint)
 
 
 def check_size(name: str, data: bytes, most: int) -> None:
     """Refuses content that is larger than `most` bytes."""
     if len(data) > most:
-        raise ToolFailed(f"{name} would be larger than {most:,} bytes", hint="write less")
+        raise ToolFailed(
+            Sentence("file.would_be_large", name=name, most=most), hint=Sentence("file.write_less")
+        )
 
 
 def _refused(name: str, why: str, hint: str) -> ToolFailed:

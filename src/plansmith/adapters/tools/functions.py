@@ -26,6 +26,7 @@ from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
 
@@ -80,7 +81,7 @@ class FunctionTool:
         except ToolFailed as failure:
             if self.spec.effect is Effect.READ:
                 raise
-            raise OutcomeUnknown(f"it was called, and {failure.message}") from None
+            raise OutcomeUnknown(Sentence("tools.was_called", why=failure.message)) from None
 
 
 class _LocalFunction:
@@ -188,7 +189,7 @@ class FunctionTools:
         if len(self._tools) < len(made):
             names = [each.spec.name for each in made]
             twice = next(name for name in names if names.count(name) > 1)
-            raise Misconfigured(f"two tools are called {twice!r}", hint="give one another name")
+            raise Misconfigured(Sentence("tools.twice", name=twice), hint=Sentence("tools.rename"))
 
     async def tools(self) -> Sequence[ToolSpec]:
         """Returns the specs of all functions."""
@@ -197,7 +198,7 @@ class FunctionTools:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Calls a function by its tool name."""
         if tool not in self._tools:
-            raise ToolFailed(f"there is no tool called {tool!r}")
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
         function = self._tools[tool]
         work = function.bind(arguments, call)
         result = await work() if function.is_async else await self._in_a_thread(work)
@@ -237,8 +238,8 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     hints, docs = _hints(function), _parameter_docs(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            hint = "write its parameters out"
-            raise Misconfigured(f"{function.__name__} takes *args or **kwargs", hint=hint)
+            hint = Sentence("tools.write_out")
+            raise Misconfigured(Sentence("tools.variadic", name=function.__name__), hint=hint)
         if parameter.name == "call":
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -248,15 +249,19 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     try:
         return create_model(function.__name__, __config__=config, **fields)
     except PydanticUserError as error:
-        raise Misconfigured(f"{function.__name__} cannot be a tool: {error}") from None
+        raise Misconfigured(
+            Sentence("tools.cannot_be", name=function.__name__, error=error)
+        ) from None
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
-        hint = "import what its type hints name, or leave them out"
-        raise Misconfigured(f"{function.__name__} cannot be a tool: {error}", hint=hint) from None
+        hint = Sentence("tools.import_hints")
+        raise Misconfigured(
+            Sentence("tools.cannot_be", name=function.__name__, error=error), hint=hint
+        ) from None
 
 
 def _about(function: Callable[..., Any]) -> str:
@@ -322,4 +327,4 @@ def _to_json(result: object, returns: TypeAdapter[Any]) -> Json:
         written = returns.dump_python(result, mode="json", by_alias=True, warnings=False)
         return cast("Json", written)
     except (PydanticSerializationError, ValueError) as error:
-        raise ToolFailed(f"the result cannot be written as JSON: {error}") from None
+        raise ToolFailed(Sentence("tools.result_not_json", error=error)) from None

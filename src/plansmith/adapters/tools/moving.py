@@ -27,13 +27,14 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 _PIECE: Final = 1 << 20
 _MOST_BYTES: Final = 2_000_000_000
 _YES: Final = {"type": "boolean"}
 _TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
 _OVERWRITE: Final = flag("Replace a file that is there.")
-_THERE: Final = "choose another name, or set overwrite to true"
+_THERE: Final = Sentence("file.overwrite")
 
 MOVE: Final = ToolSpec(
     name="files.move",
@@ -117,12 +118,14 @@ class MovingTools(ToolSet):
     def _copy(self, given: Arguments, job: Job) -> Json:
         with self._turn, self._there(given["path"]) as old:
             if old.is_folder:
-                raise ToolFailed(f"{old.name} is a folder", hint="copy its files one by one")
+                raise ToolFailed(
+                    Sentence("file.is_folder", name=old.name), hint=Sentence("file.one_by_one")
+                )
             to = new_path(self._folder, old.name, given["to"])
             with self._folder.opened(old.name) as source, self._entry(to, make=True) as new:
                 size = os.fstat(source.fileno()).st_size
                 if size > self._most:
-                    raise ToolFailed(f"{old.name} is larger than {self._most:,} bytes")
+                    raise ToolFailed(Sentence("file.large", name=old.name, most=self._most))
                 changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name, "bytes": size, "changed": changed}
 
@@ -136,14 +139,14 @@ class MovingTools(ToolSet):
                 if _equal(source, there):
                     return False
             if not overwrite:
-                raise ToolFailed(f"{new.name} is there already", hint=_THERE)
+                raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE)
             source.seek(0)
         before = os.fstat(source.fileno())
         beside = f".{secrets.token_hex(8)}.part"
         try:
             _fill(new.place, beside, source, job)
             if stamp(before) != stamp(os.fstat(source.fileno())):
-                raise ToolFailed("the file changed while it was copied", hint="try it again")
+                raise ToolFailed(Sentence("file.changed_copying"), hint=Sentence("error.once_more"))
             if new.state is None:
                 # A link, and not a rename, fails where somebody took the name meanwhile.
                 os.link(beside, new.last, src_dir_fd=new.place, dst_dir_fd=new.place)
@@ -167,8 +170,8 @@ class MovingTools(ToolSet):
                     os.unlink(old.last, dir_fd=old.place)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    hint = "only an empty folder is deleted: delete its files first"
-                    raise ToolFailed(f"{old.name} is not empty", hint=hint) from None
+                    hint = Sentence("file.empty_only")
+                    raise ToolFailed(Sentence("file.not_empty", name=old.name), hint=hint) from None
                 raise failed(old.name, error) from None
             flush(old.place, old.name)
             return {"path": old.name, "deleted": True}
@@ -180,8 +183,10 @@ class MovingTools(ToolSet):
             if entry.state is None:
                 # Whether that is our own doing cannot be told: a person has to look.
                 gone = to and self._folder.is_file(to)
-                hint = f"{to} is there: was it moved already?" if gone else "list the folder first"
-                raise ToolFailed(f"there is no {entry.name}", hint=hint)
+                hint = (
+                    Sentence("file.moved_already", name=to) if gone else Sentence("file.list_first")
+                )
+                raise ToolFailed(Sentence("file.absent", name=entry.name), hint=hint)
             if not entry.is_folder:
                 _check_file(entry)
             elif is_held_below(entry.state):
@@ -207,9 +212,9 @@ def new_path(folder: Folder, old: str, to: str) -> str:
     if into != old and (to.endswith("/") or folder.is_folder(to)):
         into = f"{into}/{last}" if into else last
     if into == old:
-        raise ToolFailed(f"{into} is its name already", hint="give another name or folder")
+        raise ToolFailed(Sentence("file.same_name", name=into), hint=Sentence("file.other_place"))
     if into.startswith(f"{old}/"):
-        raise ToolFailed(f"{old} cannot go into itself", hint="choose another folder")
+        raise ToolFailed(Sentence("file.into_itself", name=old), hint=Sentence("file.other_folder"))
     return into
 
 
@@ -225,11 +230,11 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
         else:
             _replace(old, new, overwrite=overwrite)
     except FileExistsError:
-        raise ToolFailed(f"{new.name} is there already", hint=_THERE) from None
+        raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE) from None
     except OSError as error:
         if error.errno == errno.EXDEV:
-            hint = "copy it, and delete it then"
-            raise ToolFailed(f"{new.name} is on another disk", hint=hint) from None
+            hint = Sentence("file.copy_delete")
+            raise ToolFailed(Sentence("file.other_disk", name=new.name), hint=hint) from None
         raise failed(old.name, error) from None
     flush(new.place, new.name)
     flush(old.place, old.name)
@@ -250,7 +255,7 @@ def _link(old: _Entry, new: _Entry) -> None:
     states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
     if not all(_is_same(old, state) for state in states):
         os.unlink(new.last, dir_fd=new.place)
-        raise ToolFailed(f"{old.name} changed meanwhile", hint="try it again")
+        raise ToolFailed(Sentence("file.changed", name=old.name), hint=Sentence("error.once_more"))
     try:
         os.unlink(old.last, dir_fd=old.place)
     except OSError:
@@ -264,8 +269,8 @@ def _rename(old: _Entry, new: _Entry) -> None:
 
 def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
     if old.is_folder or not overwrite:
-        hint = "choose another name" if old.is_folder else _THERE
-        raise ToolFailed(f"{new.name} is there already", hint=hint)
+        hint = Sentence("error.other_name") if old.is_folder else _THERE
+        raise ToolFailed(Sentence("file.exists", name=new.name), hint=hint)
     _check_file(new)
     _rename(old, new)
 
@@ -279,8 +284,8 @@ def _check_file(entry: _Entry) -> None:
 
 
 def _in_use(entry: _Entry) -> ToolFailed:
-    what = "it has a database in it" if entry.is_folder else "it is a database"
-    return ToolFailed(f"{entry.name} is not touched", hint=f"{what} that is in use")
+    hint = Sentence("file.database_inside" if entry.is_folder else "file.database_used")
+    return ToolFailed(Sentence("file.untouched", name=entry.name), hint=hint)
 
 
 def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
@@ -303,7 +308,7 @@ def _fill(place: int, name: str, source: BinaryIO, job: Job) -> None:
     with os.fdopen(os.open(name, MAKE, 0o600, dir_fd=place), "wb") as file:
         while piece := source.read(_PIECE):
             if job.given_up:
-                raise ToolFailed("the copy was given up")
+                raise ToolFailed(Sentence("file.copy_stopped"))
             file.write(piece)
         file.flush()
         os.fchmod(file.fileno(), mode)

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final
 
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import PlansmithError
+from plansmith.plan.sentence import stored_sentence
 from plansmith.ports import Call
 
 HEAD: Final = struct.Struct("!Q")
@@ -92,7 +93,7 @@ def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
     except MemoryError:
         raise
     except PlansmithError as error:
-        failure = {"message": error.message, "hint": error.hint}
+        failure = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
         return {"error": type(error).__name__, **failure}
     except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
         return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}

@@ -22,6 +22,7 @@ from plansmith.adapters.tools.subprocess_main import CANCEL, HEAD, NOBODY_ASKED
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, read_sentence
 
 _ROOT: Final = str(Path(errors.__file__).parents[1])
 # A Python without the environment finds its own packages, and ours where they were found here.
@@ -91,7 +92,7 @@ class Subprocesses:
         end = time.monotonic() + limits.seconds
         while not self._slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
-                raise ToolBusy("too many queries are running", hint="try it again later")
+                raise ToolBusy(Sentence("sql.too_many"), hint=Sentence("sql.later"))
         try:
             yield
         finally:
@@ -220,7 +221,7 @@ def _complete_reply(found: bytearray) -> bytes | None:
         return None
     end = HEAD.size + int(HEAD.unpack_from(found)[0])
     if end > _LONGEST:
-        raise ToolFailed("the result is too large", hint="ask for fewer columns")
+        raise ToolFailed(Sentence("sql.result_large"), hint=Sentence("sql.fewer_columns"))
     return bytes(found[HEAD.size : end]) if len(found) >= end else None
 
 
@@ -246,26 +247,26 @@ def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
         raise too_much(limits.memory_bytes)
     known = getattr(errors, kind, None)
     if isinstance(known, type) and issubclass(known, PlansmithError):
-        raise known(reply["message"], hint=reply["hint"])
+        raise known(read_sentence(reply["message"]), hint=read_sentence(reply["hint"]))
     raise ToolFailed(reply["message"])
 
 
 def too_much(memory_bytes: int) -> ToolFailed:
     """Returns the message for a query that needs too much memory."""
     size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
-    hint = "narrow it: fewer rows or columns, a filter, a smaller join"
-    return ToolFailed(f"the query needed more than {size} of memory", hint=hint)
+    hint = Sentence("sql.narrow")
+    return ToolFailed(Sentence("sql.memory", size=size), hint=hint)
 
 
 def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
     """Makes the failure for a child that died; a write may have been done before."""
     if limits.writes:
-        return OutcomeUnknown("the process that changed the database ended before it could answer")
+        return OutcomeUnknown(Sentence("sql.lost"))
     if child.late or child.ended == -signal.SIGXCPU:
-        hint = "ask for less: fewer rows, a filter, a LIMIT"
-        return ToolFailed(f"the query took longer than {limits.seconds:g} s", hint=hint)
+        hint = Sentence("sql.ask_less")
+        return ToolFailed(Sentence("sql.query_slow", seconds=f"{limits.seconds:g}"), hint=hint)
     why = too_much(limits.memory_bytes)
-    return ToolFailed(f"{why.message}, or crashed its process (code {child.ended})", hint=why.hint)
+    return ToolFailed(Sentence("sql.crashed", why=why.message, code=child.ended), hint=why.hint)
 
 
 SUBPROCESSES: Final = Subprocesses()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -16,6 +15,7 @@ import jsonschema_rs
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
 from plansmith.text import clip
@@ -96,7 +96,7 @@ class ToolSet:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Checks the arguments against the tool's schema, then runs it in a thread."""
         if tool not in self._tools:
-            raise ToolFailed(f"there is no tool called {tool!r}")
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
         given = dict(arguments)
         self._check(tool, given)
         job = Job(call)
@@ -124,7 +124,7 @@ class PureTools(ToolSet):
         try:
             await self.call(tool, inputs, Call(key="rehearsal"))
         except ToolFailed as failure:
-            return str(failure)
+            return with_hint(failure.message, failure.hint)
         return ""
 
 
@@ -132,7 +132,7 @@ def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
     try:
         return validator(spec.input_schema, mask="this")
     except BadSchema as error:
-        raise Misconfigured(f"the schema of {spec.name} is not valid: {error}") from None
+        raise Misconfigured(Sentence("tools.bad_schema", name=spec.name, error=error)) from None
 
 
 def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -176,9 +176,9 @@ def known(name: str, names: Sequence[str]) -> None:
     """Refuses an unknown column and suggests the nearest name."""
     if name in names:
         return
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {clip(', '.join(names))}"
-    raise ToolFailed(f"there is no column {clip(name, 60)!r}", hint=hint)
+    names_shown = clip(", ".join(names))
+    hint = did_you_mean(name, names, otherwise=Sentence("table.there_are", names=names_shown))
+    raise ToolFailed(Sentence("table.no_column", name=clip(name, 60)), hint=hint)
 
 
 class DescribedTools:
@@ -194,4 +194,4 @@ class DescribedTools:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Always fails: there is nothing to call."""
         del arguments, call
-        raise ToolFailed(f"{tool} is only described, and cannot be called here")
+        raise ToolFailed(Sentence("tools.described", tool=tool))

@@ -25,6 +25,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 _PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
 _SIZE: Final = {"type": "integer", "minimum": 0}
@@ -189,8 +190,8 @@ class WorkspaceTools(ToolSet):
             text = _decoded(name, old)
             found = text.count(given["old"])
             if found != times:
-                hint = "give more of the text around it" if found else "read the file first"
-                message = f"the old text occurs {found} times in {name}, not {times}"
+                hint = Sentence("file.more_text") if found else Sentence("file.read_first")
+                message = Sentence("file.occurs", count=found, name=name, wanted=times)
                 raise ToolFailed(message, hint=hint)
             changed: str = text.replace(given["old"], given["new"])
             return changed.encode()
@@ -205,8 +206,8 @@ class WorkspaceTools(ToolSet):
 
 def _decoded(name: str, data: bytes | None) -> str:
     if data is None:
-        raise ToolFailed(f"there is no file {name}")
+        raise ToolFailed(Sentence("file.no_such", name=name))
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolFailed(f"{name} is not a text file in UTF-8") from None
+        raise ToolFailed(Sentence("file.not_utf8", name=name)) from None

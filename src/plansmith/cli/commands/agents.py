@@ -16,6 +16,8 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import loaded_settings
 from plansmith.cli.questions import ask_line
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.words import own, own_text
+from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 from plansmith.wiring import make_agents
 
@@ -72,10 +74,12 @@ def _list(args: argparse.Namespace, registry: AgentRegistry) -> int:
     specs = [agent.spec for agent in registry.agents()]
     if args.json:
         print_json([spec.to_json() for spec in specs])
+    elif not specs:
+        print_lines([own_text("agents.none")])
     else:
         print_lines(
-            f"{safe(spec.name)}  [{spec.effect}]  {'' if spec.enabled else '(not usable) '}"
-            f"{safe(spec.description)}"
+            f"{safe(spec.name)}  [{spec.effect}]  "
+            f"{'' if spec.enabled else own_text('agents.not_usable')}{safe(spec.description)}"
             for spec in specs
         )
     return Exit.OK
@@ -98,7 +102,7 @@ async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
         # Whoever was not asked, since there is no terminal, approves by the hash.
         by_hash = f" --hash {safe(standing.hash)}" if args.action == "approve" else ""
         command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
-        sys.stderr.write(f"To approve it: {command}\n")
+        sys.stderr.write(f"{own_text('agents.to_approve', command=command)}\n")
     return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
 
 
@@ -109,7 +113,7 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     sys.stderr.writelines(f"{line}\n" for line in _lines(standing))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    typed = ask_line("Approve this card? y = yes, Enter = not now: ") or ""
+    typed = ask_line(own_text("agents.ask")) or ""
     return typed.strip().lower() in ("y", "yes", "是")
 
 
@@ -131,8 +135,11 @@ def _print(standing: Standing) -> None:
 
 def _lines(standing: Standing) -> list[str]:
     card = json.dumps(standing.card, ensure_ascii=False, indent=2).splitlines()
-    lines = [f"{standing.name}: {standing.status}", f"hash {standing.hash}", standing.why]
-    lines += [f"changed: {each}" for each in standing.changes]
+    status = Sentence(f"agents.status_{standing.status}")
+    lines = [own_text("text.with_reason", text=standing.name, reason=status)]
+    lines += [own_text("cli.hash", hash=standing.hash)] if standing.hash else []
+    lines += [own(standing.why)]
+    lines += [own_text("agents.changed", what=each) for each in standing.changes]
     return [safe(line) for line in [*lines, *(card if standing.card else [])] if line]
 
 

@@ -13,7 +13,9 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
 from plansmith.cli.ui.output import print_lines
+from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
 
 
@@ -49,10 +51,14 @@ async def _export(args: argparse.Namespace, query: AuditQuery) -> int:
 def _check(path: Path) -> int:
     try:
         with path.open(encoding="utf-8") as lines:
-            found = [f"line {number}: {why}" for number, why in altered(iter(lines))]
+            found = [
+                own_text("audit.line", number=number, why=why)
+                for number, why in altered(iter(lines))
+            ]
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"cannot read {path}: {error}", hint="check the path") from None
-    print_lines(found or ["Every line fits its hash."])
+        problem = Sentence("error.cannot_read", name=str(path), reason=str(error))
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
+    print_lines(found or [own_text("audit.sound")])
     return Exit.FAILED if found else Exit.OK
 
 
@@ -62,8 +68,8 @@ def _moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        hint = "write 2026-05-01 or 2026-05-01T12:00:00+02:00; without a zone it is UTC"
-        raise Misconfigured(f"{text!r} is not a time", hint=hint) from None
+        hint = Sentence("audit.time_hint")
+        raise Misconfigured(Sentence("error.not_moment", text=text), hint=hint) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 

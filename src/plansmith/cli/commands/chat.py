@@ -16,6 +16,7 @@ from plansmith.cli.threads import add_thread, open_thread
 from plansmith.cli.ui.output import dim
 from plansmith.config import state_folder
 from plansmith.errors import Misconfigured, PlansmithError
+from plansmith.plan.sentence import Sentence
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def _main(args: argparse.Namespace) -> int:
         return await _talk(chat, args.request)
 
     if args.jsonl:
-        raise Misconfigured("a chat prints no events", hint="--json prints each turn as JSON")
+        raise Misconfigured(Sentence("error.chat_no_events"), hint=Sentence("error.chat_json"))
     prepare(args)
     return in_session(args, work)
 

@@ -11,6 +11,7 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.main import load_command, parser_of
+from plansmith.cli.parser import help_text
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -59,7 +60,7 @@ autoload -U +X bashcompinit && bashcompinit
 def _fish() -> str:
     lines = ["# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish"]
     for name, words in options().items():
-        about = COMMANDS[name].summary.replace("'", "\\'")
+        about = help_text(COMMANDS[name].summary).replace("'", "\\'")
         lines.append(f"complete -c plansmith -n __fish_use_subcommand -a {name} -d '{about}'")
         seen = f"'__fish_seen_subcommand_from {name}'"
         for word in words:

@@ -18,9 +18,12 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.width import padded
+from plansmith.cli.ui.words import own, own_text
 from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import safe
 
 
@@ -45,9 +48,10 @@ async def _verify_runs(args: argparse.Namespace) -> int:
             try:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
             except PlansmithError as error:
-                rows.append({"run": run_id, "events": 0, "damage": str(error)})
+                damage = with_hint(error.message, error.hint)
+                rows.append({"run": run_id, "events": 0, "damage": damage})
         missing = await missing_runs(store) if args.all else []
-        damages = [f"{each.message} ({each.hint})" for each in missing]
+        damages = [with_hint(each.message, each.hint) for each in missing]
         rows.extend({"run": "", "events": 0, "damage": damage} for damage in damages)
     finally:
         await store.close()
@@ -59,9 +63,12 @@ async def _verify_runs(args: argparse.Namespace) -> int:
 
 
 def _verdict(row: dict[str, Json]) -> str:
-    if row["damage"]:
-        return f"error: {row['run']}: {safe(str(row['damage']))}"
-    return f"{row['run']}: {row['events']} events, none altered"
+    run, damage = str(row["run"]), row["damage"]
+    if not damage:
+        return own_text("verify.sound", run=run, count=row["events"])
+    told = own(str(damage))
+    told = own_text("text.with_reason", text=run, reason=told) if run else told
+    return safe(own_text("text.with_reason", text=Sentence("severity.error"), reason=told))
 
 
 def _configure_doctor(parser: argparse.ArgumentParser) -> None:
@@ -104,21 +111,25 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
     except Misconfigured as error:
         return [Finding("error", "model", error.message, error.hint)]
     tried = [
-        Finding("note", f"model {each.kind}", f"{each.what}: {each.flaw}")
+        Finding(
+            "note",
+            f"model {each.kind}",
+            Sentence("text.with_reason", text=each.what, reason=each.flaw),
+        )
         for each in choice.tried
         if each.flaw
     ]
     if choice.kind == "rules":
-        message = "no language model was found: plans are made by rules"
+        message = Sentence("model.none_found")
         return [*tried, Finding("warning", "model", message, pull_hint(ModelFolder()))]
-    return [*tried, Finding("ok", "model", choice.shown.removeprefix("model: "))]
+    return [*tried, Finding("ok", "model", choice.described)]
 
 
 def _configured(plan: ModelSettings) -> Finding:
     """Checks what the named model needs, without calling it."""
     variable = plan.api_key_env
     if variable and not os.environ.get(variable):
-        flaw = f"{plan.model} needs the environment variable {variable}, which is not set"
+        flaw = Sentence("model.variable_unset", model=plan.model, variable=variable)
         return Finding("error", "model", flaw, f"export {variable}=…")
     name = plan.model.partition(":")
     if name[0] == "local":
@@ -126,12 +137,21 @@ def _configured(plan: ModelSettings) -> Finding:
             weights_path(name[2], ModelFolder())
         except Misconfigured as error:
             return Finding("error", "model", error.message, error.hint)
-    return Finding("ok", "model", f"{plan.model} (it is set)")
+    return Finding("ok", "model", with_hint(plan.model, Sentence("model.is_set")))
 
 
 def _line(found: Finding) -> str:
-    hint = f" ({found.hint})" if found.hint else ""
-    return f"{found.level:<8} {safe(found.subject)}: {safe(found.message)}{safe(hint)}"
+    level = own_text("doctor.ok" if found.level == "ok" else f"severity.{found.level}")
+    told = own(with_hint(found.message, found.hint))
+    about = own_text("text.with_reason", text=_subject(found.subject), reason=told)
+    return f"{padded(level, 8)} {safe(about)}"
+
+
+def _subject(text: str) -> str:
+    """Returns what was looked at, such as `model key` or a run, in the person's language."""
+    what, _, which = text.partition(" ")
+    which = own_text(f"doctor.model_{which}") if which and what == "model" else which
+    return f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
 
 
 VERIFY = FileCommand(_configure_verify, _verify)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from plansmith.adapters.stores import backup
 from plansmith.adapters.stores.doctor import verify
@@ -17,10 +17,13 @@ from plansmith.app import Plansmith
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of, warn
+from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured, Refused
-from plansmith.housekeeping import find_old, hold_restored, prune, read_age, read_statuses
+from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.text import safe
 
 
@@ -41,18 +44,17 @@ def _prune(args: argparse.Namespace) -> int:
 
     async def work(session: Session) -> int:
         old = await find_old(session.smith, before, statuses)
-        told = f"{len(old.runs)} runs, about {_size(old.bytes)}"
         if not args.dry_run and old.runs and not args.yes:
-            _ask(session, f"Remove {told}?")
+            _ask(session, own_text("store.ask_remove", **_amount(old)))
         if not args.dry_run:
             old = await prune(session.smith, before, statuses)
-            told = f"{len(old.runs)} runs, about {_size(old.bytes)}"
         if args.json:
             fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
             print_json({"removed": not args.dry_run, **fields})
         else:
-            kept = f"; {len(old.spared)} others were kept" if old.spared else ""
-            print_lines([f"{'would remove' if args.dry_run else 'removed'} {told}{kept}"])
+            code = "store.would_remove" if args.dry_run else "store.removed"
+            kept = Sentence("store.kept", count=len(old.spared)) if old.spared else ""
+            print_lines([own(joined([Sentence(code, **_amount(old)), kept]))])
         return Exit.OK
 
     code = in_session(args, work, only_reads=True)
@@ -61,13 +63,16 @@ def _prune(args: argparse.Namespace) -> int:
     return code
 
 
+def _amount(old: Old) -> dict[str, Any]:
+    return {"count": len(old.runs), "size": _size(old.bytes)}
+
+
 def _ask(session: Session, question: str) -> None:
+    nothing = Sentence("store.nothing_removed")
     if not session.has_person:
-        raise Refused("nothing was removed", hint="--yes removes without asking")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Refused("nothing was removed")
+        raise Refused(nothing, hint=Sentence("store.yes_removes"))
+    if read_choice(ask_line(question) or "").kind != "yes":
+        raise Refused(nothing)
 
 
 def _configure_backup(parser: argparse.ArgumentParser) -> None:
@@ -79,11 +84,13 @@ def _configure_backup(parser: argparse.ArgumentParser) -> None:
 
 def _backup(args: argparse.Namespace) -> int:
     store = _sqlite_store(args, "backup")
-    copied = backup.back_up(store, args.file, force=args.force, tell=_progress)
+    copied = backup.back_up(store, args.file, force=args.force, tell=warn)
     if args.json:
         print_json({"file": str(args.file), "runs": copied.runs, "bytes": copied.bytes})
     else:
-        print_lines([f"{safe(str(args.file))}: {copied.runs} runs, {_size(copied.bytes)}"])
+        size = _size(copied.bytes)
+        file = safe(str(args.file))
+        print_lines([own_text("store.backed_up", file=file, count=copied.runs, size=size)])
     return Exit.OK
 
 
@@ -97,19 +104,21 @@ def _configure_restore(parser: argparse.ArgumentParser) -> None:
 def _restore(args: argparse.Namespace) -> int:
     store = _sqlite_store(args, "restore")
     if store.exists() and not args.yes:
-        hint = "--yes does it; the present store is kept aside under another name"
-        raise Refused(f"this puts {args.file} in the place of {store}", hint=hint)
-    with backup.checked_copy(args.file, store, tell=_progress) as copy:
+        problem = Sentence("store.replaces", file=str(args.file), store=str(store))
+        raise Refused(problem, hint=Sentence("store.yes_replaces"))
+    with backup.checked_copy(args.file, store, tell=warn) as copy:
         runs, schedules = asyncio.run(_prepare(copy))
         old = backup.put_in_place(copy, store)
     kept = str(old) if old is not None else ""
     if args.json:
         print_json({"paused_runs": runs, "paused_schedules": schedules, "kept": kept})
         return Exit.OK
-    lines = [f"restored; {runs} open runs and {schedules} schedules are paused"]
+    lines = [own_text("store.restored", runs=runs, schedules=schedules)]
     if runs or schedules:
-        lines.append("what they did after the backup is not known: look before you resume them")
-    print_lines([*lines, *([f"the store as it was: {safe(kept)}"] if kept else [])])
+        lines.append(own_text("store.look_first"))
+    if kept:
+        lines.append(own_text("store.as_it_was", file=safe(kept)))
+    print_lines(lines)
     return Exit.OK
 
 
@@ -120,11 +129,11 @@ async def _prepare(copy: Path) -> tuple[int, int]:
         names = await store.runs()
         for place, run in enumerate(names, start=1):
             if place % 500 == 0:
-                _progress(f"verifying {place} of {len(names)} runs")
+                warn(Sentence("store.verifying", place=place, count=len(names)))
             await verify(store, run)
         for run, claim in await store.claims():
             await store.release(run, claim.term)
-        return await hold_restored(smith, by=getpass.getuser(), tell=_progress)
+        return await hold_restored(smith, by=getpass.getuser(), tell=warn)
 
 
 def _configure_vacuum(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +144,8 @@ def _configure_vacuum(parser: argparse.ArgumentParser) -> None:
 def _vacuum(args: argparse.Namespace) -> int:
     store = _sqlite_store(args, "vacuum")
     if not store.is_file():
-        raise Misconfigured(f"there is no store {store}", hint="--store names another one")
+        problem = Sentence("store.absent", store=str(store))
+        raise Misconfigured(problem, hint=Sentence("store.name_other"))
     _tell_vacuum(store, quiet=args.json, as_json=args.json)
     return Exit.OK
 
@@ -145,33 +155,26 @@ def _tell_vacuum(store: Path, *, quiet: bool, as_json: bool = False) -> None:
     if as_json:
         print_json({"before": before, "after": after})
     elif not quiet:
-        print_lines([f"the store takes {_size(after)}; before, {_size(before)}"])
+        print_lines([own_text("store.takes", after=_size(after), before=_size(before))])
 
 
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
     """Returns the file of the store; says what does the same for PostgreSQL."""
     url = settings_of(args).store_url()
     if is_postgres(url):
-        hints = {
-            "backup": "pg_dump --schema='plansmith*' --format=custom --file=FILE URL",
-            "restore": "pg_restore --clean --if-exists --dbname=URL FILE, while nothing runs",
-            "vacuum": "PostgreSQL does it by itself; by hand: VACUUM (ANALYZE) as its owner",
-        }
-        raise Misconfigured(f"plansmith {command} is for SQLite", hint=hints[command])
+        hint = Sentence(f"store.postgres_{command}")
+        raise Misconfigured(Sentence("store.for_sqlite", command=command), hint=hint)
     if url.startswith("memory"):
-        raise Misconfigured(f"plansmith {command} is for SQLite", hint="--store sqlite:///FILE")
+        problem = Sentence("store.for_sqlite", command=command)
+        raise Misconfigured(problem, hint="--store sqlite:///FILE")
     return sqlite_path(url)
-
-
-def _progress(text: str) -> None:
-    warn(text)
 
 
 def _size(count: int) -> str:
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
+    return Sentence("amount.bytes", count=count)
 
 
 PRUNE = FileCommand(_configure_prune, _prune)

@@ -37,13 +37,12 @@ from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import padded
-from plansmith.cli.ui.words import Words
+from plansmith.cli.ui.words import Words, own, own_text
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import safe
 
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
@@ -66,7 +65,8 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
         if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, words):
             fetch_model(model, models)
     except Refused as refused:
-        tell(f"{refused}; {words['without_model']}")
+        tell(with_hint(refused.message, refused.hint))
+        tell(words["without_model"])
 
 
 def _is_wanted(
@@ -93,7 +93,7 @@ def _is_wanted(
 
 def about_fetching(model: KnownModel, models: ModelFolder) -> str:
     """Returns a line about a download: what, how large, from where, under which licence."""
-    told = Sentence(
+    return own_text(
         "model.download",
         name=model.name,
         about=model.about,
@@ -102,12 +102,6 @@ def about_fetching(model: KnownModel, models: ModelFolder) -> str:
         host=model.url.split("/")[2] if model.url else Sentence("model.package_index"),
         folder=str(models.folder),
     )
-    return _own(told)
-
-
-def _own(text: str) -> str:
-    """Returns a sentence in the person's language."""
-    return in_language(text, own_locale())
 
 
 def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
@@ -118,7 +112,7 @@ def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
 
 def tell(text: str) -> None:
     """Writes a line to stderr."""
-    sys.stderr.write(f"{safe(text)}\n")
+    sys.stderr.write(f"{safe(own(text))}\n")
     sys.stderr.flush()
 
 
@@ -151,7 +145,8 @@ class _DownloadProgress:
             self._bar.update(self._task, completed=done, total=total)
         elif done * 100 // total >= self._shown_percent + _STEP:
             self._shown_percent = done * 100 // total // _STEP * _STEP
-            tell(f"{self._shown_percent} % of {size_text(total)}")
+            percent, size = self._shown_percent, size_text(total)
+            tell(Sentence("model.percent", percent=percent, size=size))
 
 
 _NAMES: Final = "list|pull|use|remove|check"
@@ -188,9 +183,9 @@ def _list(args: argparse.Namespace, models: ModelFolder) -> int:
         return Exit.OK
     print_lines(
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
-        f"{padded(_own(Sentence('model.row_here')) if row['here'] else '-', 6)} {row['about']}"
-        f"{_own(Sentence('model.row_adapter', file=row['adapter'])) if row['adapter'] else ''}"
-        f"{_own(Sentence('model.row_prepared')) if row['prepared'] else ''}"
+        f"{padded(own_text('model.row_here') if row['here'] else '-', 6)} {own(str(row['about']))}"
+        f"{own_text('model.row_adapter', file=row['adapter']) if row['adapter'] else ''}"
+        f"{own_text('model.row_prepared') if row['prepared'] else ''}"
         for row in rows
     )
     return Exit.OK
@@ -229,7 +224,7 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
     if args.json:
         print_json(_row(model, models))
     else:
-        print_lines([_own(Sentence("model.is_here", name=model.name, path=safe(str(path))))])
+        print_lines([own_text("model.is_here", name=model.name, path=safe(str(path)))])
     return Exit.OK
 
 
@@ -237,11 +232,10 @@ def _get_runtime(*, yes: bool, offline: bool) -> None:
     """Names what runs the model where it is missing; installs it with consent."""
     if has_runtime():
         return
-    locale = own_locale()
-    tell(in_language(missing_runtime(), locale))
+    tell(missing_runtime())
     if offline or is_offline():
         return
-    question = in_language(Sentence("model.install_runtime"), locale)
+    question = own_text("model.install_runtime")
     if yes or (sys.stdin.isatty() and read_choice(ask_line(question) or "").kind == "yes"):
         install_runtime()
         invalidate_caches()
@@ -254,12 +248,12 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
         return
     sources = builtin_sources(Path.cwd())
     tools = [tool for source in sources for tool in await source.tools()]
-    tell(_own(Sentence("model.warms", name=model.name)))
+    tell(Sentence("model.warms", name=model.name))
     try:
         async for delta in drafting.warm(tools):
             tell(delta.progress)
     except ModelFailed as failure:
-        tell(_own(Sentence("model.warm_failed", failure=failure.message)))
+        tell(Sentence("model.warm_failed", failure=failure.message))
 
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
@@ -270,7 +264,7 @@ def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         hint = Sentence("model.yes_consents")
         raise Refused(Sentence("model.download_consent"), hint=hint)
-    if read_choice(ask_line(_own(Sentence("model.download_ask"))) or "").kind != "yes":
+    if read_choice(ask_line(own_text("model.download_ask")) or "").kind != "yes":
         hint = Sentence("model.yes_downloads")
         raise Refused(Sentence("model.not_downloaded"), hint=hint)
 
@@ -284,7 +278,7 @@ def _use(args: argparse.Namespace, models: ModelFolder) -> int:
     if args.json:
         print_json({"chosen": name})
     else:
-        print_lines([_own(Sentence("model.local_means", name=safe(name)))])
+        print_lines([own_text("model.local_means", name=safe(name))])
     return Exit.OK
 
 
@@ -296,7 +290,7 @@ def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
     if args.json:
         print_json({"removed": name, "bytes": freed})
     else:
-        print_lines([_own(Sentence("model.removed", name=name, size=size_text(freed)))])
+        print_lines([own_text("model.removed", name=name, size=size_text(freed))])
     return Exit.OK
 
 
@@ -310,7 +304,7 @@ def _check(args: argparse.Namespace, models: ModelFolder) -> int:
     found = (
         asyncio.run(try_model(path, adapter))
         if whole is not False
-        else Trial(flaw="the file is damaged")
+        else Trial(flaw=Sentence("model.is_damaged"))
     )
     if args.json:
         over = str(adapter) if adapter else None
@@ -323,11 +317,19 @@ def _check(args: argparse.Namespace, models: ModelFolder) -> int:
 
 def _checked(path: Path, adapter: Path | None, found: Trial, *, known: bool) -> str:
     if found.flaw:
-        return f"error: {safe(str(path))}: {safe(found.flaw)}"
-    hashed = "its hash is right" if known else "its hash is not known here"
-    took = f"loaded in {found.load_s:.1f} s, answered in {found.answer_s:.1f} s"
-    over = f" with {safe(adapter.name)}" if adapter else ""
-    return f"{safe(str(path))}{over}: {hashed}; {took}"
+        told = Sentence("text.with_reason", text=str(path), reason=found.flaw)
+        return safe(own_text("text.with_reason", text=Sentence("severity.error"), reason=told))
+    over = Sentence("model.with_adapter", file=adapter.name) if adapter else ""
+    return safe(
+        own_text(
+            "model.checked",
+            file=f"{path}",
+            adapter=over,
+            hashed=Sentence("model.hash_right" if known else "model.hash_unknown"),
+            load=f"{found.load_s:.1f}",
+            answer=f"{found.answer_s:.1f}",
+        )
+    )
 
 
 _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {

@@ -33,7 +33,7 @@ from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, in_language, joined
+from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
@@ -44,7 +44,7 @@ from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
 from plansmith.wiring import known_agents, make_tools, python_tools
 
-HERE: Final = "the tools of this folder"
+HERE: Final = Sentence("check.here")
 
 
 class Known(NamedTuple):
@@ -63,7 +63,7 @@ def known_tools(name: str | None) -> Known:
         try:
             return asyncio.run(_tools_of_folder(more, name or HERE))
         except PlansmithError as error:
-            return Known(None, flaw=str(error))
+            return Known(None, flaw=with_hint(error.message, error.hint))
     return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
 
 
@@ -160,7 +160,7 @@ def _check(args: argparse.Namespace) -> int:
     elif problems:
         print_lines(problem_lines(problems, own_locale()))
     else:
-        here = Sentence("check.here") if known.source == HERE else safe(known.source)
+        here = HERE if known.source == HERE else safe(known.source)
         sound = Sentence("check.sound", source=here) if here else Sentence("check.sound_form")
         print_lines([in_language(sound, own_locale())])
     if unchecked and not args.json:

@@ -20,11 +20,11 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import is_earlier
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import PlanStep
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.programs.program import Functions, Surroundings, write_program
 from plansmith.review.policy import active_steps
-from plansmith.text import safe
 from plansmith.wiring import builtin_tools, python_functions
 
 # A tool or an agent that is not known here is a function to fill in; the others are looked at here.
@@ -37,12 +37,13 @@ def export_program(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.run(args.plan) if names_run(args.plan) else None
         if run is not None and run.plan is None:
-            raise Refused(f"run {run.id} has no plan", hint="plansmith show prints its status")
+            problem = Sentence("error.run_no_plan", run=run.id)
+            raise Refused(problem, hint=Sentence("error.show_status"))
         plan = run.plan if run is not None and run.plan is not None else load_plan(args.plan)
         plan, around = await _surroundings(session, plan, run)
         written = write_program(plan, args.to, around)
         for note in written.notes:
-            warn(safe(note))
+            warn(note)
         sys.stdout.write(written.source)
         return Exit.OK
 
@@ -80,9 +81,10 @@ def _check_templates(plan: Plan, templates: Mapping[str, Plan]) -> None:
             continue
         known = templates.get(step.template)
         if known is None:
-            raise Refused(f"there is no template {step.template!r}", hint="plansmith templates")
+            problem = Sentence("error.no_template", name=step.template)
+            raise Refused(problem, hint="plansmith templates")
         if step.content not in (None, known.hash):
-            raise Refused(f"the template {step.template!r} is not what was approved")
+            raise Refused(Sentence("step.other_template", name=step.template))
 
 
 async def _functions(settings: Settings, folder: str) -> Functions:
@@ -111,8 +113,7 @@ async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, J
     known = run.earlier if run is not None else dict[str, str]()
     missing = sorted(used - known.keys())
     if missing:
-        raise Refused(
-            f"the plan uses {missing[0]}, a result of an earlier run", hint="export the run"
-        )
+        problem = Sentence("export.earlier", name=missing[0])
+        raise Refused(problem, hint=Sentence("export.the_run"))
     values = await load_values(session.smith.store, run) if run is not None and used else {}
     return {name: values[name] for name in sorted(used)}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import loaded_settings
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.width import padded
+from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import places, prompt_names, prompt_text
 
 
@@ -40,7 +44,7 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _list(folder: Path | None, *, as_json: bool) -> int:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "places": sorted(places(prompt_text(name, folder))),
@@ -50,11 +54,12 @@ def _list(folder: Path | None, *, as_json: bool) -> int:
     ]
     if as_json:
         print_json(rows)
-    else:
-        print_lines(
-            f"{row['name']}  {'yours' if row['own'] else 'shipped'}  {row['places']}"
-            for row in rows
-        )
+        return Exit.OK
+    width = max(len(name) for name in prompt_names())
+    for row in rows:
+        origin = own_text("prompts.yours" if row["own"] else "prompts.shipped")
+        filled = " ".join(f"{{{each}}}" for each in row["places"])
+        print_lines([f"{row['name']:<{width}}  {padded(origin, 7)}  {filled}".rstrip()])
     return Exit.OK
 
 
@@ -62,13 +67,11 @@ def _export(target: Path, folder: Path | None) -> int:
     target.mkdir(parents=True, exist_ok=True)
     taken = [name for name in prompt_names() if (target / f"{name}.md").exists()]
     if taken:
-        raise Misconfigured(
-            f"{target} already has {taken[0]}.md",
-            hint="choose an empty folder: nothing is replaced",
-        )
+        problem = Sentence("prompts.taken", folder=str(target), file=f"{taken[0]}.md")
+        raise Misconfigured(problem, hint=Sentence("prompts.empty_folder"))
     for name in prompt_names():
         (target / f"{name}.md").write_text(prompt_text(name, folder), encoding="utf-8")
-    print_lines([f"wrote {len(prompt_names())} prompts; set planner.prompts to this folder"])
+    print_lines([own_text("prompts.written", count=len(prompt_names()))])
     return Exit.OK
 
 

@@ -14,6 +14,7 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, add_tools
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines, print_markdown, print_text
+from plansmith.cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
@@ -98,19 +99,20 @@ def _replay_main(args: argparse.Namespace) -> int:
 
 def _lines(replayed: Replayed) -> Iterator[str]:
     if replayed.identical:
-        yield f"{replayed.run}: {replayed.events} events, identical byte for byte"
+        yield own_text("replay.identical", run=replayed.run, count=replayed.events)
         return
-    yield f"{replayed.run}: {replayed.same} of {replayed.events} events are the same; then"
-    yield f"- recorded {_event(replayed.recorded)}"
-    yield f"+ replayed {_event(replayed.replayed)}"
+    same, count = replayed.same, replayed.events
+    yield own_text("replay.differs", run=replayed.run, same=same, count=count)
+    yield own_text("replay.recorded", event=_event(replayed.recorded))
+    yield own_text("replay.replayed", event=_event(replayed.replayed))
     if replayed.refused:
-        yield f"since {safe(replayed.refused)}"
+        yield own_text("replay.since", why=safe(own(replayed.refused)))
 
 
 def _event(event: Event | None) -> str:
     """Returns an event on one line, in full: the difference may be at its end."""
     if event is None:
-        return "nothing: the replay ends here"
+        return Sentence("replay.ends")
     body = json.dumps({"type": event.body.type} | event.body.to_json(), ensure_ascii=False)
     return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
 

@@ -7,6 +7,7 @@ import asyncio
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
@@ -15,8 +16,10 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_parts, positive, settings_of
+from plansmith.cli.ui.words import own_text
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 from plansmith.server.settings import Serve
 
 PORT: Final = 8765
@@ -67,17 +70,23 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     if args.insecure_remote and not args.token_file:
-        hint = "name a file with --token-file; clients need its token"
-        raise Misconfigured("a server that others can reach needs a token", hint=hint)
+        hint = Sentence("serve.name_token_file")
+        raise Misconfigured(Sentence("serve.needs_token"), hint=hint)
     if not 0 <= args.port < 65536:
-        raise Misconfigured(f"{args.port} is not a port", hint="a port is 0 to 65535")
+        hint = Sentence("serve.port_range")
+        raise Misconfigured(Sentence("serve.no_port", port=str(args.port)), hint=hint)
     if not 0 < args.login_days <= _MOST_DAYS:
-        hint = f"more than 0, and at most {_MOST_DAYS}"
-        raise Misconfigured(f"{args.login_days:g} is not a valid number of days", hint=hint)
+        hint = Sentence("serve.days_range", most=_MOST_DAYS)
+        raise Misconfigured(Sentence("serve.no_days", days=f"{args.login_days:g}"), hint=hint)
     if args.concurrency and not args.engine:
-        hint = "add --engine dbos, or set run.width and run.per_tool in the settings"
-        raise Misconfigured("--concurrency needs --engine", hint=hint)
-    wanted = Serve(
+        hint = Sentence("serve.add_engine")
+        raise Misconfigured(Sentence("serve.needs_engine"), hint=hint)
+    asyncio.run(_run_server()(settings_of(args), _wanted(args), _announcer(args)))
+    return Exit.OK
+
+
+def _wanted(args: argparse.Namespace) -> Serve:
+    return Serve(
         token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
         tokens_file=data_folder() / "tokens.json",
         login_days=args.login_days,
@@ -91,15 +100,18 @@ def _main(args: argparse.Namespace) -> int:
         executes=args.concurrency,
     )
 
+
+def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
+    """Returns what tells the person the link of the server, and opens it in the browser."""
+
     def announce(link: str) -> None:
-        sys.stderr.write(f"Plansmith is at {link}\nThe link works once. Ctrl-C ends the server.\n")
+        sys.stderr.write(f"{own_text('serve.is_at', link=link)}\n{own_text('serve.ends')}\n")
         sys.stderr.flush()
         if not args.no_browser:
             # In a thread: a browser that does not start must not block the server.
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
-    asyncio.run(_run_server()(settings_of(args), wanted, announce))
-    return Exit.OK
+    return announce
 
 
 def _run_server() -> Any:
@@ -107,7 +119,8 @@ def _run_server() -> Any:
         return resolve_name("plansmith.server.serve:run_server")
     except ModuleNotFoundError as error:
         hint = install_hint("server")
-        raise Misconfigured(f"the server needs the package {error.name}", hint=hint) from None
+        problem = Sentence("serve.needs_package", name=error.name)
+        raise Misconfigured(problem, hint=hint) from None
 
 
 COMMAND = FileCommand(_configure, _main)
@@ -127,7 +140,8 @@ def _run_stdio() -> Any:
         return resolve_name("plansmith.server.mcp_stdio:run_stdio")
     except ModuleNotFoundError as error:
         hint = install_hint("mcp", "server")
-        raise Misconfigured(f"the MCP server needs the package {error.name}", hint=hint) from None
+        problem = Sentence("serve.mcp_needs_package", name=error.name)
+        raise Misconfigured(problem, hint=hint) from None
 
 
 MCP = FileCommand(_mcp_configure, _mcp_main)

@@ -30,7 +30,8 @@ def _main(args: argparse.Namespace) -> int:
     name = args.name
     found = [each for each in rows if not name or f"{each['name']}.".startswith(f"{name}.")]
     if not found:
-        raise Misconfigured(f"there is no setting {name!r}", hint="plansmith config --all")
+        problem = Sentence("settings.absent", name=name)
+        raise Misconfigured(problem, hint="plansmith config --all")
     if args.json:
         print_json(found)
         return Exit.OK

@@ -24,6 +24,7 @@ from plansmith.config import Settings
 from plansmith.errors import Misconfigured
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.profile import read_profile
 from plansmith.teams import Tell, data, research
 from plansmith.wiring import TeamSmiths
@@ -92,9 +93,10 @@ def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
         name, _, url = (text, "=", known[text]) if text in known else text.partition("=")
         if not url or not name.isidentifier():
             hint = "--db shop=sqlite:///shop.db --db crm=postgresql://…"
-            raise Misconfigured(f"{text!r} does not name a database", hint=hint)
+            raise Misconfigured(Sentence("team.no_database", text=text), hint=hint)
         if name in found:
-            raise Misconfigured(f"two databases are called {name!r}", hint="name them apart")
+            hint = Sentence("team.name_apart")
+            raise Misconfigured(Sentence("team.two_databases", name=name), hint=hint)
         found[name] = url
     return found
 
@@ -104,10 +106,11 @@ def _in_team(
 ) -> int:
     """Makes a team, does the work of a command and closes the team in any case."""
     if args.thread and args.resume:
-        raise Misconfigured("a run that goes on is in its thread", hint="leave --thread out")
+        hint = Sentence("team.no_thread")
+        raise Misconfigured(Sentence("team.in_its_thread"), hint=hint)
     if bool(args.request.strip()) == bool(args.resume):
-        hint = f'plansmith {args.team} "…", or --resume RUN'
-        raise Misconfigured("give either a request or a run to continue", hint=hint)
+        hint = Sentence("team.request_or_run_hint", team=args.team)
+        raise Misconfigured(Sentence("team.request_or_run"), hint=hint)
     settings = settings_of(args)
     words = words_for(args.lang or own_locale())
     lines = PlanningProgress(words, detail=detail_of(args))
@@ -145,8 +148,9 @@ async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
 
 async def _answer(session: Session, run: Run, question: str, typed: str) -> None:
     if question not in run.questions:
-        hint = f"open: {', '.join(run.questions) or 'none'}"
-        raise Misconfigured(f"run {run.id} has no question {question!r}", hint=hint)
+        hint = Sentence("error.open_questions", names=[*run.questions]) if run.questions else ""
+        problem = Sentence("error.not_this_question", run=run.id, name=question)
+        raise Misconfigured(problem, hint=hint)
     value = read_answer(run.questions[question], typed)
     await session.smith.answer(run.id, question, value, by=session.by)
 

@@ -8,6 +8,7 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.words import own_text
 from plansmith.config import data_folder
 from plansmith.plan.data import Json
 from plansmith.server.settings import address
@@ -34,20 +35,20 @@ def _main(args: argparse.Namespace) -> int:
     match args.action:
         case "create":
             made = book.create(args.name)
-            lines = [f"{made.name} is created. Its settings: {made.config}"]
-            lines.append(f"plansmith tokens link --tenant {made.name} --user NAME --role admin")
-            _print(args, _json(made, args), lines)
+            told = own_text("tenants.created", name=made.name, file=str(made.config))
+            log_in = f"plansmith tokens link --tenant {made.name} --user NAME --role admin"
+            _print(args, _json(made, args), [told, own_text("tenants.log_in", command=log_in)])
         case "list":
             found = [_json(each, args) for each in book.all()]
             lines = [f"{each['name']}  {each['folder']}  {each['store']}" for each in found]
-            _print(args, [*found], lines or ["There are no tenants."])
+            _print(args, [*found], lines or [own_text("tenants.none")])
         case _:
             gone = book.get(args.name)
             store = _store(gone, args)
             count = TokenFile(data_folder() / "tokens.json").revoke_tenant(gone.key)
             removed = book.remove(args.name)
-            lines = [f"{gone.name} is removed; {count} tokens and log-ins are revoked."]
-            lines.append(f"What it had is kept in {removed.home} and in its store, {store}.")
+            lines = [own_text("tenants.removed", name=gone.name, count=count)]
+            lines.append(own_text("tenants.kept", folder=str(removed.home), store=store))
             _print(args, {"name": gone.name, "folder": str(removed.home), "store": store}, lines)
     return Exit.OK
 

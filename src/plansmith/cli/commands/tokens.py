@@ -15,9 +15,11 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.words import own_text
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.server.tokens import ROLES, SCOPES, Member, Token, TokenFile
 from plansmith.tenants import TenantBook
 
@@ -71,19 +73,19 @@ def _main(args: argparse.Namespace) -> int:
             )
             # On stdout the token alone, for scripts.
             _print(args, _json(made, now) | {"token": secret}, [secret])
-            sys.stderr.write(f"{_line(made, now)}\nThe token is not shown again: keep it safe.\n")
+            sys.stderr.write(f"{_line(made, now)}\n{own_text('tokens.keep_it')}\n")
         case "list":
             found = tokens.all()
-            lines = [_line(each, now) for each in found]
-            _print(args, [_json(each, now) for each in found], lines or ["There are no tokens."])
+            lines = [_line(each, now) for each in found] or [own_text("tokens.none")]
+            _print(args, [_json(each, now) for each in found], lines)
         case "link":
             secret = tokens.new_link(by=getpass.getuser(), now=now, member=_member(args))
             link = f"{args.url.rstrip('/')}/?token={secret}"
             _print(args, {"link": link}, [link])
-            sys.stderr.write("It works once, and for ten minutes.\n")
+            sys.stderr.write(f"{own_text('tokens.link_works')}\n")
         case _:
             revoked = tokens.revoke(args.name)
-            _print(args, _json(revoked, now), [f"{revoked.name} is revoked."])
+            _print(args, _json(revoked, now), [own_text("tokens.revoked", name=revoked.name)])
     return Exit.OK
 
 
@@ -98,7 +100,8 @@ def _lifetime(text: str) -> timedelta | None:
         return None
     found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", text)
     if found is None:
-        raise Misconfigured(f"{text!r} is not a duration", hint="write 12h, 30d, 8w or never")
+        hint = Sentence("tokens.duration_hint")
+        raise Misconfigured(Sentence("tokens.no_duration", text=text), hint=hint)
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -111,14 +114,15 @@ def _print(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
 
 def _line(token: Token, now: datetime) -> str:
     if token.expires is None:
-        ends = "never expires"
+        ends = own_text("tokens.for_ever")
     else:
-        word = "until" if token.is_good(now) else "expired at"
-        ends = f"{word} {token.expires:%Y-%m-%d %H:%M} UTC"
-    actor = f"acts as the {token.actor.kind} {token.actor.name}"
+        code = "tokens.until" if token.is_good(now) else "tokens.expired"
+        ends = own_text(code, time=f"{token.expires:%Y-%m-%d %H:%M} UTC")
+    actor = own_text(f"tokens.as_{token.actor.kind}", name=token.actor.name)
     rights = token.role or ", ".join(token.scopes)
-    tenant = f"  tenant {_tenant_name(token)}" if token.tenant else ""
-    return f"{token.name}  {token.kind}  [{rights}]  {ends}  {actor}{tenant}"
+    tenant = own_text("tokens.of_tenant", name=_tenant_name(token)) if token.tenant else ""
+    kind = own_text(f"tokens.kind_{token.kind}")
+    return "  ".join(filter(None, (token.name, kind, f"[{rights}]", ends, actor, tenant)))
 
 
 def _tenant_name(token: Token) -> str:

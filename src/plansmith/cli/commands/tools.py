@@ -17,7 +17,7 @@ from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.shortlist.pick import shortlist
 from plansmith.text import clip, safe
 
@@ -144,7 +144,8 @@ async def _approve(session: Session) -> int:
         session.say(session.words["tools_none_wait"])
     left = 0
     for each in waiting:
-        session.say("", each.text, f"hash {each.hash}")
+        told = in_language(each.text, session.words["locale"])
+        session.say("", told, session.words["hash"].format(hash=each.hash))
         agreed = args.hash == each.hash or (
             args.hash is None and session.has_person and _says_yes(session, each.name)
         )

@@ -13,29 +13,17 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, command_line
 from plansmith.cli.questions import ask_line
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.words import own, own_text
 from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
+from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Content, Project, TrustBook
 
-# The first entry that fits a setting explains it.
-_MEANINGS: Final = (
-    ("tools", "run the Python code, and offer the tools, of files that it names"),
-    ("mcp.approvals", "bring approvals of its own; these never count, trusted or not"),
-    ("mcp", "offer MCP servers: programs to start, or addresses to call; you approve each before"),
-    ("agents", "hand work to agents at addresses that it names; you approve each before"),
-    ("secrets", "say where secrets of yours are read, and which tools are given them"),
-    ("models", "choose the model, the address it is at, and the key it is sent"),
-    ("documents", "read files outside the folder, hidden or linked, and tell the model of them"),
-    ("profile", "say for whom plans are made, and what they must and must not do"),
-    ("planner.prompts", "replace the prompts of the model"),
-    ("planner", "change how plans are made"),
-    ("review", "change which plans run without asking you"),
-    ("budget", "let runs spend more than your own limits"),
-    ("run", "change how plans are run, and what is asked before a call"),
-    ("builtin", "change what the built-in tools may reach and change"),
-    ("store", "choose where runs are kept, and so which runs count as approved already"),
-    ("cache", "write files in a folder that it names"),
+# The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
+_EXPLAINED: Final = (
+    *("tools", "mcp.approvals", "mcp", "agents", "secrets", "models", "documents", "profile"),
+    *("planner.prompts", "planner", "review", "budget", "run", "builtin", "store", "cache"),
 )
 
 
@@ -55,7 +43,8 @@ def _main(args: argparse.Namespace) -> int:
         return _remove(args, book)
     folder = Path(args.folder)
     if not folder.is_dir():
-        raise Misconfigured(f"there is no folder {safe(args.folder)}", hint="check the path")
+        problem = Sentence("error.no_folder", folder=args.folder)
+        raise Misconfigured(problem, hint=Sentence("error.check_path"))
     project = look_at(folder)
     if project is None or not project.left:
         return _nothing(args, folder)
@@ -71,11 +60,11 @@ def _main(args: argparse.Namespace) -> int:
 def _nothing(args: argparse.Namespace, folder: Path) -> int:
     place = folder.resolve()
     if args.yes:
-        raise StaleDecision(f"there is nothing to trust in {safe(str(place))}")
+        raise StaleDecision(Sentence("trust.nothing", folder=str(place)))
     if args.json:
         print_json({"folder": str(place), "hash": "", "trusted": True, "allows": [], "files": {}})
     else:
-        print_lines([f"{safe(str(place))} needs no trust: all that it sets is harmless."])
+        print_lines([own_text("trust.not_needed", folder=safe(str(place)))])
     return Exit.OK
 
 
@@ -84,22 +73,21 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
     if args.yes is not None:
         if args.yes != content.hash:
             again = command_line("trust", str(project.folder))
-            raise StaleDecision(
-                "this is not the hash of the current content", hint=f"review it: {again}"
-            )
+            hint = Sentence("trust.review_it", command=again)
+            raise StaleDecision(Sentence("trust.other_hash"), hint=hint)
         return True
     if not args.json:
         print_lines(_lines(project, content))
     if known:
-        _say("You trust exactly this.")
+        _say(own_text("trust.known"))
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         again = command_line("trust", str(project.folder), "--yes", content.hash)
-        _say(f"Nothing is trusted yet. If this is what you want: {safe(again)}")
+        _say(own_text("trust.not_yet", command=safe(again)))
         return False
-    typed = ask_line("Trust exactly this content? y = yes, Enter = no: ") or ""
+    typed = ask_line(own_text("trust.ask")) or ""
     agreed = typed.strip().lower() in ("y", "yes", "是")
-    _say("Trusted, until any of it changes." if agreed else "Not trusted: it does not count.")
+    _say(own_text("trust.trusted" if agreed else "trust.refused"))
     return agreed
 
 
@@ -109,31 +97,33 @@ def _say(text: str) -> None:
 
 def _lines(project: Project, content: Content) -> Iterator[str]:
     """Yields the full content to be trusted, without control characters."""
-    yield f"{safe(str(project.folder / PROJECT_FILE))} and the files it names."
+    yield own_text("trust.head", file=safe(str(project.folder / PROJECT_FILE)))
     yield ""
     for path, data in content.files.items():
         yield f"--- {safe(content.name(path))}"
         if data is None:
-            yield "  (there is no such file)"
+            yield f"  {own_text('trust.no_file')}"
         else:
             text = data.decode("utf-8", errors="backslashreplace")
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
         yield ""
-    yield "Trusted, this folder would:"
-    yield from (f"  {meaning} ({names})" for meaning, names in allows(project))
+    yield own_text("trust.would")
+    for meaning, names in allows(project):
+        yield f"  {own_text('error.with_hint', message=own(meaning), hint=names)}"
     yield ""
-    yield f"hash {content.hash}"
+    yield own_text("cli.hash", hash=content.hash)
 
 
 def allows(project: Project) -> list[tuple[str, str]]:
     """Returns what trust would allow, each with the settings that it is about."""
     found: dict[str, list[str]] = {}
     for name in project.left:
-        meanings = (
-            meaning for key, meaning in _MEANINGS if name == key or name.startswith(f"{key}.")
-        )
-        found.setdefault(next(meanings, "change a setting"), []).append(safe(name))
-    return [(meaning, ", ".join(names)) for meaning, names in found.items()]
+        fits = (key for key in _EXPLAINED if name == key or name.startswith(f"{key}."))
+        found.setdefault(next(fits, "other"), []).append(safe(name))
+    return [
+        (Sentence(f"trust.may_{key.replace('.', '_')}"), ", ".join(names))
+        for key, names in found.items()
+    ]
 
 
 def _json(project: Project, content: Content, *, trusted: bool) -> dict[str, Any]:
@@ -153,6 +143,8 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
     ]
     if args.json:
         print_json(rows)
+    elif not rows:
+        print_lines([own_text("trust.none")])
     else:
         print_lines(f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows)
     return Exit.OK
@@ -160,8 +152,8 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
 
 def _remove(args: argparse.Namespace, book: TrustBook) -> int:
     if not book.remove(Path(args.remove)):
-        hint = "plansmith trust --list shows all"
-        raise Misconfigured(f"{safe(args.remove)} is not trusted", hint=hint)
+        problem = Sentence("trust.not_trusted", folder=args.remove)
+        raise Misconfigured(problem, hint=Sentence("trust.see_list"))
     if args.json:
         print_json({"folder": args.remove, "trusted": False})
     return Exit.OK

@@ -15,12 +15,15 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_json, add_parts, add_store, positive, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.width import padded
+from plansmith.cli.ui.words import own, own_text
 from plansmith.config import Settings
 from plansmith.engine.ownership import LiveProcess, Owners
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import described
 from plansmith.errors import Misconfigured, StoreAway
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.server.settings import address
 
 _MOST_S: Final = 3600.0
@@ -47,26 +50,26 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     if not 0 <= args.drain <= _MOST_S:
-        hint = f"0 to {_MOST_S:g} seconds"
-        raise Misconfigured(f"--drain cannot be {args.drain:g}", hint=hint)
+        hint = Sentence("worker.drain_range", most=f"{_MOST_S:g}")
+        raise Misconfigured(Sentence("worker.bad_drain", seconds=f"{args.drain:g}"), hint=hint)
     settings = settings_of(args)
     most = settings.workers.concurrency
 
     def announce(queue: str) -> None:
-        _tell(f"Executes up to {most} runs at once of: {queue}")
-        _tell(f"SIGTERM or Ctrl-C drains for up to {args.drain:g} s; a second one ends at once.")
+        _tell("worker.executes", most=most, queue=queue)
+        _tell("worker.drains", seconds=f"{args.drain:g}")
 
     run = _load("plansmith.server.serve:run_worker")
-    _tell(f"Connects to {address(settings.store_url())}")
+    _tell("worker.connects", address=address(settings.store_url()))
     left = asyncio.run(run(settings, drain_s=args.drain, announce=announce))
-    _tell(f"Stopped. Runs left for other workers: {left.handed_over}.")
+    _tell("worker.stopped", count=left.handed_over)
     if left.cut_off:
-        _tell(f"Runs whose calls were cut off: {left.cut_off}. You are asked what they did.")
+        _tell("worker.cut_off", count=left.cut_off)
     return Exit.PARTLY if left.cut_off else Exit.OK
 
 
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+def _tell(code: str, **fields: Any) -> None:
+    sys.stderr.write(f"{own_text(code, **fields)}\n")
     sys.stderr.flush()
 
 
@@ -74,9 +77,8 @@ def _load(dotted: str) -> Any:
     try:
         return resolve_name(dotted)
     except ModuleNotFoundError as error:
-        raise Misconfigured(
-            f"a worker needs the package {error.name}", hint=install_hint("scale")
-        ) from None
+        problem = Sentence("worker.needs_package", name=error.name)
+        raise Misconfigured(problem, hint=install_hint("scale")) from None
 
 
 WORKER = FileCommand(_configure, _main)
@@ -101,8 +103,8 @@ async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None
     """Returns the processes of the store, and the runs of this folder that wait for a worker."""
     url = settings.store_url()
     if not is_postgres(url):
-        hint = "name a database that several processes share: --store postgresql://…"
-        raise Misconfigured("there are workers only on a store on PostgreSQL", hint=hint)
+        hint = Sentence("worker.name_database")
+        raise Misconfigured(Sentence("worker.needs_postgres"), hint=hint)
     store = open_store(url)
     try:
         found = await Owners(store, SystemClock()).processes()
@@ -148,8 +150,9 @@ def _state(found: LiveProcess) -> str:
 
 def _table(found: list[LiveProcess]) -> list[str]:
     return [
-        f"{read_kind(each.beat.kind).kind:<8}  {_state(each):<8}  {_since(each):<16}"
-        f"  {_busy(each):>7}  {each.beat.version:<8}  {described(each.beat.process)}"
+        f"{padded(own_text(f'worker.kind_{read_kind(each.beat.kind).kind}'), 8)}"
+        f"  {padded(own_text(f'worker.state_{_state(each)}'), 8)}  {_since(each):<16}"
+        f"  {_busy(each):>7}  {each.beat.version:<8}  {own(described(each.beat.process))}"
         f"{'  ' if each.runs else ''}{' '.join(each.runs[:_SHOWN])}"
         f"{' …' if len(each.runs) > _SHOWN else ''}"
         for each in found
@@ -163,14 +166,15 @@ def _since(found: LiveProcess) -> str:
 
 def _busy(found: LiveProcess) -> str:
     kind = read_kind(found.beat.kind)
-    return f"{len(found.runs)} of {kind.runs}" if kind.runs else str(len(found.runs))
+    count = len(found.runs)
+    return own_text("worker.busy", count=count, most=kind.runs) if kind.runs else str(count)
 
 
 def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> list[str]:
     takes = any(each.lives and read_kind(each.beat.kind).runs for each in found)
-    lines = [] if takes else ["No worker lives: plansmith worker --store URL starts one."]
+    lines = [] if takes else [own_text("worker.none")]
     if waiting:
-        lines.append(f"{len(waiting)} runs of this folder wait for a worker.")
+        lines.append(own_text("worker.waiting", count=len(waiting)))
     return lines
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.errors import PlansmithError
-from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under
+from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under, with_hint
 
 Words = Mapping[str, str]
 _SHOWN: Final = 3
@@ -15,6 +16,16 @@ _SHOWN: Final = 3
 def words_for(locale: str) -> Words:
     """Returns the texts of a locale; English for unknown languages."""
     return texts_under("cli.", language_of(locale))
+
+
+def own_text(code: str, /, **fields: Any) -> str:
+    """Returns a sentence in the language of the person at the terminal."""
+    return in_language(Sentence(code, **fields), own_locale())
+
+
+def own(text: str) -> str:
+    """Returns a text in the person's language if it is a sentence; other text stays as it is."""
+    return in_language(text, own_locale())
 
 
 def error_text(error: PlansmithError, locale: str) -> str:
@@ -27,9 +38,4 @@ def error_text(error: PlansmithError, locale: str) -> str:
         more = [in_language(Sentence("error.more_problems", count=left), locale)] if left else []
         unusable = Sentence("error.plan_unusable", problems="；".join([*shown, *more]))
         message = in_language(unusable, locale)
-    hint = in_language(error.hint, locale)
-    return (
-        in_language(Sentence("error.with_hint", message=message, hint=hint), locale)
-        if hint
-        else message
-    )
+    return in_language(with_hint(message, error.hint), locale)

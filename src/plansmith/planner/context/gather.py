@@ -185,8 +185,8 @@ def time_text(clock: Clock, timezone: str | None = None) -> str:
     try:
         now = clock.now().astimezone(ZoneInfo(name))
     except (KeyError, ValueError, OSError):
-        hint = "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
-        raise Misconfigured(f"there is no time zone called {name!r}", hint=hint) from None
+        hint = Sentence("error.zone_names")
+        raise Misconfigured(Sentence("error.no_zone", name=name), hint=hint) from None
     return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
 
 

@@ -12,15 +12,12 @@ from pydantic import ValidationError
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.run_options import ProfileFields
-from plansmith.plan.sentence import did_you_mean
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.planner.context.fence import indented
 
 _LARGEST: Final = 1_000_000
 _ADDED: Final = ("hard_constraints", "soft_constraints")
-_FIELDS_HINT: Final = (
-    "a profile has name, role, goals, tasks, backstory, language, tone, hard_constraints and "
-    "soft_constraints"
-)
+_FIELDS_HINT: Final = Sentence("profile.fields")
 
 
 class Profile(ProfileFields):
@@ -73,7 +70,8 @@ def read_profile(path: Path) -> Profile:
         value = cast("object", value["profile"])
     if not isinstance(value, dict):
         kind = type(value).__name__
-        raise Misconfigured(f"{path.name} holds a {kind}, not a profile", hint=_FIELDS_HINT)
+        problem = Sentence("profile.other_kind", name=path.name, kind=kind)
+        raise Misconfigured(problem, hint=_FIELDS_HINT)
     try:
         return Profile.model_validate(value)
     except ValidationError as error:
@@ -84,19 +82,19 @@ def _read(path: Path) -> object:
     readers = {".toml": _toml, ".yaml": _text, ".yml": _text, ".json": _text}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        hint = "save it as .yaml, .json or .toml"
-        raise Misconfigured(f"{path.name!r} is not a YAML, JSON or TOML file", hint=hint)
+        hint = Sentence("profile.save_as")
+        raise Misconfigured(Sentence("profile.no_kind", name=path.name), hint=hint)
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as error:
-        hint = "give the path of a file that exists and can be read"
+        hint = Sentence("profile.give_path")
         raise Misconfigured(
-            f"cannot read the profile {path}: {error.strerror}", hint=hint
+            Sentence("profile.unreadable", path=path, why=error.strerror), hint=hint
         ) from None
     if len(data) > _LARGEST:
-        hint = "keep to what a planner should know of a person, and give the rest as documents"
-        raise Misconfigured(f"the profile {path.name} is larger than a megabyte", hint=hint)
+        hint = Sentence("profile.keep_short")
+        raise Misconfigured(Sentence("profile.large", name=path.name), hint=hint)
     return reader(path, data)
 
 
@@ -104,13 +102,17 @@ def _toml(path: Path, data: bytes) -> object:
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{path.name} is not valid TOML: {error}", hint="correct it") from None
+        raise Misconfigured(
+            Sentence("profile.bad_toml", name=path.name, error=error),
+            hint=Sentence("profile.correct"),
+        ) from None
 
 
 def _text(path: Path, data: bytes) -> object:
     reading = read_text(data)
     for found in reading.problems:
-        raise Misconfigured(f"{path.name}: {found.message}", hint=found.hint)
+        problem = Sentence("text.with_reason", text=path.name, reason=found.message)
+        raise Misconfigured(problem, hint=found.hint)
     return reading.value
 
 
@@ -119,10 +121,12 @@ def _invalid(path: Path, error: ValidationError) -> Misconfigured:
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
         hint = did_you_mean(name, Profile.model_fields, otherwise=_FIELDS_HINT)
-        return Misconfigured(f"{path.name}: a profile has no field {name!r}", hint=hint)
+        return Misconfigured(Sentence("profile.no_field", file=path.name, name=name), hint=hint)
     what = str(first["msg"]).removeprefix("Value error, ")
-    hint = f"write {name!r} as text" + (" or as a list of texts" if name in _LISTS else "")
-    return Misconfigured(f"{path.name}: {name!r} does not fit: {what}", hint=hint)
+    hint = Sentence("profile.as_list" if name in _LISTS else "profile.as_text", name=name)
+    return Misconfigured(
+        Sentence("profile.misfit", file=path.name, name=name, what=what), hint=hint
+    )
 
 
 _LISTS: Final = frozenset({"goals", "tasks", *_ADDED})

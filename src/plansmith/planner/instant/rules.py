@@ -53,8 +53,8 @@ async def instant(
     told = None if flawed else await rehearse(call.tool, call.inputs)
     if told and call.kind == "arithmetic":
         # Nothing but numbers and signs: no model would make more of them.
-        why = f"这无法计算：{told}" if chinese else f"That cannot be calculated: {told}"
-        return Instant(reason, answer=why)
+        why = Sentence("error.not_calculated", why=told)
+        return Instant(reason, answer=in_language(why, "zh" if chinese else "en"))
     return Instant(reason, plan) if told == "" else None
 
 

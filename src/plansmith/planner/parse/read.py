@@ -10,6 +10,7 @@ from typing import Final
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.parse.characters import (
     GAP,
     GROUPED,
@@ -202,11 +203,11 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
     except Escaped:
         plain = _ESCAPED_ONCE.sub(r"\1", text)
     except TooDeep as error:
-        raise UnreadableText("the value is nested too deeply") from error
+        raise UnreadableText(Sentence("error.too_deep")) from error
     try:
         return _read(plain, fits, again=True)
     except (Escaped, TooDeep) as error:
-        raise UnreadableText("no JSON value could be read from the text") from error
+        raise UnreadableText(Sentence("error.no_json_read")) from error
 
 
 def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
@@ -306,7 +307,7 @@ def _bare(text: str) -> Json:
     if GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
     if not any(char.isalnum() or char in OPENING_QUOTES for char in body):
-        raise UnreadableText("there is no JSON value in the text")
+        raise UnreadableText(Sentence("error.no_json"))
     values: list[Json] = []
     words = position = 0
     source = Source(body)
@@ -320,7 +321,7 @@ def _bare(text: str) -> Json:
         position = noise.end() if noise else found.end
     limit = _MAX_BARE_WORDS if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
-        raise UnreadableText("there is no JSON value in the text")
+        raise UnreadableText(Sentence("error.no_json"))
     return values[0] if len(values) == 1 else values
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore
 
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -82,7 +83,7 @@ def tracer() -> Any:
         get_tracer = resolve_name("opentelemetry.trace:get_tracer")
     except ModuleNotFoundError:
         hint = "pip install 'plansmith[telemetry]'"
-        raise Misconfigured("spans need the OpenTelemetry API", hint=hint) from None
+        raise Misconfigured(Sentence("serve.needs_otel"), hint=hint) from None
     return get_tracer("plansmith", version("plansmith"))
 
 

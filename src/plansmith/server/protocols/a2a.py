@@ -41,7 +41,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.server.conversations import ANSWERED
 from plansmith.server.errors import HttpProblem
 from plansmith.server.protocols.a2a_context import (
@@ -226,7 +226,7 @@ class RunExecutor(AgentExecutor):
         """Starts a run of the template that a message names."""
         wanted = template_of(message)
         if wanted is None:
-            raise Refused("the message is empty", hint="say what should be done")
+            raise Refused(Sentence("thread.empty"), hint=Sentence("error.say_wish"))
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
         await access.use(str(wanted["template"]), inputs, run_id=run_id)

@@ -17,7 +17,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
-from plansmith.plan.sentence import language_of
+from plansmith.plan.sentence import Sentence, language_of
 from plansmith.planner.request import PlanRequest
 from plansmith.server.conversations import open_conversation, say
 from plansmith.server.errors import in_reader_language
@@ -97,7 +97,7 @@ class ProgramAccess:
         """Starts a run whose plan is approved or needs no approval; others keep waiting."""
         run = await self.server_state.run(run_id)
         if run.status.over:
-            raise Refused(f"run {run_id} is over: {run.status}")
+            raise Refused(Sentence("error.run_over", run=run_id, status=run.status))
         if awaits_review(run):
             return  # a person was asked: the status says so
         self.server_state.background.go_on(run_id)
@@ -106,7 +106,7 @@ class ProgramAccess:
         """Answers a question; refuses one that only a person may answer."""
         run = await self.server_state.run(run_id)
         if question not in run.questions:
-            raise StaleDecision(f"run {run_id} has no open question {question!r}")
+            raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))
         server_state = await self.server_state.for_run(run_id)
         await server_state.smith.runs.answer(run_id, question, value, by=self.who)
         self.server_state.background.go_on(run_id)

@@ -68,6 +68,13 @@ class QuestionWhole(QuestionView, FilesPreview):
     can_change: bool
 
 
+class PreviewQuery(Input):
+    """The question that asks for consent, and the file that the call would write."""
+
+    question: b.Short
+    path: b.Short
+
+
 class OwnValues(Input):
     """A question that asks for consent, and values to use instead of those it shows."""
 
@@ -119,7 +126,7 @@ async def content(ask: Ask, given: b.FileQuery) -> Answer:
     return _sent(path, found.data, download=given.download == "true")
 
 
-async def previewed(ask: Ask, given: b.PreviewQuery) -> Answer:
+async def previewed(ask: Ask, given: PreviewQuery) -> Answer:
     """Returns a file as a call that asks for consent would write it."""
     run, asked = await _asked(ask, given.question)
     found = await consent_preview(ask.server_state.smith.runs, run, asked)

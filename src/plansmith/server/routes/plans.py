@@ -167,7 +167,7 @@ async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
     last = given.to or len(found)
     first = given.from_ or last - 1
     if not 1 <= min(first, last) <= max(first, last) <= len(found):
-        raise Refused(f"run {ask.run} has {len(found)} plans", hint="name two of them")
+        raise Refused(f"run {ask.run} has {len(found)} plans", hint=Sentence("error.name_two"))
     before, after = found[first - 1][1].plan, found[last - 1][1].plan
     changes = diff_plans(before.replace(revision=1), after.replace(revision=1))
     return {"from": first, "to": last, "changes": list(_changes(changes))}

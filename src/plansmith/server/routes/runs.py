@@ -140,7 +140,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
     run = await server_state.run(ask.run)
     delete = getattr(smith.store, "delete_run", None)
     if delete is None:
-        raise Refused("this store cannot remove runs", hint="use SQLite or PostgreSQL")
+        raise Refused(Sentence("store.no_removal"), hint=Sentence("error.use_other_store"))
     if not run.status.over:
         await server_state.background.halt_planning(ask.run)
         await smith.cancel(ask.run, by=ask.by)

@@ -64,8 +64,8 @@ async def log_out(ask: Ask, _: Nothing) -> Answer:
     """Ends the log-in of this browser; its cookie stops working."""
     grant, auth = ask.grant, ask.request.app.state.auth
     if grant.login is None:
-        hint = f"plansmith tokens revoke {grant.name or 'NAME'} revokes a token"
-        raise Refused("this is a token, not the log-in of a browser", hint=hint)
+        hint = Sentence("tokens.revokes", name=grant.name or "NAME")
+        raise Refused(Sentence("tokens.not_a_login"), hint=hint)
     auth.log_out(grant.login)
     response = Response(status_code=204)
     response.delete_cookie(auth.cookie_name, httponly=True, samesite="strict")
@@ -77,7 +77,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
     server_state = ask.server_state
     wanted, switch = server_state.settings.models.plan, server_state.models
     if switch is not None and switch.chosen:
-        why = "it was chosen on the page"
+        why = Sentence("model.chosen_on_page")
         return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
     is_given = switch is not None and switch.is_given
     if is_given or wanted.model != "auto" or wanted.base_url:

@@ -172,13 +172,6 @@ class FileQuery(Input):
     download: Literal["true", "false"] = "false"
 
 
-class PreviewQuery(Input):
-    """The question that asks for consent, and the file that the call would write."""
-
-    question: Short
-    path: Short
-
-
 class ReasonBody(Input):
     """The reason, which the journal keeps."""
 

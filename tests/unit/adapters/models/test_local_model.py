@@ -142,7 +142,7 @@ async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
 
 
 async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None:
-    with pytest.raises(PromptTooLong, match=r"the prompt has \d{4} tokens.*model 768"):
+    with pytest.raises(PromptTooLong, match=r"the prompt has \d,\d{3} tokens.*model 768"):
         await read_answer(shallow().stream(Prompt([Message("user", "word " * 1500)])))
 
 

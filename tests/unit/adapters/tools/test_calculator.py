@@ -141,7 +141,7 @@ async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
         ("   ", "nothing to compute"),
         ("2 x", "operator may be missing"),
         ("x", "no value called 'x'"),
-        ("sqr(4)", "did you mean sqrt"),
+        ("sqr(4)", "did you mean .sqrt"),
         ("abs", r"write abs\("),
         ("sqrt(1, 2)", "takes 1 numbers, not 2"),
         ("mean()", "1 or more"),

@@ -22,6 +22,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import InputNeeded, Misconfigured, OutcomeUnknown, PlansmithError, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call, Clock
 
 
@@ -47,7 +48,7 @@ class A2AAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
         if call.reply is not None and gave_up(call.reply):
-            why = f"a person gave up on {self.spec.name}: how far it got is unknown"
+            why = Sentence("a2a.given_up", name=self.spec.name)
             raise ToolFailed(why) if self.spec.effect is Effect.READ else OutcomeUnknown(why)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
         inner = Call(
@@ -86,11 +87,12 @@ class A2AAgent:
         if card_hash(served) == card_hash(self._card):
             return
         changes = list(card_changes(self._card, served))
-        more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+        left = len(changes) - 3
+        more = Sentence("error.more_problems", count=left) if left > 0 else ""
+        what = joined([*changes[:3], more])
         raise ToolFailed(
-            f"the card of {self.spec.name} has changed since it was approved: "
-            f"{'; '.join(changes[:3])}{more}",
-            hint=f"look at it and approve it again: plansmith agents approve {self._name}",
+            Sentence("a2a.changed_since", name=self.spec.name, what=what),
+            hint=Sentence("a2a.approve_again", name=self._name),
         )
 
 
@@ -115,8 +117,8 @@ def _part(name: str) -> Any:
     try:
         return import_module(f"plansmith.adapters.agents.a2a.{name}")
     except ImportError as error:
-        hint = "install plansmith with the extra a2a"
-        raise Misconfigured(f"A2A agents need more packages: {error}", hint=hint) from None
+        hint = Sentence("a2a.install")
+        raise Misconfigured(Sentence("a2a.needs_packages", error=error), hint=hint) from None
 
 
 def hide(text: str, secrets: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from plansmith.adapters.agents.a2a.settings import NAME, AgentSettings, check_name
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
+from plansmith.plan.sentence import Sentence
 
 
 class AgentBook:
@@ -31,7 +32,7 @@ class AgentBook:
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(path, text + "\n")
         except OSError as error:
-            raise Misconfigured(f"{path} cannot be written: {error}") from None
+            raise Misconfigured(Sentence("error.file_unwritable", path=path, error=error)) from None
 
     def remove(self, name: str) -> None:
         """Removes an agent; does nothing if it is not stored."""
@@ -43,4 +44,7 @@ def _read(path: Path) -> AgentSettings:
         return AgentSettings.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
         why = str(error).splitlines()[0]
-        raise Misconfigured(f"{path} cannot be read: {why}", hint="correct or remove it") from None
+        raise Misconfigured(
+            Sentence("error.file_unreadable", path=path, error=why),
+            hint=Sentence("error.correct_file"),
+        ) from None

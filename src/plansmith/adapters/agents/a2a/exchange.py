@@ -41,6 +41,7 @@ from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.agents.a2a.wire import Cut, explain, open_http
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, leaves, map_leaves
+from plansmith.plan.sentence import Sentence
 
 T = TypeVar("T")
 # Protobuf ships no types; a module loaded by name has none either, and says so.
@@ -130,7 +131,7 @@ class Exchange:
         request = proto.GetTaskRequest(id=task, history_length=0)
         found = await self._request(self._client.get_task(request), read_task)
         if found.id != task:
-            raise Cut("the agent's answer is not A2A: it is about another task")
+            raise Cut(Sentence("a2a.other_task"))
         return found
 
     async def tasks(self, context: str) -> list[Task]:
@@ -149,7 +150,7 @@ class Exchange:
             async with asyncio.timeout(self._limits.request_s):
                 return read(await asked)
         except TimeoutError:
-            raise Cut(f"no answer within {self._limits.request_s:g} s") from None
+            raise Cut(Sentence("a2a.no_answer", seconds=f"{self._limits.request_s:g}")) from None
         except _KNOWN as error:
             raise converted_error(error) from error
 
@@ -162,7 +163,7 @@ class Exchange:
                         event = await anext(stream, None)
                     update = None if event is None else read_news(event)
                 except TimeoutError:
-                    raise Cut(f"the agent sent nothing for {patience:g} s") from None
+                    raise Cut(Sentence("a2a.sent_nothing", seconds=f"{patience:g}")) from None
                 except _KNOWN as error:
                     raise converted_error(error) from error
                 if update is None:
@@ -184,7 +185,7 @@ def _with_one_interface(card: Card, settings: AgentSettings) -> Any:
     try:
         return parse_agent_card(cast("dict[str, Any]", only))
     except _GARBLED as error:
-        raise ToolFailed(f"the agent's card is not an A2A card: {_short(error)}") from None
+        raise ToolFailed(Sentence("a2a.not_a_card", error=_short(error))) from None
 
 
 def converted_error(error: Exception) -> ToolFailed | Cut:
@@ -197,19 +198,19 @@ def converted_error(error: Exception) -> ToolFailed | Cut:
     if isinstance(error, NotImplementedError):
         return Unsupported(str(error))
     if isinstance(error, A2AClientError) and str(error).startswith("JSON-RPC Error"):
-        return Broke(f"the agent refused: {_short(error)}")
-    return Cut(f"the agent's answer is not A2A: {_short(error)}")
+        return Broke(Sentence("a2a.refused", error=_short(error)))
+    return Cut(Sentence("a2a.not_a2a", error=_short(error)))
 
 
 def _reported_error(error: A2AError) -> ToolFailed:
     """An error that the agent itself reports: certain, unless it broke while it worked."""
     if isinstance(error, TaskNotFoundError):
-        return Gone(f"the agent does not know the task: {_short(error)}")
+        return Gone(Sentence("a2a.unknown_task", error=_short(error)))
     if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
-        return Unsupported(f"the agent does not support that: {_short(error)}")
+        return Unsupported(Sentence("a2a.unsupported", error=_short(error)))
     if isinstance(error, (InternalError, InvalidAgentResponseError)):
-        return Broke(f"the agent refused: {_short(error)}")
-    return ToolFailed(f"the agent refused: {_short(error)}")
+        return Broke(Sentence("a2a.refused", error=_short(error)))
+    return ToolFailed(Sentence("a2a.refused", error=_short(error)))
 
 
 def _short(error: Exception) -> str:
@@ -234,13 +235,13 @@ def read_news(event: Any) -> News:
         made = event.artifact_update
         found = _artifact(made.artifact)
         return ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
-    raise Cut("the agent's answer is not A2A: an event is empty")
+    raise Cut(Sentence("a2a.empty_event"))
 
 
 def read_task(given: Any) -> Task:
     """Converts a task; refuses ids that cannot be used in an address."""
     if not given.id:
-        raise Cut("the agent's answer is not A2A: its task has no id")
+        raise Cut(Sentence("a2a.no_task_id"))
     artifacts = [_artifact(each) for each in given.artifacts]
     return Task(
         _id(given.id),
@@ -279,7 +280,7 @@ def survives(value: Json) -> bool:
 
 def _id(text: str) -> str:
     if len(text) > 200 or not text.isprintable() or _ODD & set(text):
-        raise Cut("the agent's answer is not A2A: it has an unusable id")
+        raise Cut(Sentence("a2a.bad_id"))
     return text
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Reply
 
@@ -294,7 +295,7 @@ def asked_by(reply: Reply) -> Asked:
     try:
         return Asked(**cast("dict[str, Any]", reply.state))
     except TypeError:
-        raise ToolFailed("the answer belongs to no question of this agent") from None
+        raise ToolFailed(Sentence("a2a.no_question")) from None
 
 
 def gave_up(reply: Reply) -> bool:

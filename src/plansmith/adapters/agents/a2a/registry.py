@@ -26,6 +26,8 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Flag, Json, Record, content_hash
+from plansmith.plan.limits import broken_rule
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Agent, Call, Clock
 
 
@@ -89,8 +91,8 @@ class AgentRegistry:
         added = self._book.agents()
         twice = sorted(added.keys() & self._fixed.keys())
         if twice:
-            why = f"the agent {twice[0]!r} is in the settings and was also added by address"
-            raise Misconfigured(why, hint=f"plansmith agents remove {twice[0]}, or rename one")
+            why = Sentence("a2a.twice", name=twice[0])
+            raise Misconfigured(why, hint=Sentence("a2a.remove_or_rename", name=twice[0]))
         return added | self._fixed
 
     def agents(self) -> list[Agent]:
@@ -114,8 +116,8 @@ class AgentRegistry:
         choose_interface(card, settings)
         name = check_name(name or _name_of(card))
         if name in self.entries():
-            hint = "give this one another name, or remove that one"
-            raise Refused(f"there is another agent {name!r}", hint=hint)
+            hint = Sentence("a2a.other_name")
+            raise Refused(Sentence("a2a.taken", name=name), hint=hint)
         self._book.put(name, settings)
         return await self.look(name)
 
@@ -127,7 +129,8 @@ class AgentRegistry:
             card = await fetch_card(settings)
             choose_interface(card, settings)
         except PlansmithError as error:
-            return Standing(name, settings, "away", why=str(error), approved=approved)
+            why = with_hint(error.message, error.hint)
+            return Standing(name, settings, "away", why=why, approved=approved)
         now = _definition(settings, card)
         digest = content_hash(now)
         if approved is None:
@@ -141,10 +144,10 @@ class AgentRegistry:
         """Approves the card that was shown; refuses if it has changed since."""
         standing = await self.look(name)
         if standing.card is None:
-            raise ToolFailed(f"the card of {name!r} cannot be approved: {standing.why}")
+            raise ToolFailed(Sentence("a2a.not_approvable", name=name, why=standing.why))
         if not digest or standing.hash != digest:
-            hint = "look at it again and approve what is there now"
-            raise StaleDecision(f"the card of {name!r} is not the one that was shown", hint=hint)
+            hint = Sentence("error.look_again")
+            raise StaleDecision(Sentence("a2a.card_changed", name=name), hint=hint)
         definition = _definition(standing.settings, standing.card)
         now = self._clock.now()
         approval = Approval(hash=digest, definition=definition, by=by, at=now)
@@ -169,15 +172,15 @@ class AgentRegistry:
         """Returns an agent of the book; refuses others, which cannot be changed here."""
         added = self._book.agents()
         if name not in added and name in self._fixed:
-            hint = f"change [agents.{name}] in your settings file"
-            raise Refused(f"{name!r} is defined in the settings", hint=hint)
+            hint = Sentence("a2a.change_settings", name=name)
+            raise Refused(Sentence("a2a.in_settings", name=name), hint=hint)
         return added[name] if name in added else self._entry(name)
 
     def _entry(self, name: str) -> AgentSettings:
         known = self.entries()
         if name not in known:
-            hint = "known: " + (", ".join(sorted(known)) or "none")
-            raise Refused(f"there is no agent {name!r}", hint=hint)
+            hint = Sentence("error.known", names=sorted(known) or Sentence("error.none"))
+            raise Refused(Sentence("a2a.absent", name=name), hint=hint)
         return known[name]
 
 
@@ -191,8 +194,8 @@ class _Unapproved:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Raises an error."""
         del task, inputs, call
-        hint = f"look at it and approve it: plansmith agents approve {self._name}"
-        raise ToolFailed(f"the card of {self.spec.name} is not approved", hint=hint)
+        hint = Sentence("a2a.approve_it", name=self._name)
+        raise ToolFailed(Sentence("a2a.not_approved", name=self.spec.name), hint=hint)
 
 
 def _environment(place: str, agent: str) -> str | None:
@@ -216,9 +219,9 @@ def _settings(url: str) -> AgentSettings:
     try:
         return AgentSettings(url=url)
     except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        hint = "such as https://example.com/agent"
-        raise Misconfigured(f"{url!r} is not the address of an agent: {why}", hint=hint) from None
+        why = broken_rule(error.errors()[0])
+        hint = Sentence("a2a.such_as")
+        raise Misconfigured(Sentence("a2a.no_agent_address", url=url, why=why), hint=hint) from None
 
 
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:

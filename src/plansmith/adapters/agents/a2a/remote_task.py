@@ -38,6 +38,7 @@ from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Clock
 
 _FIRST_WAIT: Final = 0.1
@@ -45,9 +46,9 @@ _FIRST_WAIT: Final = 0.1
 _STALE_LOOKS: Final = 6
 _SPACE: Final = uuid.UUID("5b1c62f4-53a5-5b44-9d0f-0a6d2f3b7c11")
 _ENDINGS: Final = {
-    State.FAILED: "failed",
-    State.REJECTED: "refused the work",
-    State.CANCELED: "cancelled the work",
+    State.FAILED: "a2a.ended_failed",
+    State.REJECTED: "a2a.ended_refused",
+    State.CANCELED: "a2a.ended_cancelled",
 }
 
 
@@ -158,18 +159,20 @@ class RemoteTask:
             if self._updates == before:
                 raise
             return str(failed)
-        return "the agent's stream ended early"
+        return Sentence("a2a.stream_ended")
 
     def _apply(self, news: News) -> None:
         self._updates += 1
         if self._updates > self._limits.updates:
-            raise TooMuch(f"{self._name} sent more than {self._limits.updates} updates")
+            raise TooMuch(
+                Sentence("a2a.too_many_updates", name=self._name, most=self._limits.updates)
+            )
         if isinstance(news, Message):
             self._answer = news
             return
         task_id = news.id if isinstance(news, Task) else news.task
         if self._task.id and task_id and task_id != self._task.id:
-            raise Cut("the agent reported on a task that is not its own")
+            raise Cut(Sentence("a2a.foreign_task"))
         if isinstance(news, Task):
             self._task = news
         else:
@@ -293,7 +296,7 @@ class RemoteTask:
         elif answer == SEND:
             await self._start(task, inputs, mark=f"again {asked.times}", is_first=False)
         else:
-            self._why = "it still cannot be found"
+            self._why = Sentence("a2a.not_found")
             await self._find_lost_task()
 
     async def _send_answer(self, asked: Asked, answer: Json) -> None:
@@ -307,7 +310,7 @@ class RemoteTask:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
             await self._cancel()
-            wanted = f"{self._name} wanted a sign-in, and the person could not sign in"
+            wanted = Sentence("a2a.no_sign_in", name=self._name)
             raise self._failure_after_start(wanted)
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
@@ -338,8 +341,8 @@ class RemoteTask:
                 self._task, who=self._name, times=self._times, links=self._links, note=note
             )
         text = self._task.message.text if self._task.message else ""
-        why = f": {text[:2000]}" if text else ", and it does not say why"
-        message = f"{self._name} {_ENDINGS[self._task.state]}{why}"
+        why = text[:2000] if text else Sentence("a2a.no_reason")
+        message = Sentence(_ENDINGS[self._task.state], name=self._name, why=why)
         # Only a refusal says that the work was never begun.
         refused = self._task.state is State.REJECTED
         raise ToolFailed(message) if refused else self._failure_after_start(message)
@@ -347,8 +350,8 @@ class RemoteTask:
     def _check_times(self) -> None:
         if self._times >= self._limits.questions:
             raise self._failure_after_start(
-                f"{self._name} asked more than {self._limits.questions} times",
-                hint="raise the agent's limit `questions` to allow more",
+                Sentence("a2a.too_many_questions", name=self._name, most=self._limits.questions),
+                hint=Sentence("a2a.raise_questions"),
             )
 
     async def _cancel(self) -> None:

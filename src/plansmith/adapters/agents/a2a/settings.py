@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.sentence import Sentence
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 # A shorter secret could not be taken out of a text without hurting the rest of it.
@@ -87,9 +88,9 @@ class AgentSettings(Record):
     def _is_web(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the url has to begin with http:// or https:// and name a host")
+            raise ValueError(Sentence("must.url_with_host"))
         if parts.username or parts.password:
-            raise ValueError("a url must not contain a password: use headers with ${NAME}")
+            raise ValueError(Sentence("must.url_without_password", example="${NAME}"))
         return url
 
 
@@ -97,8 +98,8 @@ def check_name(name: str) -> str:
     """Checks the name of an agent, which is also the name of its file."""
     if not NAME.fullmatch(name):
         raise Misconfigured(
-            f"{name!r} is not a valid name for an agent",
-            hint="use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit",
+            Sentence("a2a.bad_name", name=name),
+            hint=Sentence("error.name_form"),
         )
     return name
 
@@ -110,15 +111,13 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
     def value(found: re.Match[str]) -> str:
         got = lookup(found[1])
         if not got:
-            hint = f"set {found[1]}, or take it out of the agent's headers"
-            raise Misconfigured(f"there is no value for ${{{found[1]}}}", hint=hint)
+            hint = Sentence("a2a.set_value", name=found[1])
+            raise Misconfigured(Sentence("a2a.no_value", place=found[0]), hint=hint)
         if not (got.isascii() and got.isprintable()):
-            raise Misconfigured(f"the value of ${{{found[1]}}} cannot be used in a header")
+            raise Misconfigured(Sentence("a2a.bad_value", place=found[0]))
         if len(got) < SHORTEST:
-            hint = f"use one of {SHORTEST} letters or more"
-            raise Misconfigured(
-                f"the value of ${{{found[1]}}} is too short to be hidden", hint=hint
-            )
+            hint = Sentence("error.longer_value", least=SHORTEST)
+            raise Misconfigured(Sentence("a2a.short_value", place=found[0]), hint=hint)
         secrets.append(got)
         return got
 

@@ -15,6 +15,7 @@ import httpx
 from plansmith.adapters.agents.a2a.cards import Card, authority, card_url, plain_refusal, read_card
 from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _REDIRECTS: Final = 3
 _BUSY: Final = (429, 503)
@@ -43,7 +44,7 @@ class _Bounded(httpx.AsyncByteStream):
         async for piece in self._stream:
             self._left -= len(piece)
             if self._left < 0:
-                raise TooMuch(f"the agent sent more than {self._limit} bytes in one answer")
+                raise TooMuch(Sentence("a2a.answer_too_large", most=self._limit))
             yield piece
 
     async def aclose(self) -> None:
@@ -63,7 +64,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._plain.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise TooMuch("the agent sent a compressed answer, which was not requested")
+            raise TooMuch(Sentence("a2a.compressed"))
         response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
         return response
 
@@ -77,7 +78,7 @@ def open_http(
     """Opens an HTTP client for one call: no redirects, no cookies, no proxy from environment."""
     why = plain_refusal(settings.url, settings)
     if why:
-        raise ToolFailed(f"the agent cannot be used: {why}")
+        raise ToolFailed(Sentence("a2a.unusable", why=why))
     limits = settings.limits
     return httpx.AsyncClient(
         transport=BoundedTransport(limit=limit, verify=_trust(settings.ca_file)),
@@ -96,7 +97,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        raise ToolFailed(f"the certificates in {ca_file} cannot be read: {error}") from None
+        raise ToolFailed(Sentence("a2a.bad_certificates", file=ca_file, error=error)) from None
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
@@ -108,13 +109,15 @@ async def fetch_card(settings: AgentSettings) -> Card:
         async with asyncio.timeout(limits.request_s), client:
             response = await _get(client, url)
     except TimeoutError:
-        raise ToolBusy(f"the card at {url} did not arrive within {limits.request_s:g} s") from None
+        raise ToolBusy(
+            Sentence("a2a.card_late", url=url, seconds=f"{limits.request_s:g}")
+        ) from None
     except httpx.HTTPError as error:
         raise _card_failure(error, url) from None
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         found = kind or "nothing"
-        raise ToolFailed(f"the card at {url} has the type {found[:80]}, not application/json")
+        raise ToolFailed(Sentence("a2a.card_type", url=url, type=found[:80]))
     return read_card(response.content, url)
 
 
@@ -125,7 +128,7 @@ async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
             response.raise_for_status()
             return response
         url = _next_hop(url, response.headers["location"])
-    raise ToolFailed(f"the card at {url} is redirected more than {_REDIRECTS} times")
+    raise ToolFailed(Sentence("a2a.card_redirects", url=url, most=_REDIRECTS))
 
 
 def _next_hop(url: str, location: str) -> str:
@@ -136,17 +139,17 @@ def _next_hop(url: str, location: str) -> str:
     except ValueError:
         same = False
     if not same:
-        hint = "if the agent is there, add it by that address"
-        raise ToolFailed(f"{url} redirects to another address, {there[:200]}", hint=hint)
+        hint = Sentence("a2a.add_there")
+        raise ToolFailed(Sentence("a2a.redirects", url=url, there=there[:200]), hint=hint)
     return there
 
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
     failure = explain(error)
     if isinstance(failure, Cut):
-        return ToolBusy(f"the card at {url} could not be fetched: {failure}")
+        return ToolBusy(Sentence("a2a.card_not_fetched", url=url, why=failure))
     return type(failure)(
-        f"the card at {url} could not be fetched: {failure.message}", hint=failure.hint
+        Sentence("a2a.card_not_fetched", url=url, why=failure.message), hint=failure.hint
     )
 
 
@@ -155,13 +158,13 @@ def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
     if _is_about_certificates(error):
-        hint = "fix the certificate, or set the agent's ca_file to its issuer"
-        return ToolFailed(f"the connection is not safe: {error}", hint=hint)
+        hint = Sentence("a2a.fix_certificate")
+        return ToolFailed(Sentence("a2a.unsafe", error=error), hint=hint)
     if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)):
-        return NotSent(f"no connection: {str(error) or type(error).__name__}")
+        return NotSent(Sentence("a2a.no_connection", error=str(error) or type(error).__name__))
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
-        return ToolFailed(f"the request cannot be made: {error}")
-    return Cut(f"the connection was lost: {str(error) or type(error).__name__}")
+        return ToolFailed(Sentence("a2a.no_request", error=error))
+    return Cut(Sentence("a2a.connection_lost", error=str(error) or type(error).__name__))
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
@@ -175,12 +178,12 @@ def _is_about_certificates(error: BaseException | None) -> bool:
 
 def _status(response: httpx.Response) -> ToolFailed | Cut:
     code = response.status_code
-    message = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
+    message = Sentence("a2a.http", status=code, reason=response.reason_phrase).rstrip()
     if response.has_redirect_location:
         there = response.headers["location"][:200]
-        return ToolFailed(f"{message}, a redirect to {there}, which is not followed")
+        return ToolFailed(Sentence("a2a.not_followed", message=message, there=there))
     if code in (401, 403):
-        return ToolFailed(message, hint="check the credentials in the agent's headers")
+        return ToolFailed(message, hint=Sentence("a2a.check_credentials"))
     if code in _BUSY:
         return ToolBusy(message)
     return Cut(message) if code >= 500 else ToolFailed(message)

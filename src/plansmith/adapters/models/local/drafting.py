@@ -33,6 +33,7 @@ from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import ToolSpec
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import (
     Delta,
     ModelDone,
@@ -77,7 +78,7 @@ class DraftingModel:
             case TriageBrief() as brief:
                 return self._triage(brief)
             case MessageBrief():
-                raise ModelRefused("the embedded model does not judge messages: rules do")
+                raise ModelRefused(Sentence("model.judges_not"))
             case ReplyBrief(style="results" | "worded", results=results) as brief if results:
                 return answer(Task.of(brief), self._model)
             case _ if prompt.schema is None:
@@ -140,8 +141,8 @@ class DraftingModel:
         count = count_prompt_tokens(prompt.messages)
         if count > self._wording_tokens:
             raise PromptTooLong(
-                f"about {count} tokens of results are too many for the embedded model to word",
-                hint="the results themselves are shown",
+                Sentence("model.results_long", count=count),
+                hint=Sentence("model.results_shown"),
             )
         text = ""
         async with aclosing(self._model.constrained(prompt)) as pieces:

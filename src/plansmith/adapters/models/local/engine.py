@@ -21,6 +21,7 @@ from plansmith.adapters.models.local.prompt_cache import (
     shared_start,
 )
 from plansmith.errors import Misconfigured, ModelFailed
+from plansmith.plan.sentence import Sentence
 
 OnPiece = Callable[[dict[str, Any]], bool]
 
@@ -133,7 +134,7 @@ class Engine:
         except _CallerLeft:
             return
         except NotPrepared as reason:
-            handler({"preparing": f"the model works, only slower: {reason}"})
+            handler({"preparing": Sentence("model.only_slower", reason=reason.args[0])})
             return
         self.adapter = self._preparation = None
 
@@ -176,9 +177,11 @@ class Engine:
         try:
             return library.Server(params)
         except RuntimeError:
-            hint = "`plansmith model check` tells whether the file is damaged"
-            over = f" with the adapter {self.adapter}" if self.adapter else ""
-            raise ModelFailed(f"{self.path}{over} cannot be loaded as a model", hint=hint) from None
+            hint = Sentence("model.check_tells")
+            over = Sentence("model.over_adapter", adapter=self.adapter) if self.adapter else ""
+            raise ModelFailed(
+                Sentence("model.not_loaded", path=self.path, over=over), hint=hint
+            ) from None
 
 
 class _CallerLeft(Exception):
@@ -224,8 +227,8 @@ def _library() -> Any:
     try:
         return importlib.import_module("xllamacpp")
     except ImportError:
-        hint = "install plansmith[local]"
-        raise Misconfigured("the runtime for embedded models is missing", hint=hint) from None
+        hint = Sentence("model.install_local")
+        raise Misconfigured(Sentence("model.runtime_gone"), hint=hint) from None
     finally:
         if before is None:
             del os.environ[_WAITING]

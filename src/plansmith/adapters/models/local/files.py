@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 
 _ADAPTERS: Final = Path(__file__).parent / "adapters"
 
@@ -41,13 +42,11 @@ class Adapter:
     def find(self) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path = self.path
-        hint = "install plansmith again"
+        hint = Sentence("model.install_again")
         if not path.is_file():
-            raise Misconfigured(f"the adapter {path} is missing", hint=hint)
+            raise Misconfigured(Sentence("model.adapter_missing", path=path), hint=hint)
         if digest_of(path) != self.sha256:
-            raise Misconfigured(
-                f"{path} is damaged: its hash is not that of the adapter", hint=hint
-            )
+            raise Misconfigured(Sentence("model.adapter_damaged", path=path), hint=hint)
         return path
 
 
@@ -77,7 +76,7 @@ KNOWN: Final = {
     for each in (
         KnownModel(
             name=DEFAULT,
-            about="plans in English and Chinese, with an adapter of our own; about 1 GB of memory",
+            about=Sentence("model.about_planner"),
             size=491_400_064,
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             licence="Apache-2.0",
@@ -97,7 +96,7 @@ KNOWN: Final = {
         ),
         KnownModel(
             name="smollm2-135m",
-            about="for trying the runtime out; too small to plan",
+            about=Sentence("model.about_trial"),
             size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
@@ -115,12 +114,12 @@ RETIRED: Final = frozenset({"qwen2.5-coder-1.5b"})
 def known_model(name: str) -> KnownModel:
     """Returns the model of a name; the default one for an empty name."""
     if name in RETIRED:
-        hint = f"use local:{DEFAULT} (plansmith model use {DEFAULT}), or its file by its path"
-        raise Misconfigured(f"the model {name} is no longer offered", hint=hint)
+        hint = Sentence("model.use_default", name=DEFAULT)
+        raise Misconfigured(Sentence("model.no_longer", name=name), hint=hint)
     found = KNOWN.get(name or DEFAULT)
     if found is None:
-        hint = f"known: {', '.join(KNOWN)}; any other GGUF file is used by its path"
-        raise Misconfigured(f"there is no known model {name!r}", hint=hint)
+        hint = Sentence("model.known_are", names=[*KNOWN])
+        raise Misconfigured(Sentence("model.not_known", name=name), hint=hint)
     return found
 
 
@@ -221,11 +220,11 @@ class ModelFolder:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path = self.path(model)
         if not path.is_file():
-            hint = f"plansmith model pull {model.name} ({model.size / 1e9:.2f} GB)"
-            raise Misconfigured(f"the model {model.name} is not on this machine", hint=hint)
+            hint = Sentence("model.pull_it", name=model.name, size=f"{model.size / 1e9:.2f}")
+            raise Misconfigured(Sentence("model.not_on_machine", name=model.name), hint=hint)
         if not self.is_right(model):
-            hint = f"plansmith model remove {model.name}, then plansmith model pull {model.name}"
-            raise Misconfigured(f"{path} is damaged: its hash is not that of the model", hint=hint)
+            hint = Sentence("model.pull_again", name=model.name)
+            raise Misconfigured(Sentence("model.file_damaged", path=path), hint=hint)
         return path
 
     def remove(self, name: str) -> int:
@@ -313,5 +312,7 @@ def weights_path(name: str, folder: ModelFolder) -> Weights:
 def _existing(name: str) -> Path:
     path = Path(name).expanduser()
     if not path.is_file():
-        raise Misconfigured(f"there is no file {path}", hint="check the path")
+        raise Misconfigured(
+            Sentence("error.no_file_there", file=path), hint=Sentence("error.check_path")
+        )
     return path

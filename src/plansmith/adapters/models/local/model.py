@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.local.engine import Engine, fitting_threads, usable_cores
 from plansmith.adapters.models.local.grammar import grammar_of
 from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
@@ -69,8 +69,8 @@ class LocalModel:
                 if progress := _reading(piece) or (said and pace.writing()):
                     yield TextDelta("", progress)
         if reason == "length":
-            hint = "ask for less, or give the model a larger context"
-            raise ModelFailed(f"{self._name} stopped after {limit} tokens, unfinished", hint=hint)
+            hint = Sentence("model.ask_less")
+            raise ModelFailed(Sentence("model.unfinished", name=self._name, limit=limit), hint=hint)
         yield ModelDone(_usage(timings), self._name)
 
     async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
@@ -173,14 +173,17 @@ def _usage(timings: Mapping[str, Any]) -> Usage:
 
 
 def _failure(error: Mapping[str, Any]) -> ModelFailed:
-    message = str(error.get("message") or "no reason was given")
+    message = error.get("message") or Sentence("model.no_reason")
     if error.get("type") == "exceed_context_size_error":
         return PromptTooLong(
-            f"the prompt has {error.get('n_prompt_tokens')} tokens, and the context of the "
-            f"embedded model {error.get('n_ctx')}",
-            hint="give it fewer tools, documents or messages, or raise context_tokens",
+            Sentence(
+                "model.context_full",
+                count=error.get("n_prompt_tokens"),
+                most=error.get("n_ctx"),
+            ),
+            hint=Sentence("model.fewer"),
         )
-    return ModelFailed(f"the embedded model gave no answer: {message}")
+    return ModelFailed(Sentence("model.gave_none", why=message))
 
 
 _ASKED = "Is water wet? Answer yes or no."
@@ -209,7 +212,7 @@ async def try_model(path: Path, adapter: Path | None = None) -> Trial:
         loaded = time.monotonic()
         answer = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
     except PlansmithError as error:
-        return Trial(flaw=str(error))
+        return Trial(flaw=with_hint(error.message, error.hint))
     finally:
         engine.close()
     return Trial(answer.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from plansmith.adapters.models.local.files import KnownModel, ModelFolder, Weights, digest_of
 from plansmith.adapters.models.local.folder_lock import FolderBusy, folder_lock
+from plansmith.plan.sentence import Sentence
 
 Tell = Callable[[str], None]
 
@@ -62,16 +63,18 @@ class Preparation:
                         self._make(tell, threads)
             except FolderBusy:
                 if not waited:
-                    tell(f"waiting for another process that prepares {self.model.name}")
+                    tell(Sentence("model.waits_preparing", name=self.model.name))
                 waited = True
             except OSError as error:
-                raise NotPrepared(f"{self.path} cannot be written: {error}") from None
+                raise NotPrepared(
+                    Sentence("error.file_unwritable", path=self.path, error=error)
+                ) from None
         return self.path
 
     def _make(self, tell: Tell, threads: int) -> None:
         self._check()
         models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
-        told = _Percent(f"preparing {self.model.name} for this machine, once", tell)
+        told = _Percent(Sentence("model.preparing", name=self.model.name), tell)
         # numpy takes long to load, and only this needs it.
         merge: Any = import_module("plansmith.adapters.models.local.gguf.merge").merge
         try:
@@ -88,12 +91,14 @@ class Preparation:
 
     def _check(self) -> None:
         if find_spec("numpy") is None:
-            raise NotPrepared("numpy is missing: install plansmith[local]")
+            raise NotPrepared(Sentence("model.no_numpy"))
         # The prepared file is never larger than the one that it is made from.
         free, need = shutil.disk_usage(self.folder).free, self.model.size + _SPARE
         if free < need:
-            short = f"{need / 1e6:.0f} MB are needed and {free / 1e6:.0f} MB are free"
-            raise NotPrepared(f"{self.folder} has too little space: {short}")
+            short = Sentence(
+                "model.short_of_mb", need=f"{need / 1e6:.0f}", free=f"{free / 1e6:.0f}"
+            )
+            raise NotPrepared(Sentence("model.little_space", folder=self.folder, why=short))
 
     def _remove_others(self, models: ModelFolder) -> None:
         """Removes files of earlier adapters; keeps the shipped one's beside that of a trial."""
@@ -133,4 +138,4 @@ class _Percent:
         percent = int(share * 100)
         if percent >= self._next:
             self._next = percent // _STEP * _STEP + _STEP
-            self._tell(f"{self._work}: {percent} %")
+            self._tell(Sentence("text.with_reason", text=self._work, reason=f"{percent} %"))

@@ -25,6 +25,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 _DIGITS: Final = 15
 _LONGEST_FRACTION: Final = 40
@@ -112,7 +113,7 @@ def _convert(given: Arguments, job: Job) -> Json:
     amount, source, target = _amount(given["value"]), unit(given["from"]), unit(given["to"])
     if source.dimension != target.dimension:
         message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"
-        raise ToolFailed(message, hint="convert between units of one kind")
+        raise ToolFailed(message, hint=Sentence("calc.one_kind"))
     found = numbers.kept(_converted(amount.value, source, target), amount)
     answer = _answer(found, given.get("digits", _DIGITS))
     return answer | {"unit": given["to"], "kind": target.kind}
@@ -121,15 +122,15 @@ def _convert(given: Arguments, job: Job) -> Json:
 def _converted(amount: Fraction, source: Unit, target: Unit) -> Fraction:
     absolute = amount * source.factor + source.offset
     if source.dimension == target.dimension == unit("K").dimension and absolute < 0:
-        raise ToolFailed("that is colder than absolute zero", hint="check the amount")
+        raise ToolFailed(Sentence("calc.too_cold"), hint=Sentence("calc.check_amount"))
     return (absolute - target.offset) / target.factor
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, Value]:
     for name in given:
         if not name.isidentifier() or not name.isascii():
-            hint = "use letters, digits and _"
-            raise ToolFailed(f"{name[:40]!r} cannot name a value", hint=hint)
+            hint = Sentence("calc.name_form")
+            raise ToolFailed(Sentence("calc.bad_name", name=name[:40]), hint=hint)
     return {name: _value(each) for name, each in given.items()}
 
 
@@ -145,8 +146,8 @@ def _amount(given: object) -> Num:
     try:
         return numbers.literal(text)
     except ValueError:
-        hint = "give digits with a point, without a unit"
-        raise ToolFailed(f"{text[:40]!r} is not a number", hint=hint) from None
+        hint = Sentence("calc.digits")
+        raise ToolFailed(Sentence("calc.not_number", text=text[:40]), hint=hint) from None
 
 
 def _answer(found: Num, digits: int) -> dict[str, Json]:
@@ -158,6 +159,6 @@ def _answer(found: Num, digits: int) -> dict[str, Json]:
         return {"value": value.numerator, "text": text, "exact": exact}
     near = float(text)
     if math.isinf(near):
-        hint = "round it to a whole number, or compute its logarithm"
-        raise ToolFailed(f"{text[:30]} is too large for a number with decimals", hint=hint)
+        hint = Sentence("calc.round_or_log")
+        raise ToolFailed(Sentence("calc.too_large", text=text[:30]), hint=hint)
     return {"value": near, "text": text, "exact": exact}

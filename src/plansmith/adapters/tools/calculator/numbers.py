@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 
 MOST_BITS: Final = 12_000
 MOST_DIGITS: Final = 1_000
@@ -37,7 +38,9 @@ def literal(text: str) -> Num:
     plain = text.replace("_", "")
     exponent = plain.lower().partition("e")[2]
     if len(plain) > _LONGEST_LITERAL or (exponent and abs(int(exponent)) > _LARGEST_EXPONENT):
-        raise ToolFailed(f"the number {text[:20]}… is too long", hint="use a shorter one")
+        raise ToolFailed(
+            Sentence("calc.long_number", text=text[:20]), hint=Sentence("calc.shorter")
+        )
     return Num(Fraction(plain))
 
 
@@ -51,22 +54,20 @@ def kept(value: Fraction, *terms: Num) -> Num:
 
 def too_large() -> ToolFailed:
     """Returns the error for numbers out of bounds."""
-    return ToolFailed(
-        f"the result has more than {MOST_DIGITS:,} digits", hint="use smaller numbers"
-    )
+    return ToolFailed(Sentence("calc.many_digits", most=MOST_DIGITS), hint=Sentence("calc.smaller"))
 
 
 def divide(left: Num, right: Num) -> Num:
     """Returns the quotient."""
     if not right.value:
-        raise ToolFailed("something is divided by zero", hint="check the divisor")
+        raise ToolFailed(Sentence("calc.by_zero"), hint=Sentence("calc.check_divisor"))
     return kept(left.value / right.value, left, right)
 
 
 def modulo(left: Num, right: Num) -> Num:
     """Returns the remainder, with the sign of the divisor."""
     if not right.value:
-        raise ToolFailed("something is divided by zero", hint="check the divisor")
+        raise ToolFailed(Sentence("calc.by_zero"), hint=Sentence("calc.check_divisor"))
     return kept(left.value % right.value, left, right)
 
 
@@ -74,7 +75,7 @@ def power(base: Num, exponent: Num) -> Num:
     """Returns a power; exact for whole exponents and exact roots."""
     number, times = base.value, exponent.value
     if not number and times < 0:
-        raise ToolFailed("zero to a negative power is a division by zero")
+        raise ToolFailed(Sentence("calc.zero_power"))
     if times.denominator == 1:
         bits = max(number.numerator.bit_length(), number.denominator.bit_length())
         is_unit = abs(number.numerator) <= 1 and number.denominator == 1
@@ -83,7 +84,7 @@ def power(base: Num, exponent: Num) -> Num:
         whole = times.numerator % 2 if is_unit and number else times.numerator
         return kept(number**whole, base, exponent)
     if number < 0:
-        raise ToolFailed("a root of a negative number is not a real number")
+        raise ToolFailed(Sentence("calc.negative_root"))
     root = _root(number, times.denominator) if base.is_exact and exponent.is_exact else None
     if root is not None:
         return power(Num(root), Num(Fraction(times.numerator)))
@@ -129,7 +130,7 @@ def near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
     try:
         found = function(decimal(number))
     except (InvalidOperation, Overflow):
-        raise ToolFailed("a function has no value there", hint="check its arguments") from None
+        raise ToolFailed(Sentence("calc.no_value"), hint=Sentence("calc.check_arguments")) from None
     if not found.is_finite():
         raise too_large()
     if abs(found.adjusted()) > MOST_DIGITS * 3:
@@ -145,7 +146,7 @@ def exponential(number: Num) -> Num:
 def logarithm(number: Num, base: Num | None = None) -> Num:
     """Returns a logarithm; the natural one without a base."""
     if number.value <= 0 or (base is not None and (base.value <= 0 or base.value == 1)):
-        raise ToolFailed("a logarithm needs positive numbers and a base other than 1")
+        raise ToolFailed(Sentence("calc.logarithm"))
     if base is None:
         return near(_EXACT.ln, number)
     exact = _exact_logarithm(number, base)
@@ -166,7 +167,7 @@ def by_float(function: Callable[[float], float], number: Num) -> Num:
     try:
         found = function(float(number.value))
     except (OverflowError, ValueError):
-        raise ToolFailed("a function has no value there", hint="check its arguments") from None
+        raise ToolFailed(Sentence("calc.no_value"), hint=Sentence("calc.check_arguments")) from None
     return kept(Fraction(found), number, Num(Fraction(0), _FLOAT_SURE))
 
 
@@ -236,21 +237,21 @@ class Function:
         if len(flat) < self.least or (self.most is not None and len(flat) > self.most):
             many = f"{self.least}" if self.least == self.most else f"{self.least} or more"
             many = f"{self.least} to {self.most}" if self.most not in (None, self.least) else many
-            raise ToolFailed(f"{name} takes {many} numbers, not {len(flat)}")
+            raise ToolFailed(Sentence("calc.takes", name=name, many=many, count=len(flat)))
         return self.work(flat)
 
 
 def factorial(number: Num) -> Num:
     """Returns the product of all whole numbers up to one."""
-    value = _whole(number, "a factorial")
+    value = _whole(number, Sentence("calc.a_factorial"))
     if not 0 <= value <= _LARGEST_FACTORIAL:
-        raise ToolFailed(f"a factorial is of a number from 0 to {_LARGEST_FACTORIAL:,}")
+        raise ToolFailed(Sentence("calc.factorial", most=_LARGEST_FACTORIAL))
     return kept(Fraction(math.factorial(value)))
 
 
 def _whole(number: Num, what: str) -> int:
     if number.value.denominator != 1:
-        raise ToolFailed(f"{what} needs whole numbers", hint="round them first")
+        raise ToolFailed(Sentence("calc.whole", what=what), hint=Sentence("calc.round_first"))
     return number.value.numerator
 
 
@@ -268,7 +269,7 @@ def _wholes(function: Callable[..., int], what: str) -> Function:
 def _round(given: list[Num]) -> Num:
     places = _whole(given[1], "round") if len(given) > 1 else 0
     if abs(places) > _MOST_PLACES:
-        raise ToolFailed(f"round takes up to {_MOST_PLACES} places")
+        raise ToolFailed(Sentence("calc.places", most=_MOST_PLACES))
     return kept(rounded(given[0].value, places), given[0])
 
 

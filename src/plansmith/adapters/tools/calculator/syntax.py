@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -12,6 +11,7 @@ from plansmith.adapters.tools.calculator import numbers
 from plansmith.adapters.tools.calculator.numbers import CONSTANTS, FUNCTIONS, Num, factorial
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
+from plansmith.plan.sentence import Sentence, did_you_mean
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40
@@ -67,7 +67,7 @@ class _Reader:
 
     def result(self) -> Num:
         if self._token.kind == "end":
-            raise ToolFailed("there is nothing to compute", hint="give an expression")
+            raise ToolFailed(Sentence("calc.nothing"), hint=Sentence("calc.give_expression"))
         found = self._sum()
         if self._token.kind != "end":
             raise self._unexpected()
@@ -89,7 +89,7 @@ class _Reader:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ToolFailed(f"it is nested more than {_DEEPEST} deep", hint="split it up")
+            raise ToolFailed(Sentence("calc.deep", most=_DEEPEST), hint=Sentence("calc.split"))
 
     def _sum(self) -> _Operand:
         self._deeper()
@@ -146,8 +146,8 @@ class _Reader:
             if sign == "!":
                 found = _Operand(factorial(number))
                 if self._token.text == "!":
-                    hint = "write (3!)! for the factorial of one"
-                    raise ToolFailed("!! could mean two things", hint=hint)
+                    hint = Sentence("calc.double_hint")
+                    raise ToolFailed(Sentence("calc.double"), hint=hint)
                 continue
             found = _Operand(numbers.kept(number.value / 100, number), percent=True)
             self._refuse_remainder()
@@ -157,8 +157,8 @@ class _Reader:
         token = self._token
         follows = token.kind in ("number", "name") and token.text not in _WORDS
         if follows or token.text in ("(", "√"):
-            hint = "write 10 mod 3 for a remainder, 15% of 80 for a share"
-            raise ToolFailed("% means percent, and nothing can follow it here", hint=hint)
+            hint = Sentence("calc.percent_hint")
+            raise ToolFailed(Sentence("calc.percent"), hint=hint)
 
     def _primary(self) -> Value:
         token = self._token
@@ -186,13 +186,15 @@ class _Reader:
         name = token.text.lower()
         if self._take("("):
             if name not in FUNCTIONS:
-                raise _unknown("function", token.text, FUNCTIONS)
+                raise _unknown("calc.absent_function", token.text, FUNCTIONS)
             return FUNCTIONS[name].apply(name, self._arguments())
         if name in CONSTANTS:
             return CONSTANTS[name]
         if name in FUNCTIONS:
-            raise ToolFailed(f"{name} is a function", hint=f"write {name}(…)")
-        raise _unknown("value", token.text, {**CONSTANTS, **self._values})
+            raise ToolFailed(
+                Sentence("calc.is_function", name=name), hint=Sentence("calc.write_call", name=name)
+            )
+        raise _unknown("calc.absent_value", token.text, {**CONSTANTS, **self._values})
 
     def _arguments(self) -> list[Value]:
         found: list[Value] = []
@@ -208,20 +210,20 @@ class _Reader:
     def _close(self) -> None:
         if not self._take(")"):
             if self._token.kind == "end":
-                raise ToolFailed("a bracket is not closed", hint="add )")
+                raise ToolFailed(Sentence("calc.bracket"), hint=Sentence("calc.add_bracket"))
             raise self._unexpected()
 
     def _unexpected(self) -> ToolFailed:
         token = self._token
         if token.kind == "end":
-            return ToolFailed("the expression ends too early", hint="complete it")
+            return ToolFailed(Sentence("calc.ends_early"), hint=Sentence("calc.complete"))
         hints = {
-            ",": "decimals have a point and thousands a comma: write 1234.5 or 1,234.5",
-            ")": "there is no bracket that it closes",
+            ",": "calc.decimals",
+            ")": "calc.closes_none",
         }
         near = self._text[max(0, token.place - 20) : token.place + 20].strip()
-        hint = hints.get(token.text, "an operator may be missing: write 2 * x, not 2 x")
-        return ToolFailed(f"{token.text!r} is not expected in {near!r}", hint=hint)
+        hint = Sentence(hints.get(token.text, "calc.operator"))
+        return ToolFailed(Sentence("calc.unexpected", text=token.text, near=near), hint=hint)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -235,8 +237,8 @@ def _tokens(text: str) -> list[_Token]:
         # In the brackets of a function a comma stands between two numbers.
         match = _TOKEN.match(text, at) if not any(calls) else _UNGROUPED.match(text, at)
         if match is None:
-            hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
-            raise ToolFailed(f"{text[at]!r} is not understood", hint=hint)
+            hint = Sentence("calc.allowed")
+            raise ToolFailed(Sentence("calc.not_understood", text=text[at]), hint=hint)
         token = _Token(str(match.lastgroup), match.group(), at)
         if token.kind == "grouped":
             token = _Token("number", token.text.replace(",", ""), at)
@@ -282,13 +284,13 @@ def plain(text: str) -> str:
     text = text.translate(_SIGNS)
     marks = {"¥" if mark in ("￥", "元", "块", "块钱") else mark for mark in _MONEY.findall(text)}
     if len(marks) > 1:
-        raise ToolFailed("two currencies are in one expression", hint="convert one of them first")
+        raise ToolFailed(Sentence("calc.currencies"), hint=Sentence("calc.convert_first"))
     text = _MONEY.sub("", text)
     for pattern, instead in _SPOKEN:
         text = pattern.sub(instead, text)
     if "除" in text:
-        hint = "write 除以: 100 除以 4 is 25"
-        raise ToolFailed("除 alone could be read both ways", hint=hint)
+        hint = Sentence("calc.chu_hint")
+        raise ToolFailed(Sentence("calc.chu"), hint=hint)
     return text
 
 
@@ -299,12 +301,11 @@ def ungrouped(text: str) -> str:
 
 def _single(value: Value) -> Num:
     if isinstance(value, list):
-        raise ToolFailed("a list is given where a number is needed", hint="sum(…) or mean(…) of it")
+        raise ToolFailed(Sentence("calc.list_given"), hint=Sentence("calc.sum_or_mean"))
     return value
 
 
-def _unknown(what: str, name: str, known: Mapping[str, object]) -> ToolFailed:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    listed = ", ".join(sorted(known))
-    hint = f"did you mean {near[0]}?" if near else f"known: {listed[:300]}"
-    return ToolFailed(f"there is no {what} called {name!r}", hint=hint)
+def _unknown(code: str, name: str, known: Mapping[str, object]) -> ToolFailed:
+    listed = Sentence("error.known", names=", ".join(sorted(known))[:300])
+    hint = did_you_mean(name, known, otherwise=listed)
+    return ToolFailed(Sentence(code, name=name), hint=hint)

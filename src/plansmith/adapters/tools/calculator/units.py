@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 
 # Powers of metre, kilogram, second, byte and kelvin.
 Dimension = tuple[int, ...]
@@ -138,7 +139,7 @@ class Unit(NamedTuple):
 def unit(text: str) -> Unit:
     """Parses a unit such as `km`, `kg*m/s^2` or `square feet`."""
     if len(text) > _LONGEST:
-        raise ToolFailed("the unit is too long", hint="such as km, kg or m/s")
+        raise ToolFailed(Sentence("calc.long_unit"), hint=Sentence("calc.unit_short"))
     plain = text.strip().translate(_SIGNS)
     plain = re.sub(r"\s*(?:\bper\b|/)\s*", "/", plain)
     divided = plain.split("/")
@@ -162,7 +163,7 @@ def _single(text: str) -> Unit:
         return _to(known[name], raised)
     match = _FACTOR.fullmatch(name)
     if match is None:
-        raise ToolFailed(f"{text!r} is not a unit", hint="such as km, lb, m^2, km/h or °C")
+        raise ToolFailed(Sentence("calc.not_unit", text=text), hint=Sentence("calc.unit_such"))
     return _to(_named(match["name"]), raised * int(match["power"] or 1))
 
 
@@ -172,16 +173,16 @@ def _named(name: str) -> Unit:
         return known[name]
     singular = name.lower().removesuffix("s")
     if singular in _UNCERTAIN:
-        raise ToolFailed(f"{name!r} is not one certain unit", hint=_UNCERTAIN[singular])
+        raise ToolFailed(Sentence("calc.unsure_unit", name=name), hint=_UNCERTAIN[singular])
     alike = {each: known[each] for each in known if each.lower() == name.lower()}
     if len(set(alike.values())) == 1:
         return next(iter(alike.values()))
     if alike:
-        hint = f"write it exactly: {' or '.join(sorted(alike))}"
-        raise ToolFailed(f"{name!r} could be several units", hint=hint)
+        hint = Sentence("calc.exactly", alike=" or ".join(sorted(alike)))
+        raise ToolFailed(Sentence("calc.several_units", name=name), hint=hint)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
-    hint = f"did you mean {', '.join(near)}?" if near else "such as km, lb, m^2, km/h or °C"
-    raise ToolFailed(f"there is no unit called {name!r}", hint=hint)
+    hint = Sentence("hint.mean", names=[*near]) if near else Sentence("calc.unit_such")
+    raise ToolFailed(Sentence("calc.no_unit", name=name), hint=hint)
 
 
 def _to(one: Unit, power: int) -> Unit:
@@ -193,8 +194,8 @@ def _to(one: Unit, power: int) -> Unit:
 
 def _refuse_degrees(one: Unit) -> None:
     if one.offset:
-        hint = "a difference of temperatures is in K"
-        raise ToolFailed("degrees cannot be part of a product", hint=hint)
+        hint = Sentence("calc.kelvin")
+        raise ToolFailed(Sentence("calc.degrees"), hint=hint)
 
 
 def _times(several: list[Unit]) -> Unit:

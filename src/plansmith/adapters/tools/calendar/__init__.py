@@ -38,6 +38,7 @@ from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 
 _WHOLE: Final = {"type": "integer"}
@@ -261,7 +262,7 @@ class CalendarTools(PureTools):
         del job
         amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
         if not amounts:
-            raise ToolFailed("nothing is added", hint="give days, hours or another unit")
+            raise ToolFailed(Sentence("date.nothing_added"), hint=Sentence("date.give_unit"))
         return _result(plus(self._read(given), amounts))
 
     def _difference(self, given: Arguments, job: Job) -> Json:

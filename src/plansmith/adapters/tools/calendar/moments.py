@@ -12,6 +12,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
 _LONGEST: Final = 80
@@ -47,14 +48,14 @@ def zone_of(name: str) -> tzinfo:
 def _no_zone(name: str) -> ToolFailed:
     known = sorted(available_timezones())
     if not known:
-        hint = "this machine has no time zones: pip install tzdata"
+        hint = Sentence("error.no_tzdata")
     else:
         last = {each.rpartition("/")[2].lower(): each for each in known}
         wanted = name.strip().replace(" ", "_")
         near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
         found = last.get(wanted.lower()) or (near[0] if near else "")
-        hint = f"did you mean {found}?" if found else "give an IANA name such as Europe/Oslo"
-    return ToolFailed(f"there is no time zone {name[:60]!r}", hint=hint)
+        hint = Sentence("hint.mean", names=found) if found else Sentence("date.iana")
+    return ToolFailed(Sentence("error.no_zone", name=name[:60]), hint=hint)
 
 
 def moment(text: str, zone: str) -> Moment:
@@ -64,7 +65,7 @@ def moment(text: str, zone: str) -> Moment:
     if inner is not None:
         text, zone = inner["time"].strip(), inner["zone"]
     if len(text) > _LONGEST:
-        raise ToolFailed("the time is too long a text", hint=_ISO)
+        raise ToolFailed(Sentence("date.long_text"), hint=_ISO)
     try:
         day = _day(text)
         found = datetime.fromisoformat(text) if day is None else datetime.combine(day, _MIDNIGHT)
@@ -72,15 +73,15 @@ def moment(text: str, zone: str) -> Moment:
         if found.tzinfo is not None:
             found.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise ToolFailed(f"{text!r} is not a time: {error}", hint=_ISO) from None
+        raise ToolFailed(Sentence("error.no_time", text=text, error=error), hint=_ISO) from None
     if found.tzinfo is None:
         return placed(found, zone, is_day=day is not None)
     if inner is None:
         return Moment(found, _offset_name(found))
     local = in_zone(found, zone)
     if found.utcoffset() not in (local.at.utcoffset(), timedelta(0)):
-        hint = f"in {zone} it is {local.at.isoformat()}"
-        raise ToolFailed(f"{text} has an offset that {zone} has not then", hint=hint)
+        hint = Sentence("date.local", zone=zone, time=local.at.isoformat())
+        raise ToolFailed(Sentence("date.offset", text=text, zone=zone), hint=hint)
     return local
 
 
@@ -140,7 +141,7 @@ def in_zone(at: datetime, zone: str) -> Moment:
 
 def out_of_range() -> ToolFailed:
     """Returns the error for times before the year 1 and after the year 9999."""
-    return ToolFailed("that is outside the years 1 to 9999", hint="use smaller numbers")
+    return ToolFailed(Sentence("date.outside"), hint=Sentence("calc.smaller"))
 
 
 def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:

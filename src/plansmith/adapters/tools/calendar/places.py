@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from zoneinfo import available_timezones
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _DATA: Final = Path(__file__).with_name("places.json")
 _ENDINGS: Final = (" local time", " time zone", " timezone", " time", "时间", "时区", "市")
@@ -68,8 +69,8 @@ def _of_region(city: str, region: str) -> str:
 def _zone(name: str) -> str:
     places = _places()
     if name in places.several:
-        hint = f"name a city, such as {places.several[name]}"
-        raise ToolFailed(f"{name} has several time zones", hint=hint)
+        hint = Sentence("date.name_city", names=places.several[name])
+        raise ToolFailed(Sentence("date.several_zones", name=name), hint=hint)
     return places.zones.get(name) or _by_last_part().get(name, "")
 
 

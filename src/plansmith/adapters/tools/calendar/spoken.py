@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from plansmith.adapters.tools.calendar.holidays import HOLIDAYS
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
+from plansmith.plan.sentence import Sentence
 
 _LONGEST: Final = 60
 _MONTHS: Final = (
@@ -94,7 +95,7 @@ def _split_clock(text: str) -> tuple[str, time | None]:
 
 def _time(text: str, hour: int, minute: int) -> time:
     if hour > 23 or minute > 59:
-        raise ToolFailed(f"{text!r} has no such time of day", hint="such as 14:30 or 2:30 pm")
+        raise ToolFailed(Sentence("date.no_hour", text=text), hint=Sentence("date.hour_such"))
     return time(hour, minute)
 
 
@@ -115,7 +116,9 @@ def number(text: str) -> int:
             return _DIGITS[text]
         return (_DIGITS[tens] if tens else 1) * 10 + (_DIGITS[ones] if ones else 0)
     except KeyError:
-        raise ToolFailed(f"{text!r} is not a number", hint="write it in figures") from None
+        raise ToolFailed(
+            Sentence("calc.not_number", text=text), hint=Sentence("date.figures")
+        ) from None
 
 
 def _near(text: str, today: date, after: date) -> Spoken | None:
@@ -169,7 +172,7 @@ def _months(text: str, today: date, after: date) -> Spoken | None:
     at = today.year * 12 + today.month - 1 + (-months if found["past"] else months)
     year, month = divmod(at, 12)
     if not 1 <= year <= 9998:
-        raise ToolFailed(f"{text!r} is too far away", hint="use smaller numbers")
+        raise ToolFailed(Sentence("date.far", text=text), hint=Sentence("calc.smaller"))
     return Spoken(date(year, month + 1, min(today.day, monthrange(year, month + 1)[1])))
 
 
@@ -227,7 +230,7 @@ def _holiday(text: str, today: date, after: date) -> Spoken | None:
         days = (rule(each) for each in (after.year, after.year + 1))
         day = next((each for each in days if each is not None and each >= after), None)
     if day is None:
-        raise ToolFailed(f"the day of {text!r} is not known here", hint="give the date itself")
+        raise ToolFailed(Sentence("date.day_unknown", text=text), hint=Sentence("date.itself"))
     return Spoken(day)
 
 
@@ -262,7 +265,10 @@ def _numeric(text: str, today: date, after: date) -> Spoken | None:
     if first <= 12 and second <= 12 and first != second:
         days = [_dated(text, *pair, said, after) for pair in ((second, first), (first, second))]
         read = " or ".join(f"{day.day} {_MONTHS[day.month - 1].title()}" for day in days)
-        raise ToolFailed(f"{text!r} could be {read}", hint=f"write {days[0]} or {days[1]}")
+        raise ToolFailed(
+            Sentence("date.could_be", text=text, read=read),
+            hint=Sentence("date.write_either", first=days[0], second=days[1]),
+        )
     month, day = (second, first) if first > 12 else (first, second)
     return Spoken(_dated(text, month, day, said, after))
 
@@ -345,7 +351,7 @@ def _month(word: str) -> int:
 def _dated(text: str, month: int, day: int, year: int | None, after: date) -> date:
     """Returns the date; without a year the next one, as 29 February has it."""
     if not 1 <= month <= 12:
-        raise ToolFailed(f"{text!r} has no such month", hint="months go from 1 to 12")
+        raise ToolFailed(Sentence("date.no_month", text=text), hint=Sentence("date.months"))
     years = [year] if year is not None else range(after.year, after.year + 9)
     for each in years:
         try:
@@ -354,8 +360,8 @@ def _dated(text: str, month: int, day: int, year: int | None, after: date) -> da
             continue
         if year is not None or found >= after:
             return found
-    hint = "give a day that its month has"
-    raise ToolFailed(f"there is no day {text!r}", hint=hint)
+    hint = Sentence("date.day_of_month")
+    raise ToolFailed(Sentence("date.no_day", text=text), hint=hint)
 
 
 def _next_day(text: str, day: int, today: date) -> date:
@@ -364,7 +370,7 @@ def _next_day(text: str, day: int, today: date) -> date:
         found = today + timedelta(days=ahead)
         if found.day == day:
             return found
-    raise ToolFailed(f"there is no day {text!r}", hint="months have 28 to 31 days")
+    raise ToolFailed(Sentence("date.no_day", text=text), hint=Sentence("date.days"))
 
 
 def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:

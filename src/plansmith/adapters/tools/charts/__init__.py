@@ -31,6 +31,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
@@ -94,8 +95,8 @@ class ChartTools(ToolSet):
         del job
         ending = given.get("path", _DEFAULT).lower().rpartition(".")[2]
         if ending not in ("svg", "png"):
-            hint = "end it with .svg or .png"
-            raise ToolFailed(f"{given['path']} has no known extension", hint=hint)
+            hint = Sentence("chart.extension")
+            raise ToolFailed(Sentence("file.no_extension", name=given["path"]), hint=hint)
         notes: list[str] = []
         chart = _chart(given, notes)
         svg = draw(chart)
@@ -141,18 +142,18 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
         for name in columns
     ]
     if all(value is None for each in series for value in each.values):
-        raise ToolFailed("there are no values to draw", hint="choose another column for y")
+        raise ToolFailed(Sentence("chart.no_values"), hint=Sentence("chart.other_y"))
     labels = tuple(_label(row.get(given["x"])) for row in rows)
     kind = given["kind"]
     if kind in ("pie", "donut"):
         labels, series = _slices(labels, series, notes)
     if kind == "bar" and len(labels) * len(series) > _MOST_BARS:
-        hint = "group or limit the rows, or draw a line"
-        raise ToolFailed(f"{len(labels) * len(series)} bars are too many to be read", hint=hint)
+        hint = Sentence("chart.fewer_rows")
+        raise ToolFailed(Sentence("chart.many_bars", count=len(labels) * len(series)), hint=hint)
     numeric = _numeric([row.get(given["x"]) for row in rows])
     if kind == "scatter" and numeric is None:
-        hint = "a scatter chart has numbers on both sides: draw bars or a line"
-        raise ToolFailed(f"{given['x']!r} is not a column of numbers", hint=hint)
+        hint = Sentence("chart.scatter")
+        raise ToolFailed(Sentence("chart.not_numbers", name=given["x"]), hint=hint)
     return Chart(kind, given["title"], given["x"], labels, tuple(series), numeric)
 
 
@@ -205,16 +206,24 @@ def _value(value: Any, name: str, row: int) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ToolFailed(f"row {row}: {clip(name, 40)!r} is not a number", hint="choose another")
+        raise ToolFailed(
+            Sentence("chart.not_number", row=row, name=clip(name, 40)),
+            hint=Sentence("chart.choose_other"),
+        )
     try:
         found = float(value)
     except (ValueError, OverflowError):
         raise ToolFailed(
-            f"row {row}: {clip(name, 40)!r} is {clip(str(value), 40)!r}, not a number",
-            hint="choose a column of numbers for y",
+            Sentence(
+                "chart.cell_not_number",
+                row=row,
+                name=clip(name, 40),
+                value=clip(str(value), 40),
+            ),
+            hint=Sentence("chart.number_y"),
         ) from None
     if not abs(found) < float("inf"):
-        raise ToolFailed(f"row {row}: {clip(name, 40)!r} is too large to be drawn")
+        raise ToolFailed(Sentence("chart.too_large", row=row, name=clip(name, 40)))
     return found
 
 
@@ -233,11 +242,11 @@ def _slices(
 ) -> tuple[tuple[str, ...], list[Series]]:
     """Returns the shares of one column; joins small ones if there are too many."""
     if len(series) > 1:
-        raise ToolFailed("a pie shows one column", hint="give one column for y, or draw bars")
+        raise ToolFailed(Sentence("chart.one_column"), hint=Sentence("chart.one_y"))
     pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]
     if any(value < 0 for _, value in pairs) or not any(value for _, value in pairs):
-        hint = "draw bars instead"
-        raise ToolFailed("shares need values that are not negative, and not all zero", hint=hint)
+        hint = Sentence("chart.bars")
+        raise ToolFailed(Sentence("chart.shares"), hint=hint)
     if len(pairs) > _MOST_SLICES:
         pairs.sort(key=lambda pair: -pair[1])
         rest = pairs[_MOST_SLICES - 1 :]
@@ -251,6 +260,6 @@ def _png(svg: str) -> bytes:
     try:
         resvg = import_module("resvg_py")
     except ImportError:
-        hint = "pip install resvg_py, or end the path with .svg"
-        raise ToolFailed("PNG needs resvg_py, which is not installed", hint=hint) from None
+        hint = Sentence("chart.install_png")
+        raise ToolFailed(Sentence("chart.png"), hint=hint) from None
     return bytes(resvg.svg_to_bytes(svg_string=svg, zoom=2.0))

@@ -11,6 +11,7 @@ from typing import Final
 
 from plansmith.adapters.tools.charts.naming import description
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
 # Told apart also by people who do not see all colours, in this order.
@@ -118,7 +119,7 @@ def scale(values: Sequence[float], start: float, end: float, *, zero: bool) -> S
     """Returns a scale with room for all values, and with zero if `zero`."""
     low, high = min(values), max(values)
     if max(abs(low), abs(high)) > _LARGEST:
-        raise ToolFailed("the values are too large to be drawn", hint="use a larger unit")
+        raise ToolFailed(Sentence("chart.values_large"), hint=Sentence("chart.larger_unit"))
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:

@@ -27,6 +27,7 @@ from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, n
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.text import CJK_RANGE, clip
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class DocumentTools(ToolSet):
         documents, notes = self._read(names, job)
         if not documents:
             raise ToolFailed(
-                f"{given['pattern']} has no text that can be read", hint=_joined(notes)
+                Sentence("file.no_readable_text", name=given["pattern"]), hint=_joined(notes)
             )
         shares = _shares([len(each.text) for each in documents], self._limits.letters)
         for each, share in zip(documents, shares, strict=True):
@@ -146,14 +147,14 @@ class DocumentTools(ToolSet):
             return found
         with self._files.folder.opened(name) as file:
             if b"\0" in file.read(8192):
-                raise ToolFailed(f"{name} is not a text file")
+                raise ToolFailed(Sentence("file.not_text", name=name))
             file.seek(0)
             with io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as lines:
                 # In pieces: a file may be one line of any length.
                 while piece := lines.readline(_LINE):
                     found.add(piece.rstrip("\n"), forms, ends=piece.endswith("\n"))
                     if job.given_up:
-                        raise ToolFailed("the count was given up")
+                        raise ToolFailed(Sentence("file.count_stopped"))
         found.end()
         return found
 
@@ -165,8 +166,10 @@ class DocumentTools(ToolSet):
             found = compare_files(first, second)
             return self._difference(found, told(found, names, unit="file"), same=first == second)
         if any(folders):
-            hint = "give two files, or two folders"
-            raise ToolFailed(f"{names[0]} and {names[1]} are a file and a folder", hint=hint)
+            hint = Sentence("file.two_alike")
+            raise ToolFailed(
+                Sentence("file.file_and_folder", first=names[0], second=names[1]), hint=hint
+            )
         digests = [self._digest(name) for name in names]
         same = digests[0] == digests[1]
         try:
@@ -218,7 +221,9 @@ class DocumentTools(ToolSet):
             while piece := file.read(_PIECE):
                 made.update(piece)
             if stamp(before) != stamp(os.fstat(file.fileno())):
-                raise ToolFailed(f"{name} changed while it was read", hint="try it again")
+                raise ToolFailed(
+                    Sentence("file.changed_reading", name=name), hint=Sentence("error.once_more")
+                )
         return made.digest()
 
     def _duplicates(self, given: Arguments, job: Job) -> Json:

@@ -14,6 +14,7 @@ from plansmith.adapters.tools.documents.text import is_paged, kind, readable_tex
 from plansmith.adapters.tools.folder import Folder, stamp
 from plansmith.adapters.tools.patterns import fits, is_pattern
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
 _TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", ".sqlite3"})
@@ -73,10 +74,12 @@ class Selection:
     def _missing(self, path: str, every: list[str]) -> ToolFailed:
         near = _nearest(path, every)
         if is_pattern(path):
-            return ToolFailed(f"no file fits {path}", hint=near)
+            return ToolFailed(Sentence("file.none_fits", path=path), hint=near)
         try:
             with self.folder.opened(path):
-                return ToolFailed(f"{path} changed meanwhile", hint="try it again")
+                return ToolFailed(
+                    Sentence("file.changed", name=path), hint=Sentence("error.once_more")
+                )
         except ToolFailed as error:
             return ToolFailed(error.message, hint=error.hint or near)
 

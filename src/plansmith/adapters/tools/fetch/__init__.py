@@ -33,6 +33,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
 _TEXTS: Final = ("json", "xml", "javascript", "x-ndjson", "yaml", "toml", "csv", "rtf")
@@ -128,10 +129,10 @@ class FetchTools(ToolSet):
                 return answer
             following = address_of(urljoin(address.url, str(target).strip()))
             if address.scheme == "https" and following.scheme == "http":
-                hint = "fetch the http address itself if that is wanted"
-                raise ToolFailed("a secure page redirects to one that is not", hint=hint)
+                hint = Sentence("fetch.plain_itself")
+                raise ToolFailed(Sentence("fetch.downgrade"), hint=hint)
             address = following
-        raise ToolFailed(f"it redirects more than {self._limits.redirects} times")
+        raise ToolFailed(Sentence("fetch.redirects", most=self._limits.redirects))
 
     def _request(self, address: Address, end: float, job: Job) -> _Answer:
         """Makes one request to a checked address."""
@@ -152,7 +153,7 @@ class FetchTools(ToolSet):
             if time.monotonic() >= end:
                 raise self._timeout(address) from None
             why = clip(str(error)) or type(error).__name__
-            raise ToolBusy(f"{address.host} sent an invalid answer: {why}") from None
+            raise ToolBusy(Sentence("fetch.invalid", host=address.host, why=why)) from None
         finally:
             connection.close()
         return answer
@@ -169,12 +170,14 @@ class FetchTools(ToolSet):
         return _Answer(address, found.status, found.headers, body, complete)
 
     def _timeout(self, address: Address) -> ToolBusy:
-        return ToolBusy(f"{address.host} took longer than {self._limits.seconds:g} s")
+        return ToolBusy(
+            Sentence("fetch.slow", host=address.host, seconds=f"{self._limits.seconds:g}")
+        )
 
     def _result(self, answer: _Answer, letters: int) -> Json:
         kind = answer.headers.get_content_type().lower()
         if not (kind.startswith("text/") or any(word in kind for word in _TEXTS)):
-            hint = "only text, HTML, JSON and XML are fetched"
+            hint = Sentence("fetch.kinds")
             raise ToolFailed(f"{answer.address.url} is {kind}", hint=hint)
         is_page = kind in _PAGES
         charset = answer.headers.get_content_charset() or ""

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _META: Final = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _BOMS: Final = (
@@ -27,7 +28,7 @@ _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefin
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
     """Returns at most `most` bytes of the body, and whether that is all of it."""
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise ToolFailed(f"the answer is compressed as {encoding[:40]!r}, which was not requested")
+        raise ToolFailed(Sentence("fetch.compressed", encoding=encoding[:40]))
     if encoding in ("", "identity"):
         return _joined(pieces, most)
     machine = zlib.decompressobj(wbits=47)  # finds out by itself whether it is gzip or zlib
@@ -38,9 +39,9 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
             if len(found) > most:
                 return bytes(found[:most]), False
     except zlib.error as error:
-        raise ToolFailed(f"the answer cannot be decompressed: {error}") from None
+        raise ToolFailed(Sentence("fetch.bad_compression", error=error)) from None
     if not machine.eof:
-        raise ToolBusy("the compressed answer is incomplete")
+        raise ToolBusy(Sentence("fetch.incomplete"))
     return bytes(found), True
 
 

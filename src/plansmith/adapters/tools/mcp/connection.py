@@ -34,6 +34,7 @@ from plansmith.adapters.tools.mcp.tap import Tap, tapped
 from plansmith.adapters.tools.mcp.transports import ServerOutput, stdio_transport, web_transport
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
 
 Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
@@ -116,7 +117,7 @@ class Connection:
         """Returns the raw tool definitions, and notes on those left out."""
         client = self._used()
         if client.server_capabilities.tools is None:
-            return [], ["it offers no tools"]
+            return [], [Sentence("mcp.no_tools")]
         raw, bad, most = list[Json](), list[Json](), self._limits.tools
         cursor: str | None = None
         async with self._listing, asyncio.timeout(self._limits.list_s):
@@ -130,7 +131,7 @@ class Connection:
                 if cursor is None or len(raw) + len(bad) > most:
                     break
         if cursor is not None or len(raw) + len(bad) > most:
-            raise ToolFailed(f"it has more than {most} tools, or endless pages")
+            raise ToolFailed(Sentence("mcp.too_many_tools", most=most))
         return raw, _unreadable(bad)
 
     async def call(
@@ -155,11 +156,11 @@ class Connection:
     def last_words(self) -> str:
         """Returns the server's last output outside the protocol, for an error message."""
         text = safe(self._target.hush(self._output.last))
-        return f"; it said: {clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT)}" if text else ""
+        return Sentence("mcp.said", text=clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT)) if text else ""
 
     def _used(self) -> Client:
         if self._client is None:
-            raise ToolBusy("the server is not connected")
+            raise ToolBusy(Sentence("mcp.not_connected"))
         return self._client
 
     async def _run(self) -> None:
@@ -170,12 +171,12 @@ class Connection:
                 self._open.set()
                 await self._until_over(client)
         except TimeoutError:
-            late = f"it did not start within {self._limits.start_s:g} s{self.last_words()}"
+            late = Sentence("mcp.late", seconds=f"{self._limits.start_s:g}", more=self.last_words())
             self._failure = ToolBusy(late)
         except Exception as error:  # noqa: BLE001 - any failure goes to the waiting caller
             self._failure = self._as_failure(error)
         finally:
-            self._failure = self._failure or ToolBusy("the connection is over")
+            self._failure = self._failure or ToolBusy(Sentence("mcp.over"))
             self._stop.set()
             self._open.set()
 
@@ -236,9 +237,9 @@ class Connection:
         cause = next(_leaves(error))
         why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
         if isinstance(cause, (FileNotFoundError, PermissionError)):
-            return ToolFailed(f"its command cannot be started: {why}")
+            return ToolFailed(Sentence("mcp.cannot_start", why=why))
         if isinstance(cause, ValidationError):
-            return ToolFailed("it does not follow the protocol")
+            return ToolFailed(Sentence("mcp.no_protocol"))
         passing = isinstance(cause, (MCPError, OSError))
         return ToolBusy(why) if passing else ToolFailed(f"{type(cause).__name__}: {why}")
 
@@ -247,7 +248,7 @@ def _unreadable(bad: list[Json]) -> list[str]:
     if not bad:
         return []
     names = ", ".join(clip(repr(_name_of(each)), 80) for each in bad[:_MOST_NAMED])
-    return [f"{len(bad)} of its tools do not follow the protocol: {names}"]
+    return [Sentence("mcp.bad_tools", count=len(bad), names=names)]
 
 
 def _name_of(raw: Json) -> Json:

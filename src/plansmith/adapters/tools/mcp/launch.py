@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
 # What a server may see of the environment without being given it by name.
@@ -82,40 +83,41 @@ def _is_secret(name: str, value: str) -> bool:
 def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
     """Returns a launch as a person reads it before approving, with the exact command."""
     if "url" in definition:
-        yield f"MCP server {safe(name)}, reached at"
+        yield Sentence("mcp.reached_at", name=safe(name))
         yield f"    {safe(str(definition['url']))}"
-        yield from _values("headers", definition["headers"])
+        yield from _values("mcp.header", definition["headers"])
         yield from _open_wire(str(definition["url"]))
     else:
         command, args = str(definition["command"]), definition["args"]
         started = [command, *map(str, args if isinstance(args, list) else [])]
-        yield f"MCP server {safe(name)}, started with the command"
+        yield Sentence("mcp.started_with", name=safe(name))
         yield f"    {safe(shlex.join(started))}"
-        yield f"    that is {safe(shutil.which(command) or 'not found on this machine')}"
-        yield f"    in {safe(str(definition['cwd']) or 'the folder Plansmith runs in')}"
-        yield from _values("environment", definition["env"])
+        found, folder = shutil.which(command), str(definition["cwd"])
+        yield Sentence("mcp.that_is", file=safe(found)) if found else Sentence("mcp.no_command")
+        yield Sentence("mcp.in_folder", folder=safe(folder)) if folder else Sentence("mcp.here")
+        yield from _values("mcp.environment", definition["env"])
         passed = definition["pass_env"]
         if isinstance(passed, list) and passed:
-            yield f"    gets from your environment: {safe(', '.join(map(str, passed)))}"
+            yield Sentence("mcp.passes", names=[safe(str(each)) for each in passed])
         if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
-            yield "    It downloads what it starts: give an exact version."
-    trusted = "believed" if definition["trusted"] else "ignored: every tool counts as a write"
-    yield f"    Its hints about its own tools are {trusted}."
+            yield Sentence("mcp.downloads")
+    yield Sentence("mcp.hints_believed" if definition["trusted"] else "mcp.hints_ignored")
     tools = definition["tools"]
     for tool, chosen in tools.items() if isinstance(tools, dict) else ():
-        yield f"    You say of {safe(tool)}: {safe(str(chosen))}"
+        yield Sentence("mcp.you_say", tool=safe(tool), what=safe(str(chosen)))
 
 
-def _values(title: str, values: Json) -> Iterator[str]:
+def _values(code: str, values: Json) -> Iterator[str]:
     for key, value in values.items() if isinstance(values, dict) else ():
         secret = _HASHED.fullmatch(str(value))
-        yield f"    {title}: {safe(key)}={'(a secret in the file)' if secret else safe(str(value))}"
+        shown = Sentence("mcp.secret_in_file") if secret else safe(str(value))
+        yield Sentence(code, name=safe(key), value=shown)
 
 
 def _open_wire(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in _LOCAL:
-        yield "    The connection is not encrypted."
+        yield Sentence("mcp.not_encrypted")
 
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
@@ -159,7 +161,7 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
         if held:
             return held
         if default is None:
-            raise Misconfigured(f"the environment has no {name}", hint=f"export {name}=…")
+            raise Misconfigured(Sentence("mcp.no_variable", name=name), hint=f"export {name}=…")
         return default
 
     return _REFERENCE.sub(value, text)

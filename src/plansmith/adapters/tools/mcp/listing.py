@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.tools.mcp.settings import ServerSettings, ToolSettings
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json, flaws
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.planner.check.schemas import compiled
 
 # A letter that is not plain becomes _xHEX_; a plain text that looks like that is marked as well.
@@ -74,7 +75,7 @@ def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> 
     counted = Counter(_wire_name(each) for each in raw)
     for wire, count in counted.items():
         if count > 1:
-            notes.append(f"{server} has {count} tools called {wire!r}: none of them is used")
+            notes.append(Sentence("mcp.same_names", server=server, count=count, name=wire))
     for each in raw:
         wire = _wire_name(each)
         if counted[wire] > 1:
@@ -84,7 +85,7 @@ def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> 
             tools[listed.spec.name] = listed
             notes += _remarks(listed)
         else:
-            notes.append(f"{server}: the tool {wire!r} is not used: {listed}")
+            notes.append(Sentence("mcp.tool_unused", server=server, name=wire, why=listed))
     notes += _unknown(server, settings, counted)
     return Listing(tools, tuple(notes))
 
@@ -99,21 +100,21 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     wire = _wire_name(raw)
     name = full_name(server, wire)
     if not isinstance(raw, dict) or not wire:
-        return "it has no name"
+        return Sentence("mcp.nameless")
     if next(flaws(raw), None) is not None:
-        return "its definition cannot be stored as JSON"
+        return Sentence("mcp.not_json")
     if len(canonical_json(raw)) > settings.limits.definition_bytes:
-        return f"its definition is longer than {settings.limits.definition_bytes:,} bytes"
+        return Sentence("mcp.too_long", most=settings.limits.definition_bytes)
     if len(name) > MOST_LETTERS:
-        return "its name is too long"
+        return Sentence("mcp.long_name")
     schema, output = raw.get("inputSchema", {"type": "object"}), raw.get("outputSchema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        return "its arguments are not an object"
+        return Sentence("mcp.no_object")
     if output is not None and not isinstance(output, dict):
-        return "its output schema is not a schema"
+        return Sentence("mcp.no_schema")
     own = settings.tools.get(wire, ToolSettings())
     if not own.enabled:
-        return "your settings have it disabled"
+        return Sentence("mcp.disabled")
     spec = ToolSpec(
         name=name,
         description=_description(raw),
@@ -150,13 +151,13 @@ def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> di
 
 def _remarks(listed: Listed) -> Iterator[str]:
     if listed.definition.get("outputSchema") is not None and listed.spec.output_schema is None:
-        yield f"{listed.spec.name}: its output schema is not usable, so its results go unchecked"
+        yield Sentence("mcp.unchecked", name=listed.spec.name)
 
 
 def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
     for name in settings.tools:
         if name not in counted:
-            yield f"{server} has no tool {name!r}, which your settings mention"
+            yield Sentence("mcp.unknown_tool", server=server, name=name)
 
 
 def _is_usable(schema: dict[str, Json]) -> bool:
@@ -185,5 +186,6 @@ def _is_inside(key: str, link: Json) -> bool:
 
 def effect_words(spec: ToolSpec) -> str:
     """Describes the effect of a tool, for a person."""
-    parts = [spec.effect.value, "open world" if spec.open_world else "closed world"]
-    return ", ".join([*parts, *(["may be repeated"] if spec.idempotent else [])])
+    world = Sentence("mcp.open_world" if spec.open_world else "mcp.closed_world")
+    again = Sentence("mcp.repeatable") if spec.idempotent else ""
+    return joined([spec.effect.value, world, again], "text.listed")

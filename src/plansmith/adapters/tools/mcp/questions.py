@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from plansmith.adapters.tools.mcp.listing import leads_outside
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
@@ -46,11 +47,11 @@ def need(server: str, asked: Asked, state: Json) -> InputNeeded:
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
-            raise ToolFailed(f"it wants to open a page with an invalid address: {clip(safe(link))}")
+            raise ToolFailed(Sentence("mcp.bad_link", link=clip(safe(link))))
         return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
     if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
-        raise ToolFailed("it asks for an answer in an unusable form")
+        raise ToolFailed(Sentence("mcp.bad_form"))
     if not schema.get("properties"):
         return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
     # The person may decline: then the answer is a word and not the form.
@@ -69,20 +70,20 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
         return ElicitResult(action="decline")
     if asked.get("mode") == "url":
         if answer != DONE:
-            raise ToolFailed(f"the answer has to be {DONE!r} or {DECLINE!r}")
+            raise ToolFailed(Sentence("mcp.answer_is", first=DONE, second=DECLINE))
         return ElicitResult(action="accept")
     schema = _schema(asked)
     if not schema.get("properties"):
         if answer != ACCEPT:
-            raise ToolFailed(f"the answer has to be {ACCEPT!r} or {DECLINE!r}")
+            raise ToolFailed(Sentence("mcp.answer_is", first=ACCEPT, second=DECLINE))
         return ElicitResult(action="accept", content={})
     validator, _ = compiled(schema)
     if not isinstance(answer, dict) or (validator is not None and not validator.is_valid(answer)):
-        raise ToolFailed("the answer does not fit what was asked")
+        raise ToolFailed(Sentence("mcp.answer_misfit"))
     try:
         return ElicitResult.model_validate({"action": "accept", "content": answer})
     except ValidationError:
-        raise ToolFailed("the answer does not fit what was asked") from None
+        raise ToolFailed(Sentence("mcp.answer_misfit")) from None
 
 
 class Question:
@@ -116,7 +117,7 @@ class Exchange:
         """Waits for the person's answer; too many questions end the call."""
         self._asked += 1
         if self._asked > self._most:
-            self.fault = f"it asked more than {self._most} questions in one call"
+            self.fault = Sentence("mcp.many_questions", most=self._most)
             if self.task is not None:
                 self.task.cancel()
             return refusal(self.fault)
@@ -143,7 +144,7 @@ class Exchange:
     async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
         """Returns the result, or a question that must be answered first."""
         if self.task is None:
-            raise ToolFailed("the call was never made")
+            raise ToolFailed(Sentence("mcp.never_made"))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait(
@@ -152,7 +153,7 @@ class Exchange:
         finally:
             news.cancel()
         if self.task.cancelled():
-            raise ToolFailed(self.fault or "the call was given up")
+            raise ToolFailed(self.fault or Sentence("mcp.given_up"))
         if self.task.done():
             self._refuse_rest()
             return self.task.result()
@@ -196,7 +197,7 @@ def questions_of(
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, ElicitRequest):
-            raise ToolFailed(f"it asks for {each.method}, which is not supported here")
+            raise ToolFailed(Sentence("mcp.unsupported", method=each.method))
         asked[key] = asked_of(each.params)
     return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
 
@@ -208,7 +209,7 @@ def pages_of(server: str, error: MCPError, *, rounds: int, most: int) -> InputNe
     except (ValidationError, AttributeError):
         pages = []
     if not pages:
-        raise ToolFailed("it asks for pages to be opened, and names none")
+        raise ToolFailed(Sentence("mcp.no_pages"))
     asked = {f"page {number}": asked_of(each) for number, each in enumerate(pages, start=1)}
     return _ask(server, asked, rounds=rounds, most=most, more={"pages": True})
 
@@ -218,7 +219,7 @@ def _ask(
 ) -> InputNeeded:
     state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
     if len(asked) > most or len(str(state)) > _MOST_STATE:
-        raise ToolFailed("its question is too large to be stored")
+        raise ToolFailed(Sentence("mcp.question_large"))
     return need(server, next(iter(asked.values())), state)
 
 
@@ -237,10 +238,10 @@ def take_answer(server: str, state: Json, answer: Json) -> Again:
         responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
         return Again(responses, held["state"], int(held["rounds"]))
     except (KeyError, IndexError, TypeError, ValidationError):
-        raise ToolFailed("the answer belongs to no open question") from None
+        raise ToolFailed(Sentence("mcp.no_question")) from None
 
 
 def _opened(answers: dict[str, Any], rounds: int) -> Again:
     if any(each["action"] != "accept" for each in answers.values()):
-        raise ToolFailed(f"you answered {DECLINE}")
+        raise ToolFailed(Sentence("mcp.declined", answer=DECLINE))
     return Again(None, None, rounds)

@@ -30,6 +30,7 @@ from mcp_types import (
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
@@ -45,8 +46,8 @@ _MOST_WORDS = 2000
 def lost(spec: ToolSpec, why: str) -> ToolFailed:
     """Makes the failure of a call whose end no one saw: a read may be retried."""
     if spec.effect is Effect.READ:
-        return ToolBusy(f"{spec.name} gave no result: {why}")
-    unknown = f"{spec.name} gave no result, but may have taken effect: {why}"
+        return ToolBusy(Sentence("mcp.no_result", name=spec.name, why=why))
+    unknown = Sentence("mcp.maybe_done", name=spec.name, why=why)
     return OutcomeUnknown(unknown)
 
 
@@ -73,17 +74,17 @@ def call_failure(error: MCPError, spec: ToolSpec, *, message: str) -> ToolFailed
     http = about.get("http")
     text = clip(safe(message), _MOST_LETTERS)
     if is_session_end(error) or error.code == HEADER_MISMATCH:
-        return ToolBusy(f"{spec.name} was not called: its server has ended the session")
+        return ToolBusy(Sentence("mcp.session_ended", name=spec.name))
     if error.code == CONNECTION_CLOSED:
         return lost(spec, text)
     if http is not None and (about.get("sent") is False or http in _TURNED_AWAY):
-        return ToolBusy(f"{spec.name} was not called: {text}")
+        return ToolBusy(Sentence("mcp.not_called", name=spec.name, why=text))
     if http in _HALF_WAY:
         return lost(spec, text)
     if http in _NOT_ALLOWED:
-        return ToolFailed(f"{spec.name}: {text}", hint="check the headers of the server")
+        return ToolFailed(f"{spec.name}: {text}", hint=Sentence("mcp.check_headers"))
     if error.code == PARSE_ERROR:
-        return went_wrong(spec, f"{spec.name} was called, and its reply cannot be read: {text}")
+        return went_wrong(spec, Sentence("mcp.unread_reply", name=spec.name, why=text))
     if error.code in _NEVER_MADE:
         return ToolFailed(f"{spec.name}: {text}")
     return went_wrong(spec, f"{spec.name}: {text}")
@@ -101,7 +102,7 @@ def result_json(
     Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
     """
     if result.is_error:
-        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or "it failed without a message")
+        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or Sentence("mcp.no_message"))
     structured = cast("Json", result.structured_content)
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
@@ -118,17 +119,17 @@ def result_json(
         value = _text(result)
     flaw = next(flaws(value), None)
     if flaw is not None:
-        raise ToolFailed(f"its result cannot be stored as JSON: {flaw.message}")
+        raise ToolFailed(Sentence("mcp.result_not_json", why=flaw.message))
     return value
 
 
 def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     if not given:
-        raise ToolFailed("it declares a structured result and returned none")
+        raise ToolFailed(Sentence("mcp.no_structure"))
     validator, _ = compiled(schema)
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:
-        raise ToolFailed(f"its result does not fit its own schema: {clip(safe(error.message))}")
+        raise ToolFailed(Sentence("mcp.result_misfit", why=clip(safe(error.message))))
 
 
 def _text(result: CallToolResult) -> str:

@@ -44,6 +44,7 @@ from plansmith.adapters.tools.mcp.results import (
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
 from plansmith.text import clip, safe
 
@@ -139,7 +140,9 @@ class McpServer:
         try:
             await connection.ready()
         except ToolFailed as failure:
-            raise type(failure)(f"{safe(self.name)} did not start: {failure.message}") from None
+            raise type(failure)(
+                Sentence("mcp.not_started", name=safe(self.name), why=failure.message)
+            ) from None
         return connection
 
     def _forget_listing(self) -> None:
@@ -150,15 +153,17 @@ class McpServer:
         try:
             raw, notes = await connection.tools()
         except TimeoutError:
-            late = f"{safe(self.name)} did not list its tools within {self._limits.list_s:g} s"
+            late = Sentence(
+                "mcp.list_late", name=safe(self.name), seconds=f"{self._limits.list_s:g}"
+            )
             raise ToolBusy(late) from None
         except ValidationError:
-            raise ToolFailed(f"the tool list of {safe(self.name)} is not readable") from None
+            raise ToolFailed(Sentence("mcp.list_unreadable", name=safe(self.name))) from None
         except ToolFailed as failure:
             raise type(failure)(f"{safe(self.name)}: {failure.message}") from None
         except MCPError as error:
             why = self._reason(connection, error.message)
-            raise ToolBusy(f"{safe(self.name)} did not list its tools: {why}") from None
+            raise ToolBusy(Sentence("mcp.not_listed", name=safe(self.name), why=why)) from None
         listing = read_listing(self.name, self._settings, raw)
         own_notes = (f"{self.name}: {note}" for note in notes)
         return Listing(listing.tools, (*own_notes, *listing.notes))
@@ -222,9 +227,9 @@ class McpServer:
             outcome = await exchange.next(seconds)
             over = not isinstance(outcome, Question)
         except TimeoutError:
-            raise lost(spec, f"no answer from its server for {seconds:g} s") from None
+            raise lost(spec, Sentence("mcp.silent", seconds=f"{seconds:g}")) from None
         except ValidationError:
-            bad = f"{spec.name} was called, and its reply does not follow the protocol"
+            bad = Sentence("mcp.bad_reply", name=spec.name)
             raise went_wrong(spec, bad) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
@@ -258,7 +263,7 @@ class McpServer:
         if error.code == URL_ELICITATION_REQUIRED:
             rounds, most = request.rounds + 1, self._limits.questions
             if rounds > most:
-                return went_wrong(request.listed.spec, f"it asked more than {most} times")
+                return went_wrong(request.listed.spec, Sentence("mcp.asks_often", most=most))
             return pages_of(self.name, error, rounds=rounds, most=most)
         if is_session_end(error):
             await connection.close()
@@ -312,7 +317,7 @@ class McpServer:
         """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:
-            raise went_wrong(request.listed.spec, f"it asked more than {most} times")
+            raise went_wrong(request.listed.spec, Sentence("mcp.asks_often", most=most))
         if result.input_requests:
             raise questions_of(self.name, result, rounds=rounds, most=most)
         await asyncio.sleep(_STATE_WAIT_S)

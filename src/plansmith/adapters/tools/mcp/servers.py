@@ -25,6 +25,7 @@ from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.text import safe
 
@@ -69,9 +70,9 @@ def pending(
         return None
     shown = [*lines]
     if approval is not None:
-        shown += [f"    It changed since {safe(approval.by)} approved it:"]
+        shown += [Sentence("mcp.changed_by", by=safe(approval.by))]
         shown += [f"      {line}" for line in changes(approval.definition, definition)]
-    text = "\n".join(shown)
+    text = joined(shown, "text.lines")
     return Pending(name, kind, pinned_hash(definition), text, definition, approval is not None)
 
 
@@ -89,9 +90,10 @@ def _lines(definition: Mapping[str, Json]) -> list[str]:
 
 def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
     """Returns a tool as a person reads it before approving: its whole definition."""
-    yield f"tool {safe(name)}, which counts as: {safe(effect)}"
-    description = definition.get("description")
-    for line in str(description or "(no description)").split("\n"):
+    yield Sentence("mcp.tool_counts", name=safe(name), effect=effect)
+    if not definition.get("description"):
+        yield Sentence("mcp.undescribed")
+    for line in str(definition.get("description") or "").splitlines():
         yield f"    {safe(line)}"
     rest = {key: value for key, value in definition.items() if key != "description"}
     for line in _lines(rest):
@@ -150,9 +152,7 @@ class McpServers:
         for name, listing in zip(names, found, strict=True):
             waiting = [each.name for each in self._tools_pending(listing)]
             if waiting:
-                self._report_once(
-                    f"tools of {safe(name)} wait for your approval: {', '.join(waiting)}"
-                )
+                self._report_once(Sentence("mcp.tools_wait", name=safe(name), names=[*waiting]))
         return [
             each.spec
             for listing in found
@@ -164,7 +164,7 @@ class McpServers:
         """Calls a tool if it and its server are unchanged since their approval."""
         server, _ = wire_names(tool)
         if server not in self._enabled():
-            raise ToolFailed(f"there is no tool called {tool!r}")
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
         if not self._is_launch_approved(server):
             raise self._blocked(server_name(server))
         running = self._server(server)
@@ -172,7 +172,7 @@ class McpServers:
         self._note(server, listing)
         listed = listing.tools.get(tool)
         if listed is None:
-            raise ToolFailed(f"there is no tool called {tool!r}")
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
         if not is_approved(listed.definition, self._approvals.get(tool)):
             raise self._blocked(tool)
         return await running.call(listed, arguments, call)
@@ -193,13 +193,13 @@ class McpServers:
     def approve(self, name: str, digest: str, *, by: str) -> None:
         """Approves a server's start or a tool; the hash must be that of what was shown."""
         if not by.strip():
-            raise Refused("an approval needs the name of who gives it")
+            raise Refused(Sentence("mcp.approver_needed"))
         waiting = self._waiting(name)
         if waiting is None:
-            raise Refused(f"nothing called {name!r} waits for approval", hint="see what is pending")
+            raise Refused(Sentence("mcp.none_waits", name=name), hint=Sentence("mcp.see_pending"))
         if waiting.hash != digest:
-            hint = "look at it again and approve what is there now"
-            raise StaleDecision(f"{name} has changed since it was shown", hint=hint)
+            hint = Sentence("error.look_again")
+            raise StaleDecision(Sentence("mcp.changed_since", name=name), hint=hint)
         definition = dict(waiting.definition)
         approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
         self._approvals.put(name, approval)
@@ -256,12 +256,12 @@ class McpServers:
         except Misconfigured as failure:
             self._fail(name, failure)
             return False
-        self._report_once(f"the MCP server {safe(name)} waits for your approval")
+        self._report_once(Sentence("mcp.server_waits", name=safe(name)))
         return False
 
     def _fail(self, name: str, failure: PlansmithError) -> None:
         self._failures[name] = failure.message
-        self._report_once(f"the MCP server {safe(name)} is not usable now: {failure}")
+        self._report_once(Sentence("mcp.server_unusable", name=safe(name), why=failure))
 
     def _note(self, name: str, listing: Listing) -> None:
         self._failures.pop(name, None)
@@ -309,10 +309,8 @@ class McpServers:
 
     def _blocked(self, name: str) -> ToolFailed:
         changed = self._approvals.get(name) is not None
-        why = "changed since it was approved" if changed else "has not been approved"
-        return ToolFailed(
-            f"{name} {why}", hint=f"see and approve it: plansmith tools approve {name}"
-        )
+        why = Sentence("mcp.blocked_changed" if changed else "mcp.blocked_new", name=name)
+        return ToolFailed(why, hint=Sentence("mcp.approve_it", name=name))
 
 
 def _load() -> Any:
@@ -321,4 +319,4 @@ def _load() -> Any:
         return import_module("plansmith.adapters.tools.mcp.server")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[mcp]'"
-        raise Misconfigured(f"MCP servers need the package {error.name}", hint=hint) from None
+        raise Misconfigured(Sentence("mcp.needs_package", name=error.name), hint=hint) from None

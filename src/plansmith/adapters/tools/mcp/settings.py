@@ -14,6 +14,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.limits import broken_rule
+from plansmith.plan.sentence import Sentence
 
 _KNOWN: Final = ("command", "args", "env", "cwd", "url", "headers")
 _KINDS: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamable_http")
@@ -111,18 +113,18 @@ class ServerSettings(Record):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if bool(self.command) == bool(self.url):
-            raise ValueError("give a command or a url, and not both")
+            raise ValueError(Sentence("must.command_or_url"))
         if self.command and self.headers:
-            raise ValueError("headers belong to a url, not to a command")
+            raise ValueError(Sentence("must.headers_of_url"))
         if self.url and (self.args or self.env or self.pass_env or self.cwd):
-            raise ValueError("args, env, pass_env and cwd belong to a command, not to a url")
+            raise ValueError(Sentence("must.args_of_command"))
         return self
 
     @field_validator("url")
     @classmethod
     def _is_web(cls, url: str) -> str:
         if url and not url.startswith("${") and urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError("the url has to begin with http:// or https://")
+            raise ValueError(Sentence("must.url"))
         return url
 
 
@@ -144,9 +146,7 @@ class McpSettings(Record):
     def _names(cls, servers: dict[str, ServerSettings]) -> dict[str, ServerSettings]:
         bad = [name for name in servers if not is_server_name(name)]
         if bad:
-            raise ValueError(
-                f"{bad[0]!r} is not a valid name for a server: use 1-64 printable letters"
-            )
+            raise ValueError(Sentence("must.server_name", name=bad[0]))
         return servers
 
 
@@ -170,8 +170,8 @@ def all_servers(settings: McpSettings) -> Found:
         found = read_servers(path.expanduser())
         twice = sorted(set(found.servers) & set(servers))
         if twice:
-            hint = "rename one of the two"
-            raise Misconfigured(f"{path}: there is another server {twice[0]!r}", hint=hint)
+            hint = Sentence("trust.rename_one")
+            raise Misconfigured(Sentence("mcp.other_server", path=path, name=twice[0]), hint=hint)
         servers.update(found.servers)
         notes += found.notes
     return Found(servers, tuple(notes))
@@ -183,7 +183,8 @@ def read_servers(path: Path) -> Found:
         return parse_servers(path.read_bytes(), path)
     except OSError as error:
         raise Misconfigured(
-            f"{path} cannot be read: {error}", hint="correct or remove it"
+            Sentence("error.file_unreadable", path=path, error=error),
+            hint=Sentence("error.correct_file"),
         ) from None
 
 
@@ -193,13 +194,14 @@ def parse_servers(data: bytes, path: Path) -> Found:
         value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise Misconfigured(
-            f"{path} cannot be read: {error}", hint="correct or remove it"
+            Sentence("error.file_unreadable", path=path, error=error),
+            hint=Sentence("error.correct_file"),
         ) from None
     whole = cast("dict[str, object]", value if isinstance(value, dict) else {})
     table = whole.get("mcpServers", whole.get("servers"))
     if not isinstance(table, dict):
         hint = 'it has to look like {"mcpServers": {"NAME": {"command": …, "args": […]}}}'
-        raise Misconfigured(f"{path} names no servers", hint=hint)
+        raise Misconfigured(Sentence("mcp.no_servers", file=path), hint=hint)
     servers, notes = dict[str, ServerSettings](), list[str]()
     for name, entry in cast("dict[str, object]", table).items():
         made = _server(path, name, entry, notes)
@@ -211,21 +213,24 @@ def parse_servers(data: bytes, path: Path) -> Found:
 def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSettings | None:
     where = f"{path}: {name}"
     if not isinstance(entry, dict) or not is_server_name(name):
-        raise Misconfigured(f"{where} is not a server", hint="give a table with command or url")
+        raise Misconfigured(
+            Sentence("mcp.not_server", place=where), hint=Sentence("mcp.give_table")
+        )
     given = cast("dict[str, object]", entry)
     kind = given.get("type", given.get("transport", "http" if "url" in given else "stdio"))
     if kind not in _KINDS:
-        notes.append(f"{where} is left out: its transport {kind!r} is not supported")
+        notes.append(Sentence("mcp.transport", place=where, kind=kind))
         return None
     if given.get("disabled") is True:
-        notes.append(f"{where} is left out: the file has it disabled")
+        notes.append(Sentence("mcp.file_disables", place=where))
         return None
     odd = sorted(set(given) - {*_KNOWN, "type", "transport", "disabled"})
     if odd:
-        notes.append(f"{where}: {', '.join(odd)} is unknown here and ignored")
+        notes.append(Sentence("mcp.odd_fields", place=where, names=[*odd]))
     try:
         return ServerSettings.model_validate({key: given[key] for key in _KNOWN if key in given})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Misconfigured(f"{where}: {place} {first['msg']}".strip()) from None
+        told = Sentence("must.at", place=place, rule=broken_rule(first), given="")
+        raise Misconfigured(Sentence("text.with_reason", text=where, reason=told)) from None

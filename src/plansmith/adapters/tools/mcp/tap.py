@@ -13,6 +13,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 
 class Tap:
@@ -59,7 +60,7 @@ class Tap:
         elif isinstance(message, JSONRPCRequest):
             self._unanswered.add(message.id)
             if len(self._unanswered) > self._most:
-                self.ended(f"it asked more than {self._most} things at once")
+                self.ended(Sentence("mcp.asks_at_once", most=self._most))
                 raise anyio.EndOfStream
 
     def _keep_page(self, result: dict[str, Any]) -> None:

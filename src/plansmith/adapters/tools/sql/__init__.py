@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.ports import ContextBlock
 
 _MOST_TABLES: Final = 500
@@ -69,10 +69,12 @@ class SqlTools(ToolSet):
     ) -> None:
         self._limits = limits or RowLimits()
         if not databases:
-            raise Misconfigured("there is no database", hint=HINT)
+            raise Misconfigured(Sentence("sql.no_database"), hint=HINT)
         strange = [name for name in writable if name not in databases]
         if strange:
-            raise Misconfigured(f"there is no database {strange[0]!r}", hint="name one of yours")
+            raise Misconfigured(
+                Sentence("error.no_database", name=strange[0]), hint=Sentence("sql.name_yours")
+            )
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
         self._writable = {name: self._engines[name] for name in writable}
         tools = [
@@ -112,9 +114,9 @@ class SqlTools(ToolSet):
             (each for name, each in tables.items() if name.lower() == wanted.lower()), None
         )
         if found is None:
-            near = difflib.get_close_matches(str(wanted), tables, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)[:200]}"
-            raise ToolFailed(f"there is no table {wanted[:80]!r}", hint=hint)
+            there = Sentence("table.there_are", names=", ".join(tables)[:200])
+            hint = did_you_mean(str(wanted), tables, otherwise=there)
+            raise ToolFailed(Sentence("sql.no_table", name=wanted[:80]), hint=hint)
         return _described(found)
 
     def _query(self, given: Arguments, job: Job) -> Json:

@@ -21,6 +21,7 @@ from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
 
 
 class SqliteEngine:
@@ -55,7 +56,10 @@ class SqliteEngine:
     @contextmanager
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
         if not self._path.is_file():
-            raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
+            raise ToolFailed(
+                Sentence("sql.database_absent", name=self._path.name),
+                hint=Sentence("error.check_path"),
+            )
         address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
         with converting_errors(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
@@ -131,7 +135,10 @@ class DuckEngine:
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         duckdb = _driver()
         if not self._path.is_file():
-            raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
+            raise ToolFailed(
+                Sentence("sql.database_absent", name=self._path.name),
+                hint=Sentence("error.check_path"),
+            )
         with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
             config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}
@@ -148,11 +155,13 @@ def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
     """Parses a text that must be one statement of an allowed kind."""
     statements = database.extract_statements(sql)
     if len(statements) != 1:
-        raise ToolFailed(f"there are {len(statements)} statements", hint="give one at a time")
+        raise ToolFailed(
+            Sentence("sql.statements", count=len(statements)), hint=Sentence("sql.one_at_a_time")
+        )
     kind = str(statements[0].type).rpartition(".")[2]
     if kind not in allowed:
-        hint = f"this tool takes {', '.join(sorted(allowed))}"
-        raise ToolFailed(f"a statement of the kind {kind} is not allowed", hint=hint)
+        hint = Sentence("sql.takes", names=[*sorted(allowed)])
+        raise ToolFailed(Sentence("sql.kind_refused", kind=kind), hint=hint)
     return statements[0]
 
 
@@ -171,18 +180,18 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     except duckdb.Error as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, duckdb.InterruptException):
-            hint = "ask for less: fewer rows, a filter, a LIMIT"
-            message = f"the statement took longer than {limits.seconds:g} s"
+            hint = Sentence("sql.ask_less")
+            message = Sentence("sql.slow", seconds=f"{limits.seconds:g}")
             raise ToolFailed(message, hint=hint) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise MemoryError from None  # noqa: TRY004 - that is what it is
         if "lock" in first.lower() and isinstance(error, duckdb.IOException):
-            raise ToolBusy(f"the database is in use: {first}") from None
-        hint = "check the names of tables and columns" if "does not exist" in first else ""
-        raise ToolFailed(f"the database says: {first}", hint=hint) from None
+            raise ToolBusy(Sentence("sql.in_use", why=first)) from None
+        names = Sentence("sql.check_names") if "does not exist" in first else ""
+        raise ToolFailed(Sentence("sql.says", why=first), hint=names) from None
 
 
-HINT: Final = "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
+HINT: Final = Sentence("sql.address_hint")
 _HERE: Final = "plansmith.adapters.tools.sql.engines"
 
 
@@ -256,7 +265,7 @@ def engine(url: str, limits: RowLimits) -> Engine:
 def _path(url: str) -> Path:
     scheme = url.partition(":")[0]
     if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
-        raise Misconfigured(f"{scheme!r} is not the address of a database", hint=HINT)
+        raise Misconfigured(Sentence("sql.no_address", text=scheme), hint=HINT)
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(unquote(urlsplit(url).path)[1:]).expanduser()
 

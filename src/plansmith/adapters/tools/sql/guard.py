@@ -15,6 +15,7 @@ from typing import Any, Final
 from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _TICK: Final = 2_000  # instructions between two looks at the time
 _READS: Final = frozenset(
@@ -92,7 +93,7 @@ def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows:
             database.create_function(name, -1, _format, deterministic=True)
     cursor = database.execute(sql, parameters)
     if cursor.description is None:
-        raise ToolFailed("the statement gives no rows", hint="give a SELECT")
+        raise ToolFailed(Sentence("sql.no_rows"), hint="give a SELECT")
     fetched = cursor.fetchmany(rows + 1)
     names = [str(column[0]) for column in cursor.description]
     kinds = [_kind([row[place] for row in fetched[:rows]]) for place in range(len(names))]
@@ -154,26 +155,25 @@ def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _worded(str(error), limits, writing=writing) from None
     except (OverflowError, ValueError) as error:
-        raise ToolFailed(f"the database does not accept that: {error}") from None
+        raise ToolFailed(Sentence("sql.not_accepted", error=error)) from None
 
 
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if "interrupted" in text:
-        hint = "ask for less: fewer rows, an indexed column, a LIMIT"
-        return ToolFailed(f"the statement took longer than {limits.seconds:g} s", hint=hint)
+        hint = Sentence("sql.ask_indexed")
+        return ToolFailed(Sentence("sql.slow", seconds=f"{limits.seconds:g}"), hint=hint)
     if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
-        hint = "this tool only reads: give one SELECT over the tables"
-        hint = "this tool changes tables and rows, and nothing else" if writing else hint
-        return ToolFailed(f"the statement is not allowed: {text}", hint=hint)
+        hint = Sentence("sql.only_tables" if writing else "sql.only_reads")
+        return ToolFailed(Sentence("sql.refused", why=text), hint=hint)
     if "one statement" in text:
-        return ToolFailed("there is more than one statement", hint="give one at a time")
+        return ToolFailed(Sentence("sql.several"), hint=Sentence("sql.one_at_a_time"))
     if "locked" in text or "busy" in text:
-        return ToolBusy(f"the database is in use: {text}")
+        return ToolBusy(Sentence("sql.in_use", why=text))
     if "too big" in text:
-        hint = "leave its column out, or take its length()"
-        return ToolFailed(f"a value is larger than {_LONGEST:,} bytes", hint=hint)
-    hint = "check the names of tables and columns" if "no such" in text else ""
-    return ToolFailed(f"the database says: {text}", hint=hint)
+        hint = Sentence("sql.leave_column")
+        return ToolFailed(Sentence("sql.large_value", most=_LONGEST), hint=hint)
+    names = Sentence("sql.check_names") if "no such" in text else ""
+    return ToolFailed(Sentence("sql.says", why=text), hint=names)
 
 
 _EXACT: Final = Context(prec=400)

@@ -12,6 +12,7 @@ from plansmith.adapters.context.schema import Column, ForeignKey, Table
 from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, shortened
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
 # early word to whoever wrote the statement; what keeps them harmless is the role they run as.
@@ -101,8 +102,8 @@ class PostgresEngine:
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is not None and first[1].lower() not in _READING:
-            hint = "this tool only reads: give one SELECT over the tables"
-            raise ToolFailed(f"{first[1].upper()} is not allowed", hint=hint)
+            hint = Sentence("sql.only_reads")
+            raise ToolFailed(Sentence("sql.word_refused", word=first[1].upper()), hint=hint)
         text = sql.strip().removesuffix(";")
         with self._opened(job, read_only=True) as connection:
             cursor = connection.cursor()
@@ -131,8 +132,8 @@ class PostgresEngine:
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is None or first[1].lower() not in _WRITING:
-            hint = f"one of {', '.join(_WRITING)}"
-            raise ToolFailed("the statement is not one that writes to tables", hint=hint)
+            hint = Sentence("sql.one_of", names=[*_WRITING])
+            raise ToolFailed(Sentence("sql.not_writing"), hint=hint)
         with self._opened(job, read_only=False) as connection:
             cursor = connection.cursor()
             cursor.execute(sql, _listed(parameters), binary=True)
@@ -179,7 +180,7 @@ class PostgresEngine:
         if rights:
             role = connection.info.user
             raise Misconfigured(
-                f"the role {role!r} has too many rights: {', '.join(rights)}", hint=_ROLE
+                Sentence("sql.too_many_rights", role=role, rights=[*rights]), hint=_ROLE
             )
 
 
@@ -213,18 +214,18 @@ def _driver() -> Any:
 def _refuse(sql: str) -> None:
     found = _REACHING_OUT.search(sql)
     if found is not None:
-        hint = "leave it out: it acts outside of the statement"
-        raise ToolFailed(f"{found[0]} is not allowed", hint=hint)
+        hint = Sentence("sql.acts_outside")
+        raise ToolFailed(Sentence("sql.word_refused", word=found[0]), hint=hint)
     if re.search(r"u&[\"']", sql, re.IGNORECASE):
-        raise ToolFailed("U& escapes are not allowed", hint="write the letters themselves")
+        raise ToolFailed(Sentence("sql.no_escapes"), hint=Sentence("sql.write_letters"))
     if "\0" in sql:
-        raise ToolFailed("the statement has a zero byte", hint="leave it out")
+        raise ToolFailed(Sentence("sql.zero_byte"), hint=Sentence("sql.leave_out"))
 
 
 def _listed(parameters: Parameters) -> list[Any]:
     if isinstance(parameters, Mapping):
-        hint = "give a list, and write $1, $2 in the statement"
-        raise ToolFailed("PostgreSQL takes parameters by their place", hint=hint)
+        hint = Sentence("sql.by_place_hint")
+        raise ToolFailed(Sentence("sql.by_place"), hint=hint)
     return list(parameters)
 
 
@@ -251,15 +252,15 @@ def _converting_errors(psycopg: Any, limits: RowLimits) -> Generator[None]:
 def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.QueryCanceled):
-        hint = "ask for less: fewer rows, an indexed column, a LIMIT"
-        return ToolFailed(f"the statement took longer than {limits.seconds:g} s", hint=hint)
+        hint = Sentence("sql.ask_indexed")
+        return ToolFailed(Sentence("sql.slow", seconds=f"{limits.seconds:g}"), hint=hint)
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        hint = "this tool only reads: give one SELECT over the tables"
-        return ToolFailed(f"the statement is not allowed: {first}", hint=hint)
+        hint = Sentence("sql.only_reads")
+        return ToolFailed(Sentence("sql.refused", why=first), hint=hint)
     if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
         # Of this process and not of the server, whose errors have a number.
         return MemoryError()
     if isinstance(error, psycopg.OperationalError):
-        return ToolBusy(f"the database cannot be reached or is in use: {first}")
-    hint = "check the names of tables and columns" if "does not exist" in first else ""
-    return ToolFailed(f"the database says: {first}", hint=hint)
+        return ToolBusy(Sentence("sql.away", why=first))
+    names = Sentence("sql.check_names") if "does not exist" in first else ""
+    return ToolFailed(Sentence("sql.says", why=first), hint=names)

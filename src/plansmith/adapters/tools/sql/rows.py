@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.tools.toolset import NOTES, TEXT, fields, items, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws
+from plansmith.plan.sentence import Sentence
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 COLUMNS: Final = items(fields({"name": TEXT, "type": TEXT}, "name", "type"))
@@ -157,7 +158,7 @@ def parameters_of(given: Any) -> Parameters:
     values = list(cast("dict[str, Any]", given).values()) if isinstance(given, dict) else given
     for each in cast("list[object]", values):
         if isinstance(each, dict | list):
-            raise ToolFailed("a parameter is a list or an object", hint="give single values")
+            raise ToolFailed(Sentence("sql.list_parameter"), hint=Sentence("sql.single_values"))
         if isinstance(each, int) and each.bit_length() > 63:
-            raise ToolFailed("a parameter has too many digits for a database", hint="as text?")
+            raise ToolFailed(Sentence("sql.many_digits"), hint=Sentence("sql.as_text"))
     return cast("Parameters", given)

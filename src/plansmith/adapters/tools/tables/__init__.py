@@ -29,6 +29,7 @@ from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, k
 from plansmith.errors import ToolFailed
 from plansmith.plan import refs
 from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
 
 _TOP: Final = 3
 _READING_S: Final = 10.0
@@ -73,7 +74,7 @@ class TableTools(ToolSet):
             self._check(tool, dict(inputs))
             rows = replace(self._rows, seconds=min(_REHEARSAL_S, self._rows.seconds))
             work = partial(self._in_child, "rehearse", given, None, rows=rows, reading_s=1.0)
-            return str(await asyncio.to_thread(work))
+            return read_sentence(await asyncio.to_thread(work))
         except ToolFailed:
             return ""  # it takes too long, or other checks tell what is wrong
 
@@ -202,7 +203,7 @@ class _Reader:
         query = prepared(query, tables, load, self._job, self._rows)
         if not tables:
             hint = self.catalogue.unknown("").hint
-            raise ToolFailed("the query names no table of this folder", hint=hint)
+            raise ToolFailed(Sentence("table.none_named"), hint=hint)
         return query, tables
 
     def _asked(self, query: str, tables: Mapping[str, Data], limit: int) -> Json:
@@ -231,7 +232,7 @@ class _Reader:
         except ToolFailed as error:
             unsure = "longer than" in error.message or "in use" in error.message
             return (
-                "" if unsure else f"{error.message}; {error.hint}" if error.hint else error.message
+                "" if unsure else cast("Json", stored_sentence(joined([error.message, error.hint])))
             )
 
     def _problem(self, tool: str, inputs: dict[str, Any]) -> str:

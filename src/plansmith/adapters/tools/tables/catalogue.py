@@ -18,6 +18,7 @@ from plansmith.adapters.tools.tables.database import DatabaseCopy
 from plansmith.adapters.tools.tables.read import Data, TableLimits, read_table
 from plansmith.adapters.tools.toolset import Arguments, Job
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
@@ -104,7 +105,10 @@ class Catalogue:
         fitting = fitting_places(name, self.places)
         if len(fitting) > 1:
             listed = " or ".join(f'"{each}"' for each in fitting[:_MOST_NAMED])
-            raise ToolFailed(f"{clip(name, 60)} could be {listed}", hint="say which one")
+            raise ToolFailed(
+                Sentence("table.could_be", name=clip(name, 60), listed=listed),
+                hint=Sentence("table.say_which"),
+            )
         return fitting[0] if fitting else None
 
     def table(self, name: str, given: Arguments) -> Data:
@@ -142,7 +146,9 @@ class Catalogue:
             f"; name tables of {', '.join(self._skipped)} with the file" if self._skipped else ""
         )
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables here"
-        return ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}{more}")
+        return ToolFailed(
+            Sentence("table.absent", name=clip(name, 60)), hint=f"there are {listed}{more}"
+        )
 
     def _inside(self, name: str) -> Place | None:
         """Returns a table of the SQLite file that a name begins with; refuses one it has not."""
@@ -156,8 +162,13 @@ class Catalogue:
             return fitting[0]
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
         if name.casefold() == path.casefold():
-            raise ToolFailed(f"{path} has {len(tables)} tables", hint=f"name one: {listed}")
-        raise ToolFailed(f"there is no table {clip(name, 60)}", hint=f"there are {listed}")
+            raise ToolFailed(
+                f"{path} has {len(tables)} tables", hint=Sentence("error.name_one", names=listed)
+            )
+        raise ToolFailed(
+            Sentence("table.absent", name=clip(name, 60)),
+            hint=Sentence("table.there_are", names=listed),
+        )
 
     def _copy(self, path: str) -> DatabaseCopy:
         if path not in self._copies:
@@ -244,4 +255,4 @@ def no_column(name: str, tables: Mapping[str, Data]) -> ToolFailed:
     near = difflib.get_close_matches(name.rpartition(".")[2], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     hint += clip("; ".join(shown), 400)
-    return ToolFailed(f"there is no column {clip(name, 60)}", hint=hint)
+    return ToolFailed(Sentence("table.column_absent", name=clip(name, 60)), hint=hint)

@@ -16,6 +16,7 @@ from plansmith.adapters.tools.sql.rows import RowLimits, plain_value
 from plansmith.adapters.tools.tables.read import Data, TableLimits, check_size, typed
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
 
 ENDINGS: Final = (".db", ".sqlite", ".sqlite3", ".db3")
 _MOST_BYTES: Final = 200_000_000
@@ -74,19 +75,23 @@ class DatabaseCopy:
     def _bytes(self) -> tuple[bytes, bytes]:
         log, journal = (self._beside(ending) for ending in ("-wal", "-journal"))
         if journal.startswith(_JOURNAL):
-            hint = "close the program that changes it, or open it there once"
-            raise ToolBusy(f"{self._path} has an unfinished change", hint=hint)
+            hint = Sentence("table.close_program")
+            raise ToolBusy(Sentence("table.unfinished", name=self._path), hint=hint)
         try:
             data = self._folder.read(self._path, most=_MOST_BYTES)
         except ToolFailed as error:
             if "larger" in error.message:
-                hint = "name it under databases in the settings and ask it with sql.query"
+                hint = Sentence("table.use_sql")
                 raise ToolFailed(error.message, hint=hint) from None
             raise
         if not data.startswith(_HEAD):
-            raise ToolFailed(f"{self._path} is not a SQLite file", hint="give another file")
+            raise ToolFailed(
+                Sentence("table.no_sqlite", name=self._path), hint=Sentence("table.other_file")
+            )
         if log != self._beside("-wal"):
-            raise ToolBusy(f"{self._path} is being changed", hint="try it again")
+            raise ToolBusy(
+                Sentence("table.changing", name=self._path), hint=Sentence("error.once_more")
+            )
         return data, log
 
     def _beside(self, ending: str) -> bytes:
@@ -144,5 +149,5 @@ class DatabaseCopy:
 def quoted(name: str) -> str:
     """Quotes any name for SQL."""
     if "\0" in name:
-        raise ToolFailed("a column's name has a zero byte", hint="rename it")
+        raise ToolFailed(Sentence("table.zero_byte"), hint=Sentence("table.rename"))
     return '"' + name.replace('"', '""') + '"'

@@ -10,6 +10,7 @@ from plansmith.adapters.tools.tables.database import quoted
 from plansmith.adapters.tools.tables.memory import in_several_cases
 from plansmith.adapters.tools.tables.read import Data
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _FUNCTIONS: Final = {"sum": "sum", "average": "avg", "count": "count", "min": "min", "max": "max"}
 _NUMBERS: Final = ("integer", "number", "boolean", "null")
@@ -65,7 +66,10 @@ def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
     how = how or ("sum" if value else "count")
     if value is None and how != "count":
         numbers = ", ".join(name for name, kind in data.columns if kind in _NUMBERS)
-        raise ToolFailed(f"{how} of which column?", hint=f"give value: one of {numbers or 'none'}")
+        raise ToolFailed(
+            Sentence("table.which_column", how=how),
+            hint=Sentence("table.give_value", names=numbers or Sentence("error.none")),
+        )
     column = column_of(value, data) if value else ""
     if column and how in ("sum", "average"):
         _check_numbers(data, column)
@@ -107,5 +111,7 @@ def _check_numbers(data: Data, column: str) -> None:
     if kind in _NUMBERS:
         return
     numbers = [name for name, each in data.columns if each in _NUMBERS]
-    hint = f"columns of numbers: {', '.join(numbers)}" if numbers else "count the rows instead"
-    raise ToolFailed(f"{column} holds {kind}, not numbers", hint=hint)
+    hint = (
+        Sentence("table.number_columns", names=numbers) if numbers else Sentence("table.count_rows")
+    )
+    raise ToolFailed(Sentence("table.not_numbers", column=column, kind=kind), hint=hint)

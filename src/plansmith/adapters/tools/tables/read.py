@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.tools.sql.rows import distinct
 from plansmith.adapters.tools.tables.numbers import is_number, is_whole, marked_numbers
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
 _BOOLEAN: Final = re.compile(r"true|false", re.IGNORECASE)
@@ -83,9 +84,12 @@ def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> s
         return data.decode(chosen)
     except UnicodeDecodeError:
         if encoding is not None:
-            raise ToolFailed(f"{name} is not a text in {encoding}", hint="name another") from None
+            raise ToolFailed(
+                Sentence("table.encoding", name=name, encoding=encoding),
+                hint=Sentence("table.other_encoding"),
+            ) from None
     if b"\0" in data:
-        raise ToolFailed(f"{name} is not a text file", hint="give a CSV or JSON file")
+        raise ToolFailed(Sentence("file.not_text", name=name), hint=Sentence("table.csv_or_json"))
     notes.append(f"{name} is not in UTF-8: read as Windows-1252; set encoding if that is wrong")
     return data.decode("windows-1252", "replace")
 
@@ -96,7 +100,7 @@ def _json(text: str, name: str) -> Any:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ToolFailed(f"{name} is not JSON: {clip(str(error))}") from None
+        raise ToolFailed(Sentence("table.not_json", name=name, error=clip(str(error)))) from None
 
 
 def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
@@ -106,7 +110,7 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         lists = [each for each in table.values() if _is_list_of_rows(each)]
         return from_values(lists[0] if len(lists) == 1 else [table], name, limits=limits)
     if not isinstance(value, list):
-        raise ToolFailed(f"{name} is not a list of rows", hint="give a list of objects")
+        raise ToolFailed(Sentence("table.no_rows", name=name), hint=Sentence("table.objects"))
     listed: list[Any] = [*cast("list[object]", value)]
     if listed and all(isinstance(each, list) for each in listed):
         width = max(len(each) for each in listed)
@@ -115,8 +119,10 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         return typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
     if strange is not None:
-        hint = "every row has to be an object of columns"
-        raise ToolFailed(f"{name} has a row that is {clip(json.dumps(strange), 40)}", hint=hint)
+        hint = Sentence("table.row_object")
+        raise ToolFailed(
+            Sentence("table.strange_row", name=name, row=clip(json.dumps(strange), 40)), hint=hint
+        )
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
     return typed(names, [[each.get(key) for key in names] for each in listed], limits)
@@ -139,10 +145,10 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
             if len(rows) > limits.rows + 1:
                 raise _too_large(limits)
     except csv.Error as error:
-        hint = "a quote may be missing before that line"
+        hint = Sentence("table.quote")
         raise ToolFailed(f"{name}, line {reader.line_num}: {error}", hint=hint) from None
     if not rows:
-        raise ToolFailed(f"{name} is empty", hint="give a file with a header and rows")
+        raise ToolFailed(Sentence("table.empty", name=name), hint=Sentence("table.header"))
     notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
     check_size(max([len(head), *map(len, rows)]), len(rows), limits)
@@ -196,7 +202,7 @@ def typed(
     With `texts` all cells are texts of a file; with `comma` their decimals may have a comma.
     """
     if not names:
-        raise ToolFailed("the table has no columns", hint="give rows with columns")
+        raise ToolFailed(Sentence("table.no_columns"), hint=Sentence("table.with_columns"))
     columns: list[tuple[str, str]] = []
     notes: list[str] = []
     for place, name in enumerate(names):
@@ -215,7 +221,7 @@ def typed(
             row[place] = convert(row[place])
             if isinstance(row[place], str) and len(row[place]) > limits.letters_each:
                 most = f"{limits.letters_each:,} letters"
-                raise ToolFailed(f"a cell of {clip(name, 40)!r} is longer than {most}")
+                raise ToolFailed(Sentence("table.long_cell", name=clip(name, 40), most=most))
         columns.append((name, kind))
     return Data(columns, rows, notes)
 
@@ -225,12 +231,14 @@ def check_size(columns: int, rows: int, limits: TableLimits) -> None:
     if rows > limits.rows or rows * max(1, columns) > limits.cells:
         raise _too_large(limits)
     if columns > limits.columns:
-        raise ToolFailed(f"a table has at most {limits.columns} columns", hint="choose some")
+        raise ToolFailed(
+            Sentence("table.many_columns", most=limits.columns), hint=Sentence("table.choose_some")
+        )
 
 
 def _too_large(limits: TableLimits) -> ToolFailed:
     most = f"{limits.rows:,} rows or {limits.cells:,} cells"
-    return ToolFailed(f"the table has more than {most}", hint="use a smaller one")
+    return ToolFailed(Sentence("table.too_large", most=most), hint=Sentence("table.smaller"))
 
 
 Convert = Callable[[Any], Any]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from plansmith.adapters.tools.tables.numbers import is_number
 from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
@@ -19,8 +20,8 @@ Rows = Sequence[Sequence[Any]]
 def check_ending(path: str) -> None:
     """Refuses a file of a kind that cannot be written."""
     if not path.lower().endswith(_ENDINGS):
-        hint = "end it with .csv, .tsv, .json or .md"
-        raise ToolFailed(f"{path} has no known extension", hint=hint)
+        hint = Sentence("table.extension")
+        raise ToolFailed(Sentence("file.no_extension", name=path), hint=hint)
 
 
 def written(path: str, names: Sequence[str], rows: Rows, notes: list[str]) -> str:

@@ -54,7 +54,7 @@ async def test_a_flood_in_one_answer_ends_after_the_limit() -> None:
             sent += 100_000
 
     async with Liar(flood).open() as liar:
-        with pytest.raises(ToolFailed, match="more than 1000000 bytes"):
+        with pytest.raises(ToolFailed, match="more than 1,000,000 bytes"):
             await work(liar)
     assert sent < 50_000_000
 
@@ -73,7 +73,7 @@ async def test_a_flood_in_a_stream_ends_after_the_limit_and_the_task_is_cancelle
             await talk.event({"artifactUpdate": update})
 
     async with Liar(flood, streaming=True).open() as liar:
-        with pytest.raises(ToolFailed, match="more than 1000000 bytes"):
+        with pytest.raises(ToolFailed, match="more than 1,000,000 bytes"):
             await work(liar)
         assert liar.methods == ["SendStreamingMessage", "CancelTask"]
 
@@ -365,7 +365,7 @@ async def served(card: Any, **limits: float) -> Any:
         (says([1]), "not a JSON object"),
         (says({"description": "nobody"}), "has no agent name"),
         (says(a_card("http://x"), "text/html"), "has the type text/html"),
-        (says(b"x" * 30_000), "more than 20000 bytes"),
+        (says(b"x" * 30_000), "more than 20,000 bytes"),
         (says(b"", status="404 Not Found"), "HTTP 404"),
         (says({"name": "x", "supportedInterfaces": []}), "the card has no address"),
         (says(a_card("http://evil.example")), "is on another host than the card"),
