@@ -118,7 +118,8 @@ def review_lines(
     """
     if run.plan is None:
         return
-    yield from plan_lines(run.plan, run.templates, session.words["locale"])
+    # The reasons of the review tell that rules made the plan.
+    yield from plan_lines(run.plan, run.templates, session.words["locale"], tells_rules=False)
     yield ""
     yield from revision_lines(events, session)
     if run.estimate is not None:

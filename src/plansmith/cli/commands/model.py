@@ -66,7 +66,7 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
         if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, words):
             fetch_model(model, models)
     except Refused as refused:
-        tell(f"{refused}; {words['without_model']}")
+        tell(str(refused))
 
 
 def _is_wanted(
@@ -86,7 +86,6 @@ def _is_wanted(
     typed = ask_line(words["fetch"])
     if typed is None or typed.strip().lower() in _NO:
         models.decline()
-        tell(words["without_model"])
         return False
     return True
 
