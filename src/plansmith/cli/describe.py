@@ -124,15 +124,17 @@ def review_lines(
     yield from revision_lines(events, session)
     if run.estimate is not None:
         yield from estimate_lines(run.estimate, session.words["locale"])
-    if run.problems:
-        yield from problem_lines(run.problems, session.words["locale"])
+    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
+    reasons = asked[-1].reasons if asked else ()
+    # What is a reason to ask is told there.
+    others = [each for each in run.problems if each.message not in reasons]
+    yield from problem_lines(others, session.words["locale"])
     if run.folder:
         yield session.words["folder"].format(folder=safe(run.folder))
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
     yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
-    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
-    for reason in asked[-1].reasons if asked else ():
+    for reason in reasons:
         yield f"  ! {safe(in_language(reason, session.words['locale']))}"
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
 

@@ -136,14 +136,13 @@ def _inputs(step: StepFields) -> dict[str, Json]:
 
 
 def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[str]:
-    """Yields problems, one a line, with a count at the end."""
+    """Yields problems, one a line, with a count at the end if there are errors."""
     for each in problems:
         yield safe(each.line(locale))
     errors = sum(each.severity is Severity.ERROR for each in problems)
-    others = len(problems) - errors
-    one = Sentence("problem.one_error", others=others)
-    many = Sentence("problem.errors", errors=errors, others=others)
-    yield in_language(one if errors == 1 else many, locale)
+    if errors:
+        count = Sentence("problem.errors", errors=errors, others=len(problems) - errors)
+        yield in_language(count, locale)
 
 
 def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:

@@ -10,6 +10,7 @@ from plansmith.plan.sentence import Sentence, in_language, language_of, texts_un
 
 Words = Mapping[str, str]
 _SHOWN: Final = 3
+_UNKNOWN_TOOL: Final = "PS101"
 
 
 def words_for(locale: str) -> Words:
@@ -27,7 +28,9 @@ def error_text(error: PlansmithError, locale: str) -> str:
         more = [in_language(Sentence("error.more_problems", count=left), locale)] if left else []
         unusable = Sentence("error.plan_unusable", problems="；".join([*shown, *more]))
         message = in_language(unusable, locale)
-    hint = in_language(error.hint, locale)
+    unknown = any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems)
+    given = error.hint or (Sentence("error.own_tool") if unknown else "")
+    hint = in_language(given, locale)
     return (
         in_language(Sentence("error.with_hint", message=message, hint=hint), locale)
         if hint
