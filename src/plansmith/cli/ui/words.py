@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import PlansmithError
+from plansmith.lazy import lazy_modules, lazy_pattern
 from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under
+
+if TYPE_CHECKING:
+    import re
+
+    from plansmith.cli import extras
+else:
+    lazy_modules(globals(), extras="plansmith.cli.extras")
 
 Words = Mapping[str, str]
 _SHOWN: Final = 3
 _UNKNOWN_TOOL: Final = "PS101"
+_EXTRA: Final = lazy_pattern(r"pip install ['\"]plansmith\[([\w-]+)\]['\"]")
 
 
 def words_for(locale: str) -> Words:
     """Returns the texts of a locale; English for unknown languages."""
     return texts_under("cli.", language_of(locale))
+
+
+def _installing(found: re.Match[str]) -> str:
+    """Returns the command that installs an extra into the environment of this very program."""
+    return extras.install_hint(found[1])
 
 
 def error_text(error: PlansmithError, locale: str) -> str:
@@ -30,7 +44,7 @@ def error_text(error: PlansmithError, locale: str) -> str:
         message = in_language(unusable, locale)
     unknown = any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems)
     given = error.hint or (Sentence("error.own_tool") if unknown else "")
-    hint = in_language(given, locale)
+    hint = _EXTRA.sub(_installing, in_language(given, locale))
     return (
         in_language(Sentence("error.with_hint", message=message, hint=hint), locale)
         if hint
