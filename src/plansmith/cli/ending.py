@@ -88,6 +88,7 @@ def _no_plan_text(session: Session, run: Run) -> str:
 def say_no_plan(session: Session, run: Run) -> None:
     """Says that planning failed, why, and how to try again."""
     session.say(_no_plan_text(session, run))
-    if run.problems:
-        session.say(*problem_lines(run.problems, session.words["locale"]))
+    # The reason of a run that failed is printed with it.
+    others = [each for each in run.problems if each.message not in run.reason]
+    session.say(*problem_lines(others, session.words["locale"]))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
