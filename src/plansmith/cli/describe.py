@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from plansmith.cli.questions import question_lines
 from plansmith.cli.session import Session, has_no_plan, is_unusable
@@ -22,6 +23,8 @@ from plansmith.review.render import (
     value_line,
 )
 from plansmith.text import clip, safe
+
+_UNSEEN: Final = "PS406"
 
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
@@ -126,8 +129,13 @@ def review_lines(
         yield from estimate_lines(run.estimate, session.words["locale"])
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
     reasons = asked[-1].reasons if asked else ()
-    # What is a reason to ask is told there.
-    others = [each for each in run.problems if each.message not in reasons]
+    # What is a reason to ask is told there, and values that come later are shown when they come.
+    shown_later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
+    others = [
+        each
+        for each in run.problems
+        if each.message not in reasons and each.code not in shown_later
+    ]
     yield from problem_lines(others, session.words["locale"])
     if run.folder:
         yield session.words["folder"].format(folder=safe(run.folder))
