@@ -205,7 +205,9 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
         number = run.last.number if run.last else 0
         yield session.words["damaged"].format(number=number)
         yield clip(safe(run.damage), 400)
-    if run.reason:
+    # Why a request is planned, and not answered, says nothing about where its run stands.
+    is_of_triage = run.decision == "plan" and run.status is RunStatus.REVIEWING and not run.paused
+    if run.reason and not is_of_triage:
         yield clip(safe(in_language(run.reason, session.words["locale"])), 200)
 
 
