@@ -25,6 +25,7 @@ from plansmith.review.render import (
 from plansmith.text import clip, safe
 
 _UNSEEN: Final = "PS406"
+_BY_RULES: Final = "review.degraded"
 
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
@@ -143,6 +144,8 @@ def review_lines(
     yield from continued_lines(run, session)
     yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
     for reason in reasons:
+        if flag and getattr(reason, "code", "") == _BY_RULES:
+            continue  # nobody decides now, and the choice of the model was told
         yield f"  ! {safe(in_language(reason, session.words['locale']))}"
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
 
