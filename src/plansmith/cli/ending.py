@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     """Prints what to do next on stderr, and the result of a run on stdout."""
     args = vars(session.args)
-    if run.status.over and args.get("request") and session.has_person and not has_no_plan(run):
+    found = run.status.over and run.status is not RunStatus.CANCELLED and not has_no_plan(run)
+    if found and args.get("request") and session.has_person:
         session.tell(*map(dim, _next_lines(session, run)))
     if args.get("json"):
         print_json(run_json(run, session))
