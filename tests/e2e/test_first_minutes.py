@@ -39,7 +39,7 @@ def test_the_model_is_offered_once_and_without_it_a_person_approves_the_plan(
         terminal.type("n\n")
         screen = terminal.until("Run this plan?")
         assert "files.search" in screen
-        assert "made by rules, without a language model" in screen
+        assert "Simple rules made this plan, not a language model" in screen
         terminal.type("y\n")
         assert terminal.ended() == 0
         assert "may.txt" in terminal.screen.text
@@ -58,6 +58,6 @@ def test_a_fetch_that_fails_is_told_and_the_request_is_not_lost(
         terminal.type("\n")
         screen = terminal.until("Run this plan?")
         assert "could not be downloaded" in screen
-        assert "going on by rules" in screen.replace("\n", " ")
+        assert "so simple rules make the plan" in screen.replace("\n", " ")
         terminal.type("n\n")
         assert terminal.ended() == 4

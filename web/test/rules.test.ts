@@ -6,7 +6,7 @@ import { conditionOf, edited, rowsOf } from "../src/data/conditions";
 import { needsOf } from "../src/data/refs";
 import type { JsonObject, RunView, Step } from "../src/data/types";
 import { withRule } from "../src/views/ruleform";
-import { collectedOf, roundText } from "../src/views/steptext";
+import { collectedOf, endReason, roundText } from "../src/views/steptext";
 
 const BELOW: JsonObject = { below: ["{{stock.count}}", 10] };
 const ORDER: Step = {
@@ -65,4 +65,11 @@ test("the page counts the items whose errors were collected", () => {
   const steps = { all: { rule: "" }, "all/0": { rule: "error" }, "all/1": { rule: "" }, "all2/0": { rule: "error" } };
   const map: Step = { id: "all", kind: "map", over: [], on_error: "collect" };
   assert.equal(collectedOf({ steps } as unknown as RunView, map), 1);
+});
+
+test("a run that failed names its steps by their titles, and no other words", () => {
+  const steps = [{ ...ORDER, id: "bad", title: "Order tea" }, { ...ORDER, id: "by", title: "Pay" }];
+  const run = { reason: "cancelled by ann: by chance; failed: bad, gone", plan: { steps }, steps: { bad: { status: "failed" }, by: { status: "done" } } } as unknown as RunView;
+  assert.equal(endReason(run), "cancelled by ann: by chance; failed: Order tea, gone");
+  assert.equal(endReason({ ...run, reason: "失败：bad" }), "失败：Order tea");
 });

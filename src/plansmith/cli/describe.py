@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from plansmith.cli.questions import question_lines
 from plansmith.cli.session import Session, has_no_plan, is_unusable
@@ -22,6 +23,9 @@ from plansmith.review.render import (
     value_line,
 )
 from plansmith.text import clip, safe
+
+_UNSEEN: Final = "PS406"
+_BY_RULES: Final = "review.degraded"
 
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
@@ -118,20 +122,30 @@ def review_lines(
     """
     if run.plan is None:
         return
-    yield from plan_lines(run.plan, run.templates, session.words["locale"])
+    # The reasons of the review tell that rules made the plan.
+    yield from plan_lines(run.plan, run.templates, session.words["locale"], tells_rules=False)
     yield ""
     yield from revision_lines(events, session)
     if run.estimate is not None:
         yield from estimate_lines(run.estimate, session.words["locale"])
-    if run.problems:
-        yield from problem_lines(run.problems, session.words["locale"])
+    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
+    reasons = asked[-1].reasons if asked else ()
+    # What is a reason to ask is told there, and values that come later are shown when they come.
+    shown_later = {_UNSEEN} if session.smith.runs.execution.limits.data == "ask" else set[str]()
+    others = [
+        each
+        for each in run.problems
+        if each.message not in reasons and each.code not in shown_later
+    ]
+    yield from problem_lines(others, session.words["locale"])
     if run.folder:
         yield session.words["folder"].format(folder=safe(run.folder))
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
     yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
-    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
-    for reason in asked[-1].reasons if asked else ():
+    for reason in reasons:
+        if flag and getattr(reason, "code", "") == _BY_RULES:
+            continue  # nobody decides now, and the choice of the model was told
         yield f"  ! {safe(in_language(reason, session.words['locale']))}"
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
 
@@ -194,7 +208,9 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
         number = run.last.number if run.last else 0
         yield session.words["damaged"].format(number=number)
         yield clip(safe(in_language(run.damage, session.words["locale"])), 400)
-    if run.reason:
+    # Why a request is planned, and not answered, says nothing about where its run stands.
+    is_of_triage = run.decision == "plan" and run.status is RunStatus.REVIEWING and not run.paused
+    if run.reason and not is_of_triage:
         yield clip(safe(in_language(run.reason, session.words["locale"])), 200)
 
 

@@ -20,8 +20,11 @@ from plansmith.plan.sentence import Sentence
 from plansmith.review.render import problem_lines
 
 
-async def edit_in_editor(session: Session, run: Run) -> Run:
-    """Opens the plan of a run in the editor, checks the result and saves it in the run."""
+async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> Run:
+    """Opens the plan of a run in the editor, checks the result and saves it in the run.
+
+    `tells` what has changed; a review that follows shows it anyway.
+    """
     if run.plan is None:
         raise Refused(Sentence("error.run_no_plan", run=run.id))
     editor = editor_of(session)
@@ -34,10 +37,9 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
             session.say(session.words["unchanged"])
             return run
         try:
-            edited = await edit_from(session, run, str(path))
+            edited = await edit_from(session, run, str(path), tells=tells)
         except PlanInvalid as error:
-            _show_problems(session, error)
-            if not _wants_again(session):
+            if not _wants_again(session, error):
                 again = session.command("edit", run.id, "--file", str(path))
                 session.say(session.words["kept"].format(path=path), f"  {again}")
                 raise
@@ -49,10 +51,10 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
             return edited
 
 
-async def edit_from(session: Session, run: Run, name: str) -> Run:
-    """Replaces the plan of a run by the plan of a file."""
+async def edit_from(session: Session, run: Run, name: str, *, tells: bool = True) -> Run:
+    """Replaces the plan of a run by the plan of a file, and tells what has changed."""
     edited = await session.smith.edit(run.id, read_plan(read_file(name)), by=session.by)
-    if run.plan is not None and edited.plan is not None:
+    if tells and run.plan is not None and edited.plan is not None:
         locale = session.words["locale"]
         session.say(session.words["changed"], *change_lines(run.plan, edited.plan, locale))
     return edited
@@ -88,14 +90,11 @@ async def open_in_editor(editor: str, path: Path) -> None:
         raise Misconfigured(ended, hint=Sentence("error.set_editor"))
 
 
-def _show_problems(session: Session, error: PlanInvalid) -> None:
-    problems = [each for each in error.problems if isinstance(each, Problem)]
-    session.say(*problem_lines(problems, session.words["locale"]))
-
-
-def _wants_again(session: Session) -> bool:
-    """Asks whether to open the editor again; no without a terminal."""
+def _wants_again(session: Session, error: PlanInvalid) -> bool:
+    """Shows the problems, and asks whether to open the editor again; no without a terminal."""
     if not session.has_person:
         return False
+    problems = [each for each in error.problems if isinstance(each, Problem)]
+    session.say(*problem_lines(problems, session.words["locale"]))
     typed = ask_line(session.words["edit_again"])
     return typed is not None and typed.strip().lower() not in ("n", "no", "否", "不")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     """Prints what to do next on stderr, and the result of a run on stdout."""
     args = vars(session.args)
-    if run.status.over and args.get("request") and session.has_person and not has_no_plan(run):
+    found = run.status.over and run.status is not RunStatus.CANCELLED and not has_no_plan(run)
+    if found and args.get("request") and session.has_person:
         session.tell(*map(dim, _next_lines(session, run)))
     if args.get("json"):
         print_json(run_json(run, session))
@@ -88,6 +89,7 @@ def _no_plan_text(session: Session, run: Run) -> str:
 def say_no_plan(session: Session, run: Run) -> None:
     """Says that planning failed, why, and how to try again."""
     session.say(_no_plan_text(session, run))
-    if run.problems:
-        session.say(*problem_lines(run.problems, session.words["locale"]))
+    # The reason of a run that failed is printed with it.
+    others = [each for each in run.problems if each.message not in run.reason]
+    session.say(*problem_lines(others, session.words["locale"]))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
 from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 from plansmith.cli.exit_codes import Exit, exit_for
-from plansmith.cli.parser import Parser, WrongUsage, help_text
+from plansmith.cli.parser import FOLDER, Parser, WrongUsage, help_text
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import padded, say_fitted
 from plansmith.errors import PlansmithError
@@ -201,8 +201,9 @@ def _unknown(name: str) -> PlansmithError:
 
 def _in_folder(arguments: Sequence[str]) -> int:
     """Runs the command line in another folder."""
+    named = FOLDER.set(arguments[0] if arguments else "")
     try:
-        with contextlib.chdir(arguments[0] if arguments else ""):
+        with contextlib.chdir(FOLDER.get()):
             return main(arguments[1:])
     except OSError as error:
         folder = arguments[0] if arguments else "-C"
@@ -210,6 +211,8 @@ def _in_folder(arguments: Sequence[str]) -> int:
             sentence.Sentence("error.cannot_work", folder=folder, reason=error.strerror)
         )
         return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
+    finally:
+        FOLDER.reset(named)
 
 
 def _in_tenant(arguments: Sequence[str]) -> int:

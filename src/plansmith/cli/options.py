@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from plansmith.cli.parser import FOLDER
 from plansmith.cli.ui.width import say_fitted
 from plansmith.cli.ui.words import own, own_text
 from plansmith.config import Settings, load_settings
@@ -214,6 +216,8 @@ def repeated_flags(args: argparse.Namespace, command: str) -> list[str]:
     return flags
 
 
-def command_line(*words: str) -> str:
-    """Returns a command as it is typed, quoted for the shell."""
-    return shlex.join(["plansmith", *words])
+def command_line(*words: str, folder: str = "") -> str:
+    """Returns a command as it is typed, quoted for the shell; `-C` if it is for another folder."""
+    program = os.environ.get("PLANSMITH_PROGRAM") or "plansmith"
+    where = folder or FOLDER.get()
+    return shlex.join([program, *(("-C", where) if where else ()), *words])

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -31,6 +32,8 @@ else:
     )
 
 
+# The folder of `-C`, as it was typed: a command that a person copies needs it too.
+FOLDER: Final = ContextVar("FOLDER", default="")
 # What argparse says of wrong arguments, and the same in Chinese.
 _ERRORS: Final = (
     (r"the following arguments are required: (.*)", r"缺少参数：\1"),

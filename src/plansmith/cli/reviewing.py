@@ -92,7 +92,7 @@ class Prompts:
                 await session.smith.decide(run.id, reject=True, by=session.by)
                 session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
             case "edit":
-                await edit_in_editor(session, run)
+                await edit_in_editor(session, run, tells=False)
             case "changes":
                 with session.planning():
                     await session.smith.request_changes(run.id, choice.text, by=session.by)

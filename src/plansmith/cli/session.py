@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -79,17 +78,13 @@ class Session:
         silent = vars(self.args).get("no_input") or vars(self.args).get("jsonl")
         return not silent and sys.stdin.isatty() and sys.stderr.isatty()
 
-    def command(self, *words: str) -> str:
-        """Returns a command line with the flags of this session."""
-        return command_line(*words, *repeated_flags(self.args, words[0]))
+    def command(self, *words: str, folder: str = "") -> str:
+        """Returns a command line with the flags of this session, for its folder or another one."""
+        return command_line(*words, *repeated_flags(self.args, words[0]), folder=folder)
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
-        command = self.command(*words)
-        if self.journals.is_here(run.folder):
-            return command
-        first, _, rest = command.partition(" ")
-        return f"{first} -C {shlex.quote(run.folder)} {rest}"
+        return self.command(*words, folder="" if self.journals.is_here(run.folder) else run.folder)
 
     def use_language_of(self, run: Run) -> None:
         """Switches to the language of a run, unless the person chose one.

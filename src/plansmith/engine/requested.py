@@ -10,7 +10,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.planner.check.conditions import dropped_conditions
+from plansmith.planner.check.conditions import DROPPED, dropped_conditions
 from plansmith.planner.check.missing import MISSING, missing_changes
 from plansmith.planner.intent import find_intents
 
@@ -42,7 +42,7 @@ def left_out(
     texts = [*person_texts(bodies)]
     asked = find_intents(*texts)
     missing = missing_changes(asked, plan, tools=tools, agents=agents, templates=templates)
-    return [*missing, *dropped_conditions(texts, plan, templates)]
+    return [*missing, *dropped_conditions(texts, plan, templates, tools)]
 
 
 def missing_in(problems: Sequence[Problem]) -> list[str]:
@@ -61,18 +61,19 @@ def refuse_missing(problems: Sequence[Problem]) -> None:
 def asking_about_missing(
     entries: Sequence[Entry], plan: Plan, problems: Sequence[Problem]
 ) -> list[Entry]:
-    """Adds the missing changes of a plan to the reasons of its review.
+    """Adds the missing changes and conditions of a plan to the reasons of its review.
 
-    `entries` are the events that follow the plan. A plan without review gets one, unless it
-    starts under an approval given before.
+    `entries` are the events that follow the plan. A plan without review gets one if a change is
+    missing, unless it starts under an approval given before.
     """
-    missing = missing_in(problems)
+    left = [each.message for each in problems if each.code in (MISSING, DROPPED)]
     bodies = [each[0] if isinstance(each, tuple) else each for each in entries]
-    if not missing or any(isinstance(each, e.RunStarted) for each in bodies):
+    if not left or any(isinstance(each, e.RunStarted) for each in bodies):
         return list(entries)
-    given: Sequence[Entry] = entries or [e.ReviewAsked(hash=plan.hash)]
+    review = [e.ReviewAsked(hash=plan.hash)] if missing_in(problems) else []
+    given: Sequence[Entry] = entries or review
     return [
-        each.replace(reasons=tuple(dict.fromkeys((*missing, *each.reasons))))
+        each.replace(reasons=tuple(dict.fromkeys((*left, *each.reasons))))
         if isinstance(each, e.ReviewAsked)
         else each
         for each in given

@@ -27,6 +27,8 @@ _GUESS: Final[dict[str, Cost]] = {
     "plan": Cost(20.0, 2000),
     "reply": Cost(4.0, 1200),
 }
+# A reply that no model words: its text is ready, or rules show the results.
+_FILLED_IN: Final = Cost(0.1, 0)
 _ITEMS_GUESS: Final = 5
 
 
@@ -59,10 +61,10 @@ class Workload:
         self._calls = {
             step.id: _one_call(step.tool, "tool")
             if step.kind == "tool" and step.repeat is None
-            else _calls_of(step)
+            else _calls_of(step, by_rules=plan.degraded is not None)
             for step in active
         }
-        self.names = sorted({each.name for each in self._calls.values()})
+        self.names = sorted({each.name for each in self._calls.values() if each.name})
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
         inner = [step.each if step.kind == "map" else step for step in active]
@@ -71,6 +73,7 @@ class Workload:
         self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
         self._asks = bool([step for step in active if step.kind == "ask"])
         self._total = len(active)
+        self._guessed = len([each for each in self._calls.values() if each.name])
         self._maybe = len([step for step in active if step.when is not None])
         self._repeats = bool([step for step in (*active, *inner) if step.repeat is not None])
         self._last: tuple[object, Estimate] | None = None
@@ -110,7 +113,9 @@ class Workload:
 
     def _basis(self, known: Mapping[str, Measured], price: Decimal | None) -> tuple[str, ...]:
         measured = sum([each.name in known for each in self._calls.values()])
-        lines = [_said("estimate.measured", count=measured, total=self._total)]
+        lines: list[Sentence] = []
+        if self._guessed or not self._total:
+            lines.append(_said("estimate.measured", count=measured, total=self._guessed))
         if self._guesses_items:
             lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
         if self._maybe:
@@ -144,8 +149,10 @@ class _Calls(NamedTuple):
         return Cost(each.seconds * self.rounds + self.pauses_s, each.tokens * self.times)
 
 
-def _calls_of(step: AnyStep) -> _Calls:
+def _calls_of(step: AnyStep, *, by_rules: bool) -> _Calls:
     inner = step.each if step.kind == "map" else step
+    if step.kind == "reply" and (by_rules or step.style == "exact"):
+        return _Calls("", _FILLED_IN, 1, 1)
     rounds, pauses = 1, 0.0
     if inner.repeat is not None:
         rounds, pauses = inner.repeat.at_most, inner.repeat.every * (inner.repeat.at_most - 1)

@@ -192,6 +192,8 @@ _TO_FILE: Final = lazy_pattern(
     r"(?:file\s+)?(?:(?:named|called|as)\s+)?$",
     re.IGNORECASE,
 )
+# `write the totals in a.csv to b.md`: what is in one file goes to another.
+_IN: Final = lazy_pattern(r"\b(?:in|at|under)\s+(?:the |my )?(?:file\s+)?$", re.IGNORECASE)
 _ENGLISH_SOME_FILE: Final = lazy_pattern(
     r"\b(?:to|in|into|as)\s+(?:a|an|the|my|one)\s+(?:new |local |separate )?"
     r"(?:(?:csv|json|text|txt|excel|markdown|pdf|html|word|yaml|log)\s+file|file|disk)\b",
@@ -352,7 +354,9 @@ def _saved(verb: str, rest: str) -> tuple[str, ...] | None:
     if verb not in _SAVING | _MAKING | {"add"}:
         return None
     files = list(FILE.finditer(rest))
-    named = [each[0] for each in files if _TO_FILE.search(rest[: each.start()])]
+    targets = [each for each in files if _TO_FILE.search(rest[: each.start()])]
+    away = [each for each in targets if not _IN.search(rest[: each.start()])]
+    named = [each[0] for each in away or targets]
     direct = verb in _MAKING | {"save"} and files and len(rest[: files[0].start()].split()) <= 3
     if named or direct:
         return tuple(named or [files[0][0]])

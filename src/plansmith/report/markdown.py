@@ -43,20 +43,24 @@ def to_markdown(report: Report, *, brief: bool = False) -> str:
 def answer_markdown(report: Report, *, alone: bool = False) -> str:
     """Returns what a run came to, as Markdown: what failed or is missing, then the answer.
 
-    How it was found out (steps, evidence, decisions, cost) is left to the whole report; `alone`
-    leaves out also what `lacking_markdown` tells.
+    How it was found out (steps, evidence, decisions, cost) is left to the whole report, and who
+    made the plan to the plan itself; `alone` leaves out also what `lacking_markdown` tells.
     """
     answer = "\n".join(each.rstrip() for each in _prose(report, cites=False)).strip()
-    lacking = "" if alone else lacking_markdown(report)
+    lacking = "" if alone else lacking_markdown(report, with_plan=False)
     return f"{lacking}\n\n{answer}\n" if lacking else f"{answer}\n"
 
 
-def lacking_markdown(report: Report) -> str:
-    """Returns what failed or is missing, and the notes on an answer; empty if there is nothing."""
+def lacking_markdown(report: Report, *, with_plan: bool = True) -> str:
+    """Returns what failed or is missing, and the notes on an answer; empty if there is nothing.
+
+    Without `with_plan`, the note that the plan is only a fallback is left out.
+    """
     lines = [] if report.is_answered else [*_head(report), ""]
     # How well an answer is sourced is told where its sources are: in the whole report.
-    uncited = report.words["uncited"].partition("{")[0]
-    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(uncited)]
+    codes = ("uncited",) if with_plan else ("uncited", "degraded")
+    elsewhere = tuple(report.words[code].partition("{")[0] for code in codes)
+    lines += [f"> {line(note)}" for note in report.notes if not note.startswith(elsewhere)]
     lines += [f"- {each}" for each in _failures(report)]
     return "\n".join(lines).strip()
 

@@ -45,9 +45,16 @@ def value_line(value: Json, width: int = WIDTH) -> str:
 
 
 def plan_lines(
-    plan: Plan, templates: Mapping[str, Plan] | None = None, locale: str = "en"
+    plan: Plan,
+    templates: Mapping[str, Plan] | None = None,
+    locale: str = "en",
+    *,
+    tells_rules: bool = True,
 ) -> Iterator[str]:
-    """Yields a plan and its templates as text for review."""
+    """Yields a plan and its templates as text for review.
+
+    `tells_rules`: also tells that rules made it, where nothing else does.
+    """
     words = _words(locale)
     yield words["plan"].format(goal=clip(safe(plan.goal)) or words["no_goal"])
     count = len(plan.steps)
@@ -55,7 +62,8 @@ def plan_lines(
     yield f"      {head.format(count=count, revision=plan.revision, hash=plan.hash[:12])}"
     if plan.degraded:
         why = in_language_if(plan.degraded, "show.by_rules", locale)
-        yield f"      {words['degraded'].format(text=clip(safe(why)))}"
+        if tells_rules or why != words["by_rules"]:
+            yield f"      {words['degraded'].format(text=clip(safe(why)))}"
     for assumption in plan.assumptions:
         yield f"      {words['assumes'].format(text=clip(safe(assumption)))}"
     for number, step in enumerate(plan.steps, start=1):
@@ -128,14 +136,13 @@ def _inputs(step: StepFields) -> dict[str, Json]:
 
 
 def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[str]:
-    """Yields problems, one a line, with a count at the end."""
+    """Yields problems, one a line, with a count at the end if there are errors."""
     for each in problems:
         yield safe(each.line(locale))
     errors = sum(each.severity is Severity.ERROR for each in problems)
-    others = len(problems) - errors
-    one = Sentence("problem.one_error", others=others)
-    many = Sentence("problem.errors", errors=errors, others=others)
-    yield in_language(one if errors == 1 else many, locale)
+    if errors:
+        count = Sentence("problem.errors", errors=errors, others=len(problems) - errors)
+        yield in_language(count, locale)
 
 
 def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:
@@ -208,7 +215,8 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
         effects=words["comma"].join(counted) or words["no_effects"],
     )
     basis = joined([_basis(each) for each in estimate.basis if each != "price unknown"])
-    yield f"      ({in_language(basis, locale)})"
+    if basis:
+        yield f"      ({in_language(basis, locale)})"
 
 
 def _basis(text: str) -> str:

@@ -209,7 +209,7 @@ def test_a_code_is_explained(capsys: Capture) -> None:
 def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
     assert main(["explain", typed]) == 0
     told = capsys.readouterr().out
-    assert "Put an ask step before it" in " ".join(told.split())
+    assert "put an ask step before it" in " ".join(told.split())
     assert "    - {id: a, agent: researcher, task: find out}" in told
 
 

@@ -35,6 +35,16 @@ def test_with_nothing_at_all_rules_plan_and_the_run_is_printed_with_its_report(c
     assert "plansmith model pull" in err
 
 
+def test_who_made_the_plan_is_told_where_it_is_decided_on_and_not_again(cli: Cli) -> None:
+    _, out, err = cli(*ASKED, *READ_ONLY)
+    [told] = [line for line in f"{err}\n{out}".splitlines() if "rules" in line]
+    assert "so simple rules make the plan. To get a model: `plansmith model pull`" in told
+    assert "tokens" not in err  # rules need none, and none are estimated
+    _, out, err = cli(*ASKED, "--no-input", "--model", "rules")
+    [told] = [line for line in f"{err}\n{out}".splitlines() if " rules " in line]
+    assert told.startswith("  ! Simple rules made this plan, not a language model: check")
+
+
 def test_a_plan_by_rules_waits_for_a_person_where_none_has_spoken(cli: Cli) -> None:
     code, out, err = cli(*ASKED, "--no-input")
     assert (code, out) == (5, "")
@@ -60,7 +70,7 @@ def test_a_fetch_that_is_agreed_and_fails_leaves_the_rules(
     assert f"{DEFAULT} (plans in English and Chinese" in err
     assert "491 MB, licence Apache-2.0" in err
     assert "the cable is out" in err
-    assert "going on by rules" in err
+    assert err.count("no language model was found, so simple rules make the plan") == 1
 
 
 def nowhere(*_: object) -> None:

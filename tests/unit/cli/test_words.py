@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
+from plansmith import PlanInvalid, check_plan, read_plan
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import fitted, folded, text_width
-from plansmith.cli.ui.words import words_for
+from plansmith.cli.ui.words import error_text, words_for
+from plansmith.errors import Misconfigured
 from plansmith.plan.run import RunStatus, StepStatus
 
+PIP = "pip install 'plansmith[postgres]'"
 ENGLISH, CHINESE = words_for("en"), words_for("zh")
 
 
@@ -67,3 +71,16 @@ def test_a_line_that_is_too_long_goes_on_under_its_beginning_and_commands_stay_w
     assert [*fitted("  它在等你回答", 10)] == ["  它在等你", "  回答"]
     command = "  plansmith approve last 0123456789abcdef --tools tools.py"
     assert [*fitted(command, 16)] == [command]
+
+
+def test_a_hint_to_install_an_extra_names_this_environment_and_no_package_index() -> None:
+    missing = Misconfigured("a store on PostgreSQL needs psycopg", hint=PIP)
+    told = error_text(missing, "en")
+    assert f"{sys.executable} -m pip install 'psycopg" in told
+    assert "plansmith[" not in told
+
+
+def test_an_unknown_tool_may_be_one_of_a_file_that_was_not_named() -> None:
+    plan = read_plan({"steps": [{"id": "a", "tool": "rate"}]})
+    assert "--tools" in error_text(PlanInvalid(check_plan(plan, {})), "en")
+    assert "--tools" not in error_text(PlanInvalid([]), "en")

@@ -72,6 +72,17 @@ def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
     assert priced.to_json()["cost_usd"] == priced.cost_usd
 
 
+def test_a_reply_that_no_model_words_needs_no_tokens() -> None:
+    look, past = {"id": "a", "tool": "look"}, {"reply": [Cost(4, 900)], "look": [Cost(1, 0)]}
+    said = plan(look, {"id": "r", "say": "{{a}}"})
+    shown = plan(look, {"id": "r", "instruction": "Tell {{a}}", "style": "results"})
+    by_rules = shown.replace(degraded="made by rules")
+    for each in (said, by_rules):
+        assert estimate(each, TOOLS, past=past).tokens == estimate(each, TOOLS).tokens == 0
+    assert estimate(shown, TOOLS, past=past).tokens == 900
+    assert estimate(said, TOOLS, past=past).basis[0].startswith("1 of 1 steps from past runs")
+
+
 def test_an_empty_plan_takes_nothing() -> None:
     assert estimate(plan(), TOOLS).seconds == 0
 

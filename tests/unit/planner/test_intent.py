@@ -17,6 +17,7 @@ from plansmith.planner.intent import find_intents
         ("Sort people.csv by age into sorted.csv", "save", ("sorted.csv",)),
         ("What is the total? Then write it to total.txt.", "save", ("total.txt",)),
         ("Put the totals in 'totals.csv'", "save", ("totals.csv",)),
+        ("Write the total of each shop in sales.csv to totals.md", "save", ("totals.md",)),
         ("Create a file called notes.md with the answer", "save", ("notes.md",)),
         ("Add up the list and save the result", "save", ()),
         ("Draw a bar chart of sales.csv by region", "draw", ()),

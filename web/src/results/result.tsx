@@ -75,7 +75,7 @@ export function TableView({ table, label, name = "rows" }: { table: Table; label
         </table>
       </div>
       <p class="result-tools">
-        <span class="dim small">{t("result.rows", { count: number(rows.length) })}</span>
+        <span class="dim small">{rows.length === 1 ? t("preview.row") : t("result.rows", { count: number(rows.length) })}</span>
         {left > 0 && <Button kind="quiet" onClick={() => setMost(most + 1000)}>{t("result.moreRows", { count: number(Math.min(left, 1000)) })}</Button>}
         <Copy text={toTabs({ ...table, rows })} />
         <Button kind="quiet" icon="down" onClick={save}>CSV</Button>

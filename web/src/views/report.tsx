@@ -16,7 +16,7 @@ import { duration, moment, money, number, t } from "../words/words";
 import { isOver } from "../data/run";
 import { shown } from "../data/json";
 import { argumentsOf } from "./steplist";
-import { nameIn } from "./steptext";
+import { endReason, nameIn } from "./steptext";
 
 interface Entry { text: string; step: string | null; by: string; at: string | null }
 interface ReportJson {
@@ -58,7 +58,7 @@ function Answer({ run, report, files }: ViewProps & { files: RunFile[] }): JSX.E
     <>
       {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
       <div class="answer-box" role="group" aria-label={t("report.answer")}>
-        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{run.reason || t("report.noEvidence")}</p>}
+        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{endReason(run) || t("report.noEvidence")}</p>}
         <Pictures run={run} files={files} />
         {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
       </div>

@@ -20,6 +20,7 @@ import { Planning } from "./planning";
 import { Questions } from "./questions";
 import type { ReviewProps } from "./review";
 import { Running } from "./running";
+import { endReason } from "./steptext";
 import { precise, worked } from "./times";
 import { Versions } from "./versions";
 
@@ -129,7 +130,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         {run.origin.kind === "undo" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.takesBack")}</a></li>}
         {run.origin.kind === "run" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></li>}
       </ul>
-      {run.reason && !hasNoPlan(run) && (over || run.paused || run.cancel_asked) && <p class="reason">{run.reason}</p>}
+      {run.reason && !hasNoPlan(run) && (over || run.paused || run.cancel_asked) && <p class="reason">{endReason(run)}</p>}
     </header>
   );
 }

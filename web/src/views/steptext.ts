@@ -23,6 +23,14 @@ export function titled(text: string, plan: Plan | null | undefined, own?: string
   });
 }
 
+const STOPPED: ReadonlySet<string | undefined> = new Set(["failed", "unknown", "skipped", "cancelled"]);
+
+// Why a run ended, with the steps that did not by their titles: it lists their ids after a colon.
+export function endReason(run: Pick<RunView, "reason" | "plan" | "steps">): string {
+  return run.reason.replace(/([:：]\s*)([^:：;；]+)/g, (_, colon: string, names: string) =>
+    colon + names.replace(/[\w-]+/g, (id) => (STOPPED.has(run.steps[id]?.status) ? nameIn(run.plan, id) : id)));
+}
+
 export function callee(step: Step): string {
   if (step.kind === "map" && step.each) return callee(step.each);
   return step.tool ?? step.agent ?? step.template ?? "";

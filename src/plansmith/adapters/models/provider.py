@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, Literal, Self
 
+from plansmith.adapters.models.choose import usual_places
 from plansmith.adapters.models.provider_output import (
     Mode,
     OutputMemory,
@@ -126,6 +127,9 @@ class ProviderModel:
             return base_url, self._api_key or (
                 os.environ.get("OPENAI_API_KEY") if base_url else None
             )
+        if self._base_url is None and provider == "ollama":
+            here = usual_places(os.environ)[0].base_url
+            return os.environ.get("OLLAMA_BASE_URL") or here, self._api_key
         return self._base_url, self._api_key
 
     def _modes(self, schema: Mapping[str, Json] | None) -> tuple[Mode, ...]:

@@ -66,7 +66,6 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
             fetch_model(model, models)
     except Refused as refused:
         tell(with_hint(refused.message, refused.hint))
-        tell(words["without_model"])
 
 
 def _is_wanted(
@@ -86,7 +85,6 @@ def _is_wanted(
     typed = ask_line(words["fetch"])
     if typed is None or typed.strip().lower() in _NO:
         models.decline()
-        tell(words["without_model"])
         return False
     return True
 

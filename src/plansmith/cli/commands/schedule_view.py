@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from plansmith.cli.describe import done_so_far
-from plansmith.cli.ending import finish
+from plansmith.cli.describe import done_so_far, run_json
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session
@@ -277,24 +276,31 @@ async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> l
     return await schedules.create_each(offer.fields["run"], approve=approval, by=session.by)
 
 
+def _wait_for_person(session: Session, run: Run, offer: Offer, once: Sentence) -> int:
+    """Shows what would be scheduled, and the commands that schedule it or run it once."""
+    if vars(session.args).get("json"):
+        print_json(run_json(run, session))
+    session.say(*_lines(session, offer), session.words["schedule_waits"])
+    session.say(f"  {safe(_approve_command(session, offer))}")
+    session.say(safe(in_language(once, session.words["locale"])))
+    return Exit.WAITING
+
+
 async def offer_schedule(session: Session, run: Run) -> int | None:
     """Asks whether a planned request becomes a schedule; None to run it once, now."""
     if run.plan is None or not (run.plan.schedule or run.plan.schedules):
         return None
     timing = None if run.plan.schedules else run.plan.schedule
     offer = Offer(run.plan, {"run": run.id, "timing": timing})
+    once = Sentence("error.do_once", command=session.command("resume", run.id))
     try:
         refuse_missing(run.problems)
         await _refuse_unusable(session, offer)
     except (Misconfigured, Refused) as error:
-        once = Sentence("error.do_once", command=session.command("resume", run.id))
         why = Sentence("error.no_schedule_for", error=error.message)
         raise Refused(why, hint=once) from None
     if not session.has_person:
-        await finish(session, run)
-        session.say(*_lines(session, offer), session.words["schedule_waits"])
-        session.say(f"  {safe(_approve_command(session, offer))}")
-        return Exit.WAITING
+        return _wait_for_person(session, run, offer, once)
     session.say(*_lines(session, offer))
     typed = (ask_line(session.words["schedule_or_once"]) or "").strip()
     if typed.lower() in ("o", "once", "一次"):

@@ -37,11 +37,14 @@ class PlanningProgress(Lines):
         self._lock = threading.RLock()
         self._text = words["thinking"]
         self._is_moving = False
+        self._frame, self._begun = _FRAMES[0], 0.0
 
     def say(self, text: str) -> None:
         """Writes a line; a stage of planning only where it is wanted, else into the moving line."""
         if is_stage(text) and self._detail != "verbose":
             self._text = text
+            # At once: loading a model may keep the drawing thread from its next turn for seconds.
+            self._draw()
         elif self._detail != "quiet":
             with self.cleared():
                 super().say(text)
@@ -65,6 +68,7 @@ class PlanningProgress(Lines):
         work = self._draw_until if terminal else self._write_until
         drawing = threading.Thread(target=work, args=(ended,), daemon=True)
         self._is_moving, self._text = terminal, self._words["thinking"]
+        self._begun = time.monotonic()
         drawing.start()
         try:
             yield
@@ -76,16 +80,21 @@ class PlanningProgress(Lines):
                 self._is_moving = False
 
     def _draw_until(self, ended: threading.Event) -> None:
-        begun = time.monotonic()
-        for frame in itertools.cycle(_FRAMES):
-            passed = int(time.monotonic() - begun)
-            width = shutil.get_terminal_size().columns - 1
-            line = f"{frame} {passed // 60:02d}:{passed % 60:02d} {safe(self._text)}"
-            with self._lock:
-                self._stream.write(f"\r\x1b[K{clip_width(line, width)}")
-                self._stream.flush()
+        for self._frame in itertools.cycle(_FRAMES):
+            self._draw()
             if ended.wait(_TICK_S):
                 return
+
+    def _draw(self) -> None:
+        """Draws the moving line, if there is one."""
+        with self._lock:
+            if not self._is_moving:
+                return
+            passed = int(time.monotonic() - self._begun)
+            width = shutil.get_terminal_size().columns - 1
+            line = f"{self._frame} {passed // 60:02d}:{passed % 60:02d} {safe(self._text)}"
+            self._stream.write(f"\r\x1b[K{clip_width(line, width)}")
+            self._stream.flush()
 
     def _write_until(self, ended: threading.Event) -> None:
         """Writes a line now and then if planning takes long, for who reads a pipe or a log."""

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 from plansmith.lazy import lazy_pattern
+from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.graph import downstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ToolStep
+from plansmith.planner.check.names import reads
 from plansmith.planner.intent import sentences_without_quotes
 from plansmith.text import HAN, clip
 
 DROPPED: Final = "PS506"
 _SHOWN: Final = 80
-# A condition, up to the end of its clause.
+# A condition, up to the end of its clause; the dot in `a.csv` or `0.5` does not end it.
 _ENGLISH: Final = lazy_pattern(
-    r"\b(?:only if|unless|if|when(?=[^.;]*\bthen\b))\s+[^,.;:]+", re.IGNORECASE
+    r"\b(?:only if|unless|if|when(?=(?:[^.;]|\.(?=\S))*\bthen\b))\s+(?:[^,.;:]|[,.:](?=\w))+",
+    re.IGNORECASE,
 )
 _CHINESE: Final = lazy_pattern(
     r"(?:如果|假如|假若|倘若|要是|只要|除非|只有(?=.*才)|(?<![宛仿般恍似假倘])若(?!干|何|隐|即))[^，。；：,;]+"
@@ -64,11 +68,17 @@ _DECIDING_NAMES: Final = frozenset((
 
 
 def dropped_conditions(
-    texts: Iterable[str], plan: Plan, templates: Mapping[str, Plan]
+    texts: Iterable[str],
+    plan: Plan,
+    templates: Mapping[str, Plan],
+    tools: Mapping[str, ToolSpec] | None = None,
 ) -> list[Problem]:
     """Returns a problem for each condition of a request, if nothing in the plan depends on any."""
     found = [each for text in texts for each in find_conditions(text)]
-    if not found or any(_decides(step, templates) for step in plan.steps if not step.disabled):
+    active = [step for step in plan.steps if not step.disabled]
+    if not found or any(_decides(step, templates) for step in active):
+        return []
+    if _changes_what_it_selects(active, tools or {}):
         return []
     return [
         problem(
@@ -97,8 +107,27 @@ def _found(text: str) -> Iterator[str]:
                 yield " ".join(each[0].split())
 
 
+def _changes_what_it_selects(steps: Sequence[AnyStep], tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether a step selects by a condition, and a change, if there is any, uses what it selects.
+
+    "If the travels cost more than 300, write a note": a query for travels decides nothing then.
+    """
+    calls = {step.id: step.each if isinstance(step, MapStep) else step for step in steps}
+    selecting = {
+        name for name, call in calls.items() if isinstance(call, ToolStep) and _selects(call.inputs)
+    }
+    acting = {
+        name
+        for name, call in calls.items()
+        if isinstance(call, ToolStep) and not (call.tool in tools and reads(tools[call.tool]))
+    }
+    uses = {step.id: frozenset(ref.step for ref in step.refs()) & calls.keys() for step in steps}
+    decided = selecting | downstream(uses, selecting)
+    return bool(selecting) and (not acting or bool(acting & decided))
+
+
 def _decides(step: AnyStep, templates: Mapping[str, Plan]) -> bool:
-    """Whether a step depends on a condition, or selects by one itself."""
+    """Whether a step has a condition, or passes one on."""
     if step.when is not None or step.repeat is not None:
         return True
     match step:
@@ -110,7 +139,7 @@ def _decides(step: AnyStep, templates: Mapping[str, Plan]) -> bool:
         case AgentStep(task=task):
             return bool(_DECIDES.search(task))
         case _:
-            return isinstance(step, ToolStep) and _selects(step.inputs)
+            return False
 
 
 def _selects(value: Json) -> bool:

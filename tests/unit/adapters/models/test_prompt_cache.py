@@ -32,7 +32,8 @@ class Heard(NamedTuple):
 
 
 async def asked(model: LocalModel, start: str, request: str) -> Heard:
-    told = [each.progress async for each in model.prime([SYSTEM, Message("user", start)])]
+    primed = [each.progress async for each in model.prime([SYSTEM, Message("user", start)])]
+    told = [text for text in primed if not text.startswith("loading")]
     prompt = Prompt([SYSTEM, Message("user", start + request)])
     heard = await read_answer(model.constrained(prompt, grammar=ONE))
     assert heard.text == "1"

@@ -445,7 +445,6 @@ assert not heavy, heavy
     [
         ("openai:gpt-5", {}, "set OPENAI_API_KEY"),
         ("deepseek:deepseek-chat", {}, "set DEEPSEEK_API_KEY"),
-        ("ollama:qwen3", {}, "set OLLAMA_BASE_URL"),
         ("nonsense", {}, "write provider:name"),
         ("nobody:model", {}, "write provider:name"),
         ("openai:", {"base_url": "http://127.0.0.1:9"}, "write provider:name"),
@@ -489,6 +488,15 @@ async def test_key_and_address_may_both_come_from_the_environment(
 async def test_a_given_key_is_used() -> None:
     async with ModelServer("ok", key="mine") as server:
         assert text_of(await said(model_of(server, api_key="mine"))) == "ok"
+
+
+async def test_ollama_is_found_where_its_own_variable_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ModelServer("ok") as server:
+        monkeypatch.delenv("OLLAMA_BASE_URL", raising=False)
+        monkeypatch.setenv("OLLAMA_HOST", server.url.removesuffix("/v1"))
+        assert text_of(await said(ProviderModel("ollama:qwen3"))) == "ok"
 
 
 async def test_other_providers_take_a_base_url_too() -> None:

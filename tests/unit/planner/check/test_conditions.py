@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith import Plansmith, read_plan, tool
+from plansmith import Effect, Plansmith, ToolSpec, read_plan, tool
+from plansmith.plan.events import ReviewAsked
 from plansmith.planner.check.conditions import dropped_conditions, find_conditions
 
 SET = {
@@ -13,6 +14,8 @@ SET = {
     "If it rains tomorrow, send Ann a message": "If it rains tomorrow",
     "Check the stock and if it is low order more": "if it is low order more",
     "Only if Bob agrees, book the room": "Only if Bob agrees",
+    "If a.csv has more than 1,000 rows: write big.txt": "If a.csv has more than 1,000 rows",
+    "if a.csv has a row write big.txt, else no.txt": "if a.csv has a row write big.txt",
     "Send the report unless it is empty": "unless it is empty",
     "When the invoice is due, then send a reminder": "When the invoice is due",
     "合计 sales.csv，如果总额超过 500，就写入 big.txt": "如果总额超过 500",
@@ -57,6 +60,7 @@ def test_questions_politeness_and_quotes_set_no_condition(request_text: str) -> 
 
 
 WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "big.txt", "text": "{{s}}"}}
+NOTE = {"id": "n", "tool": "files.append", "inputs": {"path": "big.txt", "text": "much"}}
 SUM = {"id": "s", "tool": "tables.sql", "inputs": {"query": "select sum(amount) from sales"}}
 
 
@@ -66,6 +70,8 @@ SUM = {"id": "s", "tool": "tables.sql", "inputs": {"query": "select sum(amount) 
         ([SUM, WRITE], True),
         ([SUM, WRITE | {"when": {"gt": ["{{s}}", 500]}}], False),
         ([SUM | {"inputs": {"query": "select * from sales where amount > 500"}}, WRITE], False),
+        ([SUM | {"inputs": {"query": "select sum(amount) from sales where region = 'a'"}}], False),
+        ([SUM | {"inputs": {"query": "select sum(x) from s where x > 1"}}, NOTE], True),
         ([{"id": "a", "agent": "writer", "task": "write it if it is above 500"}], False),
         ([{"id": "p", "template": "unknown"}], False),
         ([{"id": "m", "over": ["a"], "each": WRITE | {"id": "e", "when": {"gt": [1, 0]}}}], False),
@@ -75,7 +81,8 @@ def test_it_is_told_if_nothing_in_the_plan_depends_on_it(
     steps: list[dict[str, object]], is_told: bool
 ) -> None:
     plan = read_plan({"steps": steps})
-    found = dropped_conditions([next(iter(SET))], plan, {})
+    tools = {"tables.sql": ToolSpec(name="tables.sql", effect=Effect.READ)}
+    found = dropped_conditions([next(iter(SET))], plan, {}, tools)
     assert [each.code for each in found] == ["PS506"] * is_told
     assert all("if the total is above 500" in each.line() for each in found)
 
@@ -92,3 +99,6 @@ async def test_the_review_of_a_plan_shows_the_condition_it_leaves_out() -> None:
         step = {"id": "o", "tool": "order", "inputs": {"item": "bolts"}}
         run = await smith.submit(read_plan({"steps": [step]}), request=goal)
         assert [each.code for each in run.problems] == ["PS506"]
+        bodies = [event.body async for event in smith.events(run.id)]
+        [asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
+        assert asked.reasons[0] == run.problems[0].message

@@ -7,6 +7,7 @@ import importlib
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ OnPiece = Callable[[dict[str, Any]], bool]
 
 _BATCH: Final = 256  # tokens between two chances to stop while a prompt is read
 _CACHE_MIB: Final = 512  # prompts whose state is kept, so that they are not read again
+_SHOWN_S: Final = 0.03
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _WAITING: Final = "OMP_WAIT_POLICY"
 
@@ -116,7 +118,9 @@ class Engine:
         if self._server is None:
             self._held = ""
             self._prepare(handler)
-            if not handler.stopped:
+            if not handler.stopped and not handler({"loading": self.path.stat().st_size}):
+                # The runtime holds the interpreter for a second or more: let that be shown first.
+                time.sleep(_SHOWN_S)
                 self._server = self._load()
         return self._server is not None
 

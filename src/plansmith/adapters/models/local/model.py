@@ -93,6 +93,8 @@ def _reading(piece: Mapping[str, Any]) -> str:
 
     Before the first prompt the model itself may be prepared, which says so in its own words.
     """
+    if "loading" in piece:
+        return Sentence("planning.loading", size=f"{piece['loading'] / 1e6:,.0f}")
     if "preparing" in piece:
         return str(piece["preparing"])
     told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
