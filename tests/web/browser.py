@@ -16,12 +16,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from playwright.sync_api import sync_playwright as playwright_of
+from tests import forked
 from tests.needs import path_of
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +43,9 @@ def needs_packages() -> None:
         pytest.skip("needs the packages of web/package-lock.json: scripts/page")
 
 
+@cache
 def build_page() -> None:
-    """Build the page from its sources."""
+    """Build the page from its sources, once in this process."""
     needs_packages()
     done = subprocess.run([ROOT / "scripts" / "page"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +70,7 @@ class Stage:
         command = [sys.executable, "-m", "tests.web.stage", str(self.folder), str(self.port)]
         log = (self.folder / "log").open("a")
         with log:
-            self._process = subprocess.Popen(
+            self._process = forked.Popen(
                 command,
                 cwd=self.work,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
