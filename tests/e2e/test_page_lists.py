@@ -43,10 +43,7 @@ def _own(chrome: Browser, many: Stage) -> Watched:
 @pytest.fixture
 def own(_own: Watched) -> Iterator[Watched]:
     yield _own
-    for context in _own.contexts:
-        context.close()
-    _own.contexts.clear()
-    assert not _own.faults
+    assert not _own.close()
 
 
 def scroll(page: Page, times: int) -> None:
@@ -115,9 +112,7 @@ def test_5000_runs_and_500_waiting_things_are_scrolled_and_filtered_without_a_lo
     try:
         watched = Watched(chrome, stage)
         runs_and_inbox(chrome, watched, 5000, 500)
-        assert not watched.faults
-        for context in watched.contexts:
-            context.close()
+        assert not watched.close()
     finally:
         stage.stop()
 

@@ -149,6 +149,8 @@ class Watched:
         self._stage = stage
         self.url = stage.url
         self._state: Any = None
+        self._kept: Page | None = None
+        self._is_free = True
         self.faults: list[str] = []
         self.contexts: list[BrowserContext] = []
 
@@ -171,9 +173,39 @@ class Watched:
 
     def tab(self, address: str = "", **options: Any) -> Page:
         """A tab at an address of the page."""
-        page = self.context(**options).new_page()
+        if options or not self._is_free:
+            page = self.context(**options).new_page()
+        else:
+            page = self._first_tab()
         page.goto(f"{self._stage.url}#/{address}")
         return page
+
+    def _first_tab(self) -> Page:
+        """One for all tests of a module, which remembers nothing: a new one costs a second."""
+        self._is_free = False
+        if self._kept is None:
+            self._kept = self.context().new_page()
+            self.contexts.remove(self._kept.context)
+        else:
+            self._kept.goto(f"{self._stage.url}healthz")
+            self._kept.evaluate("localStorage.clear(), sessionStorage.clear()")
+        return self._kept
+
+    def close(self) -> list[str]:
+        """Close what a test opened; return what went wrong in it."""
+        faults = self.faults
+        for context in self.contexts:
+            context.close()
+        self.contexts.clear()
+        if self._kept is not None:
+            for page in self._kept.context.pages:
+                if page is not self._kept:
+                    page.close()
+            self._kept.unroute_all()
+            self._kept.goto("about:blank")
+        self._is_free = True
+        self.faults = []  # without what was cut off just now
+        return faults
 
     def _heard(self, message: ConsoleMessage) -> None:
         # A refusal by the server is told to the person; the browser's own word on it is noise.
@@ -219,8 +251,5 @@ def _watched(chrome: Browser, stage: Stage) -> Watched:
 def watched(_watched: Watched, stage: Stage) -> Iterator[Watched]:
     yield _watched
     stage.release()
-    for context in _watched.contexts:
-        context.close()
-    _watched.contexts.clear()
-    faults, _watched.faults = _watched.faults, []
+    faults = _watched.close()
     assert not faults, "\n".join(faults[:5])
