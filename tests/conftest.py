@@ -27,7 +27,7 @@ pytest_plugins = [
 # No deadline: a slow machine is not a failed property. PLANSMITH_LONG searches far longer.
 settings.register_profile(
     "ordinary",
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
