@@ -314,6 +314,8 @@ def _become(wanted: dict[str, Any], ends: Sequence[int]) -> None:
         os.setsid()
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    # A shell that runs tests in the background lets them ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(wanted["folder"])
     os.environ.clear()
     os.environ.update(wanted["environment"])
