@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from tests import forked
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.server.connections import connection_limit
@@ -51,13 +50,13 @@ def server(folder: Path) -> Iterator[httpx.Client]:
     (folder / "notes.txt").write_text("a note")
     words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
-    with forked.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "plansmith", *words],
         cwd=folder,
         env={**os.environ, "XDG_DATA_HOME": str(folder / "data")},
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),  # noqa: PLW1509
     ) as process:
         assert process.stderr is not None
         found = None
