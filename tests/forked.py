@@ -67,12 +67,8 @@ class Popen(STARTED[Any]):
         if not _can_fork(asked):
             original(self, *options)
             return
-        ends = [
-            theirs if theirs != -1 else own
-            for own, theirs in enumerate(
-                asked[name] for name in ("p2cread", "c2pwrite", "errwrite")
-            )
-        ]
+        given = (asked["p2cread"], asked["c2pwrite"], asked["errwrite"])
+        ends = [own if end == -1 else end for own, end in enumerate(given)]
         self.pid = _Server.running().fork(
             asked["args"][1:],
             ends,
@@ -189,10 +185,12 @@ def _can_fork(asked: dict[str, Any]) -> bool:
     words, environment = asked["args"], asked["env"] or {}
     if isinstance(words, str | bytes) or sys.platform != "linux":
         return False
-    plain = all(asked.get(name, value) == value for name, value in LEFT_OUT.items())
+    if len(words) < 2 or str(words[0]) != sys.executable:
+        return False
+    is_command = words[1] in ("-m", "-c") or not str(words[1]).startswith("-")
+    is_plain = all(asked.get(name, value) == value for name, value in LEFT_OUT.items())
     own_seed = environment.get("PYTHONHASHSEED") != os.environ.get("PYTHONHASHSEED")
-    is_python = str(words[0]) == sys.executable and len(words) > 1 + str(words[1]).startswith("-")
-    return plain and is_python and not (environment and own_seed)
+    return is_command and is_plain and not (environment and own_seed)
 
 
 class _Server:
@@ -309,7 +307,10 @@ def _become(wanted: dict[str, Any], ends: Sequence[int]) -> None:
     """Run the command in this process as a start of Python would."""
     for own, end in enumerate(ends):
         os.dup2(end, own)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for number in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+        if number > 2:
+            with suppress(OSError):  # the list itself is closed by now
+                os.close(number)
     if wanted["new_session"]:
         os.setsid()
         if os.isatty(0):
