@@ -16,6 +16,18 @@ from types import FrameType
 import pytest
 
 LONG_SECONDS = 4000
+# Which test this process runs next: what is shared by neighbours can be kept for it.
+NEXT_TEST = pytest.StashKey[pytest.Item | None]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    item.config.stash[NEXT_TEST] = nextitem
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[NEXT_TEST] = None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from playwright.sync_api import sync_playwright as playwright_of
 from tests import forked
 from tests.needs import path_of
+from tests.time_limits import NEXT_TEST
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -223,15 +224,27 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-# For a module and not for the session: while it is open no other test may run an event loop.
+_open = ExitStack()
+_browsers: list[Browser] = []
+
+
 @pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    path = chromium()
-    build_page()
-    with playwright_of() as playwright:
+def chrome(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """One browser for all modules that need it one after the other.
+
+    It is closed before any other test: while it is open nothing else may run an event loop.
+    """
+    if not _browsers:
+        path = chromium()
+        build_page()
+        playwright = _open.enter_context(playwright_of())
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
+        _open.callback(browser.close)
+        _browsers.append(browser)
+    yield _browsers[0]
+    if "chrome" not in getattr(request.config.stash[NEXT_TEST], "fixturenames", ()):
+        _browsers.clear()
+        _open.close()
 
 
 @pytest.fixture(scope="module")
