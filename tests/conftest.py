@@ -14,6 +14,8 @@ from plansmith.adapters.models import choose as choosing
 from plansmith.adapters.models.choose import Place, usual_places
 
 trust_nobody()
+# Until all tests are collected everything stays, so there is no garbage to look for.
+gc.disable()
 
 pytest_plugins = [
     "plansmith.testing.plugin",
@@ -25,7 +27,7 @@ pytest_plugins = [
 # No deadline: a slow machine is not a failed property. PLANSMITH_LONG searches far longer.
 settings.register_profile(
     "ordinary",
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -54,6 +56,7 @@ def pytest_collection_finish() -> None:
     """Modules and collected tests stay to the end: the garbage collector need not visit them."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.waiting import until
 
 from plansmith.adapters.engines.dbos.queue import DbosQueue
@@ -89,12 +90,18 @@ class Workers:
         return DbosQueue(self.url, str(self.folder.resolve()))
 
     async def start(
-        self, machine: str, *options: str, tools: str = "tools.py", ready: bool = True
+        self,
+        machine: str,
+        *options: str,
+        tools: str = "tools.py",
+        ready: bool = True,
+        is_forked: bool = True,
     ) -> asyncio.subprocess.Process:
         """Start a worker that seems to be on a machine of its own; wait until it takes runs."""
         log = self.folder / f"log-{machine}-{len(self.processes)}"
         with log.open("wb") as out:
-            process = await asyncio.create_subprocess_exec(
+            made = forked.create_subprocess_exec if is_forked else asyncio.create_subprocess_exec
+            process = await made(
                 *(sys.executable, "-m", "plansmith", "worker", "--store", self.url),
                 *("--tools", str(self.folder / tools), "--model", "demo", *options),
                 stderr=out,
@@ -110,7 +117,7 @@ class Workers:
 
     async def command(self, *words: str) -> tuple[int, Any]:
         """Run a command of plansmith; return its exit code and its JSON."""
-        process = await asyncio.create_subprocess_exec(
+        process = await forked.create_subprocess_exec(
             *(sys.executable, "-m", "plansmith", *words, "--store", self.url, "--json"),
             stdout=asyncio.subprocess.PIPE,
             env=self.environment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,9 @@ from plansmith.old_names import OLD_NAMES
 SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
 # `testing` holds the contract that every store has to keep: it writes as a store is written to.
 WRITERS = ("runs/", "schedules/", "runner/", "engine/", "replay/", "testing/", "adapters/stores/")
+OF_INTEREST = re.compile(
+    r"(journal|store)\s*\.\s*(append|set_aside)|RunCreated|run_created|\b_?smith\s*\."
+)
 
 
 class Use(NamedTuple):
@@ -28,11 +32,13 @@ class Use(NamedTuple):
 
 @cache
 def uses() -> list[Use]:
-    """Every call and every attribute in the source; not their nodes, which fill the memory."""
+    """Calls and attributes in files with a name of interest; the others take long to parse."""
     return [
         Use(str(path.relative_to(SOURCE)), node.lineno, *names(node), isinstance(node, ast.Call))
         for path in sorted(SOURCE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for text in [path.read_text(encoding="utf-8")]
+        if OF_INTEREST.search(text)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call | ast.Attribute)
     ]
 

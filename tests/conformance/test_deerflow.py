@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests import forked
 
 from plansmith import AgentSpec, Effect, RunStatus, model
 from plansmith import Plan as CorePlan
@@ -841,7 +841,7 @@ def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None
 
     with ModelServer(*[answer] * 4).in_thread() as url:
         keys = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": url}
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "research.py"],
             cwd=tmp_path,
             input="How large is the AI market?\nnot accepted\n[ACCEPTED]\n",

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests import forked
 
 from plansmith.compat.openmanus import (
     LLM,
@@ -634,7 +635,7 @@ async def test_processes_that_run_one_plan_at_the_same_time_do_each_step_once(
     await flow._create_initial_plan("send letters")
     await flow.close()
     processes = [
-        await asyncio.create_subprocess_exec(
+        await forked.create_subprocess_exec(
             *(sys.executable, "-c", PROGRAM, url), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
         )
         for _ in range(3)

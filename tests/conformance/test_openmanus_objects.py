@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 
 from plansmith.compat.openmanus import (
     LLM,
@@ -315,7 +316,7 @@ async def test_the_program_of_the_migration_page_runs_in_an_empty_folder(tmp_pat
     plan: Any = {"command": "create", "title": "Oslo to Bergen", "steps": ["trains", "buses"]}
     replies = [Reply(plan), Reply("7 hours"), Reply("9 hours"), Reply("Take the train.")]
     async with ModelServer(*replies) as server:
-        process = await asyncio.create_subprocess_exec(
+        process = await forked.create_subprocess_exec(
             *(sys.executable, "run_flow.py"),
             cwd=tmp_path,
             env={**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.url},

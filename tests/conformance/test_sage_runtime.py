@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tests import forked
 from tests.conformance.test_sage import CALL, CITY, GOOD, REPLY, TOOLS, UNKNOWN, Generator
 
 from plansmith.compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
@@ -253,7 +253,7 @@ def test_another_process_answers_the_question_after_a_restart(tmp_path: Path) ->
     assert result.status == "asking"
     command = [sys.executable, "-c", OTHER, store, result.run_id]
     root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    done = forked.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout == "Mild. [{'city': 'Oslo'}]\n", done.stderr
     tool = Weather()
     late = AgentRuntime(EN, LLMPlanner(Generator("x")), registry(tool), store=store)
@@ -421,7 +421,7 @@ def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None
     call: Any = {"type": "tool", "name": "calculator", "arguments": {"expr": "21*2+5"}}
     answers = (Reply({"steps": [call, REPLY]}), Reply("It is 47."))
     with ModelServer(*answers).in_thread() as url:
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "agent.py"],
             cwd=tmp_path,
             env=os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "any"},

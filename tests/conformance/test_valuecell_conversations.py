@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests import forked
 from tests.conformance.test_valuecell import (
     Script,
     Worker,
@@ -525,7 +525,7 @@ def broker(folder: Path, typed: str, *answers: dict[str, Any]) -> str:
         return Reply({**HAND, "query": ""} if triage else left.pop(0))
 
     with ModelServer(then=reply).in_thread() as url:
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "broker.py"],
             cwd=folder,
             input=typed,
@@ -536,7 +536,7 @@ def broker(folder: Path, typed: str, *answers: dict[str, Any]) -> str:
         )
     assert done.returncode == 0, done.stderr
     assert left == []
-    return done.stdout
+    return str(done.stdout)
 
 
 def test_the_program_of_the_page_talks_across_restarts_in_an_empty_folder(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, cast
 
+from tests import forked
 from tests.crash.rule_stories import FAILING, STORIES, Shop, Story, order
 
 from plansmith import Plansmith, Run, RunStatus
@@ -237,7 +238,7 @@ class Worker(AbstractContextManager["Worker"]):
     """The process that makes the others, seen from a test."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
+        self._process = forked.Popen(
             [sys.executable, "-m", "tests.crash.rule_worker"],
             cwd=ROOT,
             stdin=subprocess.PIPE,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.crash.claim_worker import PLAN, opened, tools
 from tests.postgres import Server
 from tests.waiting import until
@@ -62,7 +63,7 @@ class World:
     async def start(
         self, run: str, *options: str, machine: str, lease_s: float = 2
     ) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
+        process = await forked.create_subprocess_exec(
             *(sys.executable, "-m", "tests.crash.claim_worker"),
             *(self.url, str(self.folder), run, str(lease_s), *options),
             stdout=asyncio.subprocess.PIPE,

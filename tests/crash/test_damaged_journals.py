@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.commands import Told, typed
 from tests.crash.test_owners import owner_of
 from tests.postgres import Server
@@ -302,7 +303,7 @@ async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
     world = World(SqliteStore(tmp_path / "runs.db"))
     run = await world.approved()
     await world.force(run, e.StepDone(step="nowhere", result="0" * 64))
-    other = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+    other = await forked.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
     assert isinstance(world.store, SqliteStore)
     await world.store.claim(run, owner_of(other.pid))
     with pytest.raises(RunBusy, match=str(other.pid)):

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import forked
+
 from plansmith import Plansmith, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
@@ -45,7 +47,7 @@ asyncio.run(app.plan("look at it"))
 
 async def test_a_killed_early_read_is_told_as_unknown_and_the_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    child = subprocess.Popen(  # noqa: ASYNC220 - it is to be killed, and waits for nothing
+    child = forked.Popen(
         [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.crash.worker import Service, twenty_steps
 
 from plansmith import RunStatus, StepStatus
@@ -24,7 +25,7 @@ BOUNDARIES = range(26) if os.environ.get("PLANSMITH_LONG") else ORDINARY
 
 def work(folder: Path, appends: int, when: str) -> subprocess.CompletedProcess[str]:
     """A new run in a process that dies before or after that many appends."""
-    return subprocess.run(
+    return forked.run(
         [
             *(sys.executable, "-m", "tests.crash.worker"),
             *(str(folder / "store.db"), str(folder / "service.txt"), "new", str(appends), when),

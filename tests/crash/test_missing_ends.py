@@ -6,11 +6,11 @@ import asyncio
 import itertools
 import signal
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.postgres import Server
 
 from plansmith.adapters.stores.doctor import diagnose, missing_runs, verify
@@ -38,7 +38,7 @@ asyncio.run(main())
 
 
 def write_and_die(path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, check=False)
+    done = forked.run([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests import forked
 
 from plansmith import Plan, tool
 from plansmith.adapters.stores.doctor import diagnose, verify
@@ -78,7 +79,7 @@ class Story:
 
     async def spawn(self, *words: str) -> Process:
         more = {"EFFECTS": str(self.effects), "XDG_DATA_HOME": str(self.folder / "data")}
-        return await asyncio.create_subprocess_exec(
+        return await forked.create_subprocess_exec(
             *(sys.executable, "-m", "plansmith", *words, "--store", self.url),
             *("--tools", str(self.folder / "tools.py")),
             stdin=asyncio.subprocess.DEVNULL,

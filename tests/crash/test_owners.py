@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.commands import typed
 from tests.e2e.test_server_restart import command
 from tests.postgres import Server
@@ -99,7 +100,7 @@ class Folder:
 
     async def start(self, *words: str) -> asyncio.subprocess.Process:
         """A command as a process of its own."""
-        return await asyncio.create_subprocess_exec(
+        return await forked.create_subprocess_exec(
             *(sys.executable, "-m", "plansmith", *words, "--store", self.url),
             *(("--no-input", "--tools", str(self.path / "tools.py")) if words[0] in _ACT else ()),
             stdout=asyncio.subprocess.PIPE,
@@ -316,7 +317,7 @@ def test_an_owner_is_told_from_a_later_process_with_its_number_and_from_other_ma
 
 async def test_a_run_owned_by_a_living_stranger_is_refused_by_the_library(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "runs.db")
-    other = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+    other = await forked.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
     stranger = owner_of(other.pid)
 
     @tool(effect="read")

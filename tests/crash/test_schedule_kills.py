@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.crash.scheduler import PLAN, START, DyingStore, FastClock, Service
 from tests.postgres import Server
 from tests.waiting import until
@@ -48,7 +49,7 @@ class Scene:
 
     async def keeper(self, calls: int, when: str = "never") -> Process:
         words = (self.store, str(self.service), str(self.zero), str(calls), when)
-        return await asyncio.create_subprocess_exec(
+        return await forked.create_subprocess_exec(
             *(sys.executable, "-m", "tests.crash.scheduler", *words),
             cwd=ROOT,
             stdout=PIPE,

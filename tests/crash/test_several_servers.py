@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests import forked
 from tests.needs import lacks
 from tests.postgres import Server, installed, private_server
 from tests.unit.server.house import plan
@@ -80,7 +81,7 @@ async def serving(folder: Path, url: str, name: str, *options: str) -> AsyncIter
     home = folder / "config" / "plansmith"
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("[run]\nlease_s = 3\n")
-    process = await asyncio.create_subprocess_exec(
+    process = await forked.create_subprocess_exec(
         *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", "0"),
         *("--token-file", str(folder / f"token-{name}"), "--store", url),
         *("--tools", str(folder / "tools.py"), "--model", "demo", *options),

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.needs import lacks
 from tests.postgres import Server, installed, private_server
 from tests.unit.server.house import Tools, serving, tool_step
@@ -42,7 +42,7 @@ file.execute("ROLLBACK")
 @asynccontextmanager
 async def locked(path: Path) -> AsyncIterator[None]:
     """Another process keeps all writers out."""
-    holder = await asyncio.create_subprocess_exec(
+    holder = await forked.create_subprocess_exec(
         *(sys.executable, "-c", HOLDER, str(path)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -312,7 +312,7 @@ asyncio.run(main())
 
 
 def test_a_run_whose_disk_is_full_for_a_while_goes_on_and_loses_no_result(tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", FULL, str(tmp_path / "runs.db")],
         cwd=ROOT,
         capture_output=True,
@@ -361,7 +361,7 @@ async def test_a_process_that_dies_while_its_store_is_away_leaves_a_question_and
         run = await smith.submit(PLAN)
         await smith.decide(run.id, approve=PLAN.hash, by="ada")
     effects = tmp_path / "effects"
-    dying = await asyncio.create_subprocess_exec(
+    dying = await forked.create_subprocess_exec(
         *(sys.executable, "-c", DYING, str(tmp_path / "runs.db"), str(effects), run.id),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

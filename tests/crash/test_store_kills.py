@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.postgres import Server
 
 from plansmith.adapters.stores.doctor import verify
@@ -35,7 +36,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def start(url: str, mode: str, name: str = "") -> subprocess.Popen[str]:
     command = [sys.executable, str(WRITER), url, mode, name]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return forked.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def killed_after(acknowledgements: int, url: str) -> list[str]:

@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.e2e.test_server_restart import command
 
 from plansmith.adapters.stores.doctor import diagnose, verify
@@ -33,7 +33,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
     asyncio.run(begin())
     (folder / "notes.md").write_text("what can be seen")
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "tests.crash.store_keeper", str(folder / "runs.db")],
         cwd=ROOT,
         capture_output=True,
@@ -41,7 +41,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return str(done.stdout).splitlines()
 
 
 def test_a_process_keeps_its_locks_on_the_store_through_every_operation(kept: list[str]) -> None:
@@ -63,7 +63,7 @@ PLAN: dict[str, Any] = {
 
 async def run_by_command(folder: Path) -> str:
     """`plansmith run` as a process of its own; the id of its run."""
-    process = await asyncio.create_subprocess_exec(
+    process = await forked.create_subprocess_exec(
         *(sys.executable, "-m", "plansmith", "run", str(folder / "plan.json"), "--no-input"),
         *("--json", "--store", f"sqlite:///{folder / 'runs.db'}", "--tools"),
         str(folder / "tools.py"),

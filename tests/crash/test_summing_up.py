@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.earlier_stores import as_version_10
 
 from plansmith import Plan, tool
@@ -85,7 +86,7 @@ def rows_of(path: Path, query: str) -> list[Any]:
 
 def summing(path: Path, killed_after: int = 0) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(SUMMING), str(path), str(killed_after)]
-    return subprocess.Popen(command)
+    return forked.Popen(command)
 
 
 async def need_right(path: Path) -> None:

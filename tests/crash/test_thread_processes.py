@@ -6,6 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from tests import forked
+
 from plansmith.adapters.stores.doctor import diagnose
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.plan.thread import fold_thread
@@ -16,7 +18,7 @@ MANY = 1_000_000
 
 
 async def writer(url: str, name: str, count: int) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
+    return await forked.create_subprocess_exec(
         *(sys.executable, "-m", "tests.crash.thread_writer", url, "trip", name, str(count)),
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,

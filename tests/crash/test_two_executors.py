@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.crash.worker import Service, twenty_steps
 
 from plansmith import RunStatus
@@ -35,7 +36,7 @@ async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path
         *(str(tmp_path / "store.db"), str(tmp_path / "service.txt"), run.id, "1000000", "after"),
     ]
     rivals = [
-        await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE, stderr=PIPE)
+        await forked.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE, stderr=PIPE)
         for _ in range(2)
     ]
     async with asyncio.timeout(120):

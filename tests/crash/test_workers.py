@@ -34,7 +34,8 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
     workers: Workers,
 ) -> None:
     started = await asyncio.gather(
-        *(workers.start(name, "--concurrency", "2") for name in ("one", "two"))
+        workers.start("one", "--concurrency", "2"),
+        workers.start("two", "--concurrency", "2", is_forked=False),
     )
     queue = workers.queue()
     async with workers.smith() as smith:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.servers.cast import research
 
 from plansmith.dialects.dialect import dialect
@@ -38,7 +39,7 @@ def served(page: str, folder: Path, cast: Callable[[Request], Reply] = research)
     subprocess.run(["bash", "-euc", "\n".join(lines)], cwd=folder, check=True)
     with ModelServer(then=cast).in_thread() as model:
         more = ["--port", "0", "--base-url", model, "--store", "sqlite:///runs.db"]
-        server = subprocess.Popen(
+        server = forked.Popen(
             [sys.executable, "-m", "plansmith", "serve", *shlex.split(command), *more],
             cwd=folder,
             stderr=subprocess.PIPE,

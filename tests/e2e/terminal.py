@@ -11,7 +11,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -19,6 +18,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
+
+from tests import forked
 
 from plansmith import Plansmith, Run
 
@@ -105,25 +106,25 @@ class Terminal:
         environment: Mapping[str, str],
         columns: int = 100,
         rows: int = 30,
+        is_forked: bool = True,
     ) -> None:
         self.screen = Screen(columns, rows)
         self.raw = ""
         self._master, slave = pty.openpty()
         self.resize(columns, rows)
 
-        def own_terminal() -> None:
-            os.setsid()
+        def take_terminal() -> None:
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
-        self.process = subprocess.Popen(
+        self.process = forked.Popen(
             list(command),
             cwd=folder,
             env={"TERM": "xterm-256color", **environment},
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            close_fds=True,
-            preexec_fn=own_terminal,  # noqa: PLW1509 - single-threaded until here
+            start_new_session=True,
+            preexec_fn=None if is_forked else take_terminal,
         )
         os.close(slave)
 

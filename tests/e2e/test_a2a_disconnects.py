@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.servers.a2a_desk import Desk, free_port
 from tests.servers.a2a_wire import Wire
 
@@ -182,7 +183,7 @@ async def test_a_cancelled_step_whose_reply_was_not_there_yet_cancels_its_task()
 @contextlib.contextmanager
 def process(port: int, folder: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.servers.a2a_desk", str(port), str(folder)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"
         try:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.servers.a2a_desk import Desk
 
 from plansmith import Plan, RunStatus
@@ -73,7 +74,7 @@ async def test_progress_of_an_agent_is_in_the_journal_and_cancelling_the_run_can
 
 async def test_a_question_outlives_our_own_process(tmp_path: Path) -> None:
     async def caller(*arguments: str) -> Any:
-        process = await asyncio.create_subprocess_exec(
+        process = await forked.create_subprocess_exec(
             *(sys.executable, "-m", "tests.servers.a2a_caller", *arguments),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,

@@ -32,7 +32,8 @@ def home(tmp_path: Path) -> dict[str, str]:
 def test_the_model_is_offered_once_and_without_it_a_person_approves_the_plan(
     tmp_path: Path, home: dict[str, str]
 ) -> None:
-    with Terminal(ASK, folder=tmp_path, environment=home, columns=300) as terminal:
+    started = Terminal(ASK, folder=tmp_path, environment=home, columns=300, is_forked=False)
+    with started as terminal:
         screen = terminal.until("Fetch it now? [Y/n]")
         assert "491 MB, licence Apache-2.0" in screen.replace("\n", " ")
         assert "huggingface.co" in screen

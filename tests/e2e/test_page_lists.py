@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests import forked
 from tests.e2e.test_page_run import LONGEST_TASK_MS, WAIT, tasks_of
 from tests.web.browser import ROOT, Stage, Watched, chrome
 from tests.web.screens import approve, until
@@ -23,7 +23,7 @@ def filled(folder: Path, runs: int, waiting: int) -> Stage:
     """A stage whose store has so many runs from the start."""
     stage = Stage(folder)
     command = [sys.executable, "-m", "tests.web.many_runs", str(folder), str(runs), str(waiting)]
-    subprocess.run(command, cwd=stage.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+    forked.run(command, cwd=stage.work, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
     stage.start()
     return stage
 
@@ -43,10 +43,7 @@ def _own(chrome: Browser, many: Stage) -> Watched:
 @pytest.fixture
 def own(_own: Watched) -> Iterator[Watched]:
     yield _own
-    for context in _own.contexts:
-        context.close()
-    _own.contexts.clear()
-    assert not _own.faults
+    assert not _own.close()
 
 
 def scroll(page: Page, times: int) -> None:
@@ -115,9 +112,7 @@ def test_5000_runs_and_500_waiting_things_are_scrolled_and_filtered_without_a_lo
     try:
         watched = Watched(chrome, stage)
         runs_and_inbox(chrome, watched, 5000, 500)
-        assert not watched.faults
-        for context in watched.contexts:
-            context.close()
+        assert not watched.close()
     finally:
         stage.stop()
 

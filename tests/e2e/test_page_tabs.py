@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
 
 # More than the six connections that a browser opens to one host.
-TABS = 20 if os.environ.get("PLANSMITH_LONG") else 8
+TABS = 20 if os.environ.get("PLANSMITH_LONG") else 7
 LOOK: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
 
 

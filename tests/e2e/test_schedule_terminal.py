@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.e2e.terminal import Terminal
 
 PLANSMITH = (sys.executable, "-m", "plansmith")
@@ -34,7 +34,7 @@ class Person:
         return Terminal([*PLANSMITH, *words], folder=self.folder, environment=self.environment)
 
     def told(self, *words: str) -> Any:
-        done = subprocess.run(
+        done = forked.run(
             [*PLANSMITH, *words, "--json"],
             cwd=self.folder,
             env=self.environment,

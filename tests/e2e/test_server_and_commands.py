@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests import forked
 
 TOOLS = """
 import pathlib
@@ -55,7 +56,7 @@ class Desk:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
-        return subprocess.run(
+        return forked.run(
             [sys.executable, "-m", "plansmith", *words, *parts],
             cwd=self.folder,
             env=_environment(self.folder),
@@ -68,7 +69,7 @@ class Desk:
     def killed(self, *words: str) -> None:
         """A command that is killed in the middle of the call that takes for ever."""
         parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
-        with subprocess.Popen(
+        with forked.Popen(
             [sys.executable, "-m", "plansmith", *words, *parts],
             cwd=self.folder,
             env=_environment(self.folder),
@@ -113,7 +114,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     (tmp_path / "tools.py").write_text(TOOLS)
     words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
-    with subprocess.Popen(
+    with forked.Popen(
         [sys.executable, "-m", "plansmith", *words],
         cwd=tmp_path,
         env=_environment(tmp_path),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests import forked
 from tests.unit.server.house import Silent, Tools, plan, serving, tool_step
 
 from plansmith import Plansmith
@@ -117,7 +118,7 @@ async def command(
 ) -> AsyncIterator[tuple[Any, httpx.AsyncClient]]:
     """`plansmith serve` as a process of its own."""
     (folder / "tools.py").write_text(tools)
-    process = await asyncio.create_subprocess_exec(
+    process = await forked.create_subprocess_exec(
         *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", str(port)),
         *("--token-file", str(folder / "token"), "--store", f"sqlite:///{folder / 'runs.db'}"),
         *("--tools", str(folder / "tools.py"), "--model", "demo"),

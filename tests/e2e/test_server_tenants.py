@@ -127,7 +127,10 @@ async def everything(client: Client) -> list[Any]:
     return [await client.call("GET", path) for path in paths]
 
 
-async def test_no_list_figure_or_error_shows_another_tenant(tmp_path: Path) -> None:
+async def test_no_list_figure_or_error_shows_another_tenant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")  # one of the routes downloads a model
     acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
     async with (
         serving(tmp_path, store="file", settings=DEMO) as house,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 
 from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus
 from plansmith.adapters.agents.coder import coder
@@ -27,7 +27,7 @@ def confined() -> str:
     """Why code cannot be confined on this machine, or nothing."""
     program = "import asyncio; from plansmith.adapters.agents.sandbox import Sandbox\n"
     program += "asyncio.run(Sandbox().run('pass'))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    done = forked.run([sys.executable, "-c", program], capture_output=True, check=False)
     told = done.stderr.decode().strip()
     # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
     assert not told or "cannot be confined here" in told or "on Linux only" in told, told

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.models.scripted import Answer
@@ -179,7 +180,7 @@ async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_pat
         "        sys.stdout.buffer.write(run.report.encode())\n"
         "asyncio.run(main())\n"
     )
-    told = await asyncio.create_subprocess_exec(
+    told = await forked.create_subprocess_exec(
         sys.executable, "-c", program, url, run.id, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await told.communicate()

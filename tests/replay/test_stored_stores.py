@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import forked
 from tests.postgres import Server
 
 from plansmith import RunStatus, tool
@@ -266,7 +267,7 @@ asyncio.run(main())
 
 def migrating(url: str) -> subprocess.Popen[str]:
     """A process that waits for a line before each part of the migration is finished."""
-    return subprocess.Popen(
+    return forked.Popen(
         [sys.executable, "-c", KEEPER, url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -79,9 +80,9 @@ def main() -> None:
     root.mkdir(parents=True, exist_ok=True)
     with (root / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in LOCKS:
-            if not (_folder(name) / "complete").exists():
-                _install(name)
+        missing = [name for name in LOCKS if not (_folder(name) / "complete").exists()]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(_install, missing))
 
 
 if __name__ == "__main__":

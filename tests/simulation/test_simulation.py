@@ -15,7 +15,7 @@ from bench.simulation.world import BrokenPromiseError, World
 
 ROOT = Path(__file__).parents[2]
 LONG = bool(os.environ.get("PLANSMITH_LONG"))
-SEEDS = 20_000 if LONG else 1_000
+SEEDS = 20_000 if LONG else 200
 BATCH = 100
 # A seed that finds each planted bug. Other code gives a seed another story: when one of these finds
 # nothing any more, `scripts/bench simulate --mutations` finds others.

@@ -15,14 +15,17 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from playwright.sync_api import sync_playwright as playwright_of
+from tests import forked
 from tests.needs import path_of
+from tests.time_limits import NEXT_TEST
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -41,8 +44,9 @@ def needs_packages() -> None:
         pytest.skip("needs the packages of web/package-lock.json: scripts/page")
 
 
+@cache
 def build_page() -> None:
-    """Build the page from its sources."""
+    """Build the page from its sources, once in this process."""
     needs_packages()
     done = subprocess.run([ROOT / "scripts" / "page"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +71,7 @@ class Stage:
         command = [sys.executable, "-m", "tests.web.stage", str(self.folder), str(self.port)]
         log = (self.folder / "log").open("a")
         with log:
-            self._process = subprocess.Popen(
+            self._process = forked.Popen(
                 command,
                 cwd=self.work,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -146,6 +150,8 @@ class Watched:
         self._stage = stage
         self.url = stage.url
         self._state: Any = None
+        self._kept: Page | None = None
+        self._is_free = True
         self.faults: list[str] = []
         self.contexts: list[BrowserContext] = []
 
@@ -168,9 +174,39 @@ class Watched:
 
     def tab(self, address: str = "", **options: Any) -> Page:
         """A tab at an address of the page."""
-        page = self.context(**options).new_page()
+        if options or not self._is_free:
+            page = self.context(**options).new_page()
+        else:
+            page = self._first_tab()
         page.goto(f"{self._stage.url}#/{address}")
         return page
+
+    def _first_tab(self) -> Page:
+        """One for all tests of a module, which remembers nothing: a new one costs a second."""
+        self._is_free = False
+        if self._kept is None:
+            self._kept = self.context().new_page()
+            self.contexts.remove(self._kept.context)
+        else:
+            self._kept.goto(f"{self._stage.url}healthz")
+            self._kept.evaluate("localStorage.clear(), sessionStorage.clear()")
+        return self._kept
+
+    def close(self) -> list[str]:
+        """Close what a test opened; return what went wrong in it."""
+        faults = self.faults
+        for context in self.contexts:
+            context.close()
+        self.contexts.clear()
+        if self._kept is not None:
+            for page in self._kept.context.pages:
+                if page is not self._kept:
+                    page.close()
+            self._kept.unroute_all()
+            self._kept.goto("about:blank")
+        self._is_free = True
+        self.faults = []  # without what was cut off just now
+        return faults
 
     def _heard(self, message: ConsoleMessage) -> None:
         # A refusal by the server is told to the person; the browser's own word on it is noise.
@@ -188,15 +224,27 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-# For a module and not for the session: while it is open no other test may run an event loop.
+_open = ExitStack()
+_browsers: list[Browser] = []
+
+
 @pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    path = chromium()
-    build_page()
-    with playwright_of() as playwright:
+def chrome(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """One browser for all modules that need it one after the other.
+
+    It is closed before any other test: while it is open nothing else may run an event loop.
+    """
+    if not _browsers:
+        path = chromium()
+        build_page()
+        playwright = _open.enter_context(playwright_of())
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
+        _open.callback(browser.close)
+        _browsers.append(browser)
+    yield _browsers[0]
+    if "chrome" not in getattr(request.config.stash[NEXT_TEST], "fixturenames", ()):
+        _browsers.clear()
+        _open.close()
 
 
 @pytest.fixture(scope="module")
@@ -216,8 +264,5 @@ def _watched(chrome: Browser, stage: Stage) -> Watched:
 def watched(_watched: Watched, stage: Stage) -> Iterator[Watched]:
     yield _watched
     stage.release()
-    for context in _watched.contexts:
-        context.close()
-    _watched.contexts.clear()
-    faults, _watched.faults = _watched.faults, []
+    faults = _watched.close()
     assert not faults, "\n".join(faults[:5])

@@ -143,7 +143,7 @@ def test_tools_of_validation_rows_are_asked_for_in_no_training_row(rows: list[Ro
 
 def test_lists_of_many_tools_are_shared_by_enough_rows_to_be_read_once() -> None:
     renderer = Renderer()
-    made = workflow_rows(11, "train", 2_000)
+    made = workflow_rows(11, "train", 600)
     starts = Counter(
         renderer.render(json.loads(row.line())).long_start for row in made if len(row.tools) > 13
     )
