@@ -19,7 +19,7 @@ from tests.flow.test_approval_covers import (
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith.errors import OutcomeUnknown, ToolFailed
+from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
 from plansmith.plan.run import Run, StepStatus
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates.book import TemplateBook
@@ -266,10 +266,18 @@ async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
     assert effects(tools) == []
 
 
-@pytest.mark.parametrize("answer", ["yes", "now", "note it", "ok", True])
-async def test_who_answers_anything_else_lets_the_effect_happen(
-    scripted: Script, answer: Any
-) -> None:
+@pytest.mark.parametrize("answer", ["now", "note it", "", None])
+async def test_who_answers_neither_yes_nor_no_is_asked_again(scripted: Script, answer: Any) -> None:
+    app, tools = smith(scripted())
+    run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
+    with pytest.raises(Refused, match="neither a clear yes nor a clear no"):
+        await app.answer(run.id, "q", answer, by="ada")
+    assert [*(await app.run(run.id)).questions] == ["q"]
+    assert effects(tools) == []
+
+
+@pytest.mark.parametrize("answer", ["yes", "Go ahead, please!", "ok", "同意", True])
+async def test_who_answers_yes_lets_the_effect_happen(scripted: Script, answer: Any) -> None:
     app, tools = smith(scripted())
     run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
     await app.answer(run.id, "q", answer, by="ada")

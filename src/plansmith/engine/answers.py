@@ -76,15 +76,12 @@ def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
     agreed = goes_on(value, asked.text, [each for each in options if isinstance(each, str)])
-    if agreed is None and not is_used(run, asked, known) and _is_words(asked, value):
-        hint = Sentence("answer.unclear_hint")
-        raise Refused(Sentence("answer.unclear", answer=value_text(value)), hint=hint)
-    return agreed is False
-
-
-def _is_words(asked: QuestionAsked, value: Json) -> bool:
-    """Tells whether an answer is words, or nothing; others are what a schema asks for."""
-    return isinstance(value, str) or asked.answer_schema is None
+    if agreed is not None or is_used(run, asked, known):
+        return agreed is False
+    if value in options:
+        return True  # there is no clearer one: when in doubt, it counts as a no
+    hint = Sentence("answer.unclear_hint")
+    raise Refused(Sentence("answer.unclear", answer=value_text(value)), hint=hint)
 
 
 def is_used(run: Run, asked: QuestionAsked, known: Known) -> bool:

@@ -35,6 +35,8 @@ NOT_NOW = (
     r"\b(?:no|not|never|dont|stop|cancel|abort|reject|refuse|decline|deny|skip|leave|keep|later"
     r"|wait|without)\b|n['’]t\b|[否不别勿]|取消|拒绝|停|算了|跳过|保留|以后|稍后|等"
 )
+# In a question that asks for something else than a yes.
+WHAT = r"\b(?:how|which|what|who|whom|whose|when|where|why)\b|多少|哪|什么|谁|几|怎么|如何|何时"
 
 
 def is_yes(text: str) -> bool:
@@ -53,25 +55,29 @@ def says_no(answer: object) -> bool:
 def goes_on(answer: object, question: str = "", options: Sequence[str] = ()) -> bool | None:
     """Tells whether an answer agrees to go on; None if that is not clear.
 
-    Of options that are no plain yes or no, those go on that the question names.
+    Who is asked what, how much or which one says neither yes nor no, and agrees with an answer.
     """
     if isinstance(answer, bool):
         return answer
     if not isinstance(answer, str):
-        return None
-    if answer in options:
-        return _option_goes_on(answer, question, options)
-    return False if says_no(answer) else True if is_yes(answer) else None
-
-
-def _option_goes_on(answer: str, question: str, options: Sequence[str]) -> bool:
-    others = [plain(each) for each in options if each != answer]
+        return None if answer is None else True
     words = plain(answer)
-    if is_yes(answer):
+    if answer in options:
+        return _option_goes_on(words, plain(question), [plain(each) for each in options])
+    if says_no(answer) or is_yes(answer):
+        return is_yes(answer)
+    is_told = bool(words) and not re.search(NOT_NOW, words)
+    return True if is_told and re.search(WHAT, plain(question)) else None
+
+
+def _option_goes_on(words: str, question: str, options: Sequence[str]) -> bool | None:
+    others = [each for each in options if each != words]
+    if is_yes(words):
         return True
     if re.search(NOT_NOW, words) or any(map(is_yes, others)):
         return False
-    return words in plain(question) or any(re.search(NOT_NOW, each) for each in others)
+    is_no_known = any(re.search(NOT_NOW, each) for each in others)
+    return True if words in question or is_no_known or re.search(WHAT, question) else None
 
 
 def plain(text: str) -> str:
