@@ -233,7 +233,8 @@ def test_what_cannot_be_installed_is_said_and_the_tests_still_run(checkout: Chec
     executable(checkout.root / "scripts/page", "#!/bin/sh\nexit 4\n")
     executable(checkout.bin / "apt-get", "#!/bin/sh\nexit 100\n")
     done = checkout.run("test")
-    assert "scripts/page build\nscripts/test: that failed" in done.stderr
+    assert "scripts/test: scripts/page build\n" in done.stderr
+    assert "scripts/test: scripts/page build failed; the tests that need it" in done.stderr
     assert "-m pytest --strict-skips" in checkout.called()
 
 
