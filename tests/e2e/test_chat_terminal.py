@@ -128,7 +128,7 @@ def test_ctrl_c_and_kill_in_a_conversation_stop_the_run_which_stays(traveller: T
         traveller.lets_go_on()
         terminal.until("1/1 · done", f"written by the model\n{YOU}")
         terminal.type("/plan\n")
-        terminal.until("wait = ", "PS407", YOU)
+        terminal.until("wait = ", f"refers to it)\n{YOU}")
         terminal.ctrl_c()
         terminal.until("Ctrl-C again or Ctrl-D leaves")
         terminal.ctrl_c()
