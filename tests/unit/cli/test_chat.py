@@ -323,7 +323,7 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     assert (code, out) == (0, "The message was taken back.\n")
     assert cli("threads", "undo", "last", answer, *PY)[0] == 4
     code, _, err = cli("threads", "undo", "last", "the last one")
-    assert (code, "the last one is no whole number" in err) == (2, True)
+    assert (code, "the last one is not a whole number" in err) == (2, True)
     assert cli("threads", "delete", row["id"])[0] == 4  # nobody was asked
     code, _, err = cli("threads", "delete", row["id"], "--yes", "--json")
     assert (code, "is not over" in err) == (4, True)

@@ -104,7 +104,7 @@ async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None
     url = settings.store_url()
     if not is_postgres(url):
         hint = Sentence("worker.name_database")
-        raise Misconfigured(Sentence("worker.needs_postgres"), hint=hint)
+        raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
     store = open_store(url)
     try:
         found = await Owners(store, SystemClock()).processes()
