@@ -91,4 +91,4 @@ async def test_silence_is_tried_again_and_then_told(scripted: Scripted) -> None:
     compose = Composer(scripted("  ", " "))
     with pytest.raises(ToolBusy, match="gave an empty answer"):
         await compose("Say 7", Call("k"))
-    assert "it gave an empty answer" in await compose("Say 7", Call("k", attempt=2))
+    assert "the model gave an empty answer" in await compose("Say 7", Call("k", attempt=2))

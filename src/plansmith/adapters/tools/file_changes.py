@@ -201,7 +201,7 @@ def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json])
         return Preview(moved=(old, target))  # its files are not shown one by one
     content = folder.content(old)
     if content is None:
-        raise ToolFailed(f"there is no {old}")
+        raise ToolFailed(Sentence("file.absent", name=old))
     gone = FileChange(old, content, None)
     if spec == moving.DELETE:
         return Preview((gone,), moved=(old,))
