@@ -168,5 +168,5 @@ async def test_the_doctor_finds_a_summary_that_was_changed_and_makes_it_again(pa
     file.close()
     found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
     assert found["summaries"].level == "warning"
-    assert found["summaries"].message.startswith("3 did not say what the journals say")
+    assert found["summaries"].message.startswith("3 did not agree with the journals")
     await need_right(path)

@@ -38,6 +38,7 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/runs": {"plan": SOME_PLAN},
     "POST /v1/runs/{id}/decision": {"reject": True},
     "POST /v1/runs/{id}/answers": {"question": "which", "answer": "Oslo"},
+    "POST /v1/runs/{id}/preview": {"question": "which", "change": {"path": "a.txt"}},
     "POST /v1/runs/{id}/skip": {"step": "a"},
     "POST /v1/runs/{id}/template": {"name": "taken"},
     "POST /v1/conversations/{id:path}/messages": {"text": "Which files are there?"},

@@ -102,9 +102,8 @@ class StepState(FrozenStruct, frozen=True):
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
     before a changed plan made it wait again; `item` is the list item of a part of a map step.
     `reply` is the answer to a question of the call itself, `permit` consent to make the call.
-    `program` is the program that gave the result as an answer, if it was not a person. `rule` says
-    why the plan itself skipped the step, which may have a result then; `wakes_at` is the time
-    before which it does not start.
+    `program` gave the result as an answer, if no person did. `rule` says why the plan skipped the
+    step, which may have a result then; before `wakes_at` it does not start.
     """
 
     status: StepStatus = StepStatus.WAITING
@@ -303,12 +302,13 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             raise TypeError(f"the result of {step!r} is {error}") from None
 
     def question_hash(self, name: str) -> str:
-        """The hash of an open question, of its place in the journal, and of the plan.
-
-        An answer that names it (`of`) counts for no other question.
+        """The hash of an open question, its place in the journal and the plan, for an answer.
 
         Args:
             name: The name of the question.
+
+        Examples:
+            >>> run = await smith.answer(run.id, "ask", "yes", of=run.question_hash("ask"))
         """
         plan = self.plan.hash if self.plan is not None else ""
         return content_hash([self.questions[name].to_json(), self.asked_at.get(name, 0), plan])

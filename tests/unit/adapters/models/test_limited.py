@@ -21,7 +21,7 @@ async def test_a_prompt_that_does_not_fit_is_not_sent_and_the_numbers_are_named(
         _ = [delta async for delta in model.stream(Prompt(LONG))]
     assert inner.prompts == []
     said = str(caught.value)
-    assert "scripted has room for 800 (1000 less 200 for the answer)" in said
+    assert "scripted has room for 800 (1,000 less 200 for the answer)" in said
     assert "larger context" in said
 
 

@@ -315,6 +315,7 @@ async def test_a_tuned_model_drafts_a_plan_in_one_call_and_tells_how_far_it_is(
     assert isinstance(deltas[-1], ModelDone)
     assert len(heard) == 1
     told = [delta.progress for delta in deltas if isinstance(delta, TextDelta) and delta.progress]
+    told = [each for each in told if not each.startswith("loading ")]  # it may be loaded already
     assert told[0].startswith("reading, ")
     assert "step 1: time.now" in told
 
@@ -336,4 +337,4 @@ async def test_a_model_that_was_warmed_up_reads_its_tools_only_once(
         return told
 
     assert (await warmed())[-1].startswith("reading, ")
-    assert await warmed() == []
+    assert [each.split()[0] for each in await warmed()] == ["loading"]
