@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
@@ -12,6 +14,8 @@ import pytest
 from plansmith.config import Settings, data_folder, load_settings, look_at
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record
+from plansmith.plan.timing import zone_of
+from plansmith.planner.settings import PlannerSettings
 from plansmith.trust import TrustBook
 
 
@@ -359,3 +363,20 @@ def test_files_that_own_settings_name_are_not_sought_in_a_strange_folder(tmp_pat
     files = (*found.tools, found.profile, found.planner.prompts, *found.mcp.files)
     assert all(path is not None and path.parent == base for path in files)
     assert (found.mcp.approvals, found.secrets["x"].file) == (base / "approvals.json", base / "key")
+
+
+def test_the_time_zone_is_that_of_the_machine_unless_it_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    assert PlannerSettings().timezone == "Asia/Shanghai"
+    told = "import plansmith.config as c; print(c.load_settings().planner.timezone)"
+    run = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert run.stdout.strip() == "Asia/Shanghai"
+    set_here = settings(tmp_path, "[planner]\ntimezone = 'Europe/Oslo'\n")
+    assert set_here.planner.timezone == "Europe/Oslo"
+    for odd in ("../../../etc/passwd", "CET-1CEST", ":Etc/UTC", "Europe"):
+        monkeypatch.setenv("TZ", odd)
+        assert zone_of(PlannerSettings().timezone)

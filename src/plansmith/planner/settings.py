@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from pydantic import Field
 
 from plansmith.plan.data import Flag, Number, Record, Whole
+
+_ZONES: Final = "/usr/share/zoneinfo/"
+
+
+def system_timezone() -> str:
+    """Returns the name of this machine's time zone; UTC if it names none."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if not named or ".." in named or not os.path.isfile(_ZONES + named):  # noqa: PTH113
+        named = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    return "UTC" if named in ("", "Etc/UTC") else named
 
 
 class Fallback(StrEnum):
@@ -36,5 +48,8 @@ class PlannerSettings(Record):
     background_search: Flag = Field(default=False, description="search before planning")
     context_tokens: Whole = Field(default=6000, ge=0, description="limit of the context")
     source_seconds: Number = Field(default=10.0, gt=0, description="time limit of a source")
-    timezone: str = Field(default="UTC", description="the person's time zone")
+    timezone: str = Field(
+        default_factory=system_timezone,
+        description="the person's time zone; by default that of the machine",
+    )
     prompts: Path | None = Field(default=None, description="folder with prompts of your own")
