@@ -225,7 +225,7 @@ def test_a_run_of_all_tests_prints_what_it_installs_and_only_root_installs_packa
         if "pytest" not in line:
             assert line in done.stderr, "it was run and not printed"
     *_, tests = checkout.called().splitlines()
-    assert tests.startswith("-m pytest --strict-skips -n 4 --dist worksteal --durations 10 ")
+    assert tests.startswith("-m pytest --strict-skips -n 3 --dist worksteal --durations 10 ")
 
 
 def test_what_cannot_be_installed_is_said_and_the_tests_still_run(checkout: Checkout) -> None:
