@@ -29,7 +29,7 @@ export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX
   const [outdated, setOutdated] = useState("");
   const send = (body: Record<string, Json>): void => action.act(async () => {
     try {
-      await post(runPath(run, "/answers"), { question: question.question, hash: question.hash ?? "", seen: whole.value?.seen ?? "", ...body });
+      await post(runPath(run, "/answers"), { question: question.question, hash: whole.value?.hash ?? "", seen: whole.value?.seen ?? "", ...body });
     } catch (error) {
       // The files are not what was looked at: show them as they are now, and let the person look again.
       if (!(error instanceof ApiError) || error.status !== 409) throw error;

@@ -24,8 +24,8 @@ export function Questions({ run, onAnswered }: { run: Asking; onAnswered: () => 
     <section class="panel questions" aria-labelledby={title}>
       <h2 id={title}><Icon name="asking" />{t("ask.title")}</h2>
       {open.map((question) => question.kind === "consent"
-        ? <ConsentCard key={question.hash ?? question.question} run={run.id} plan={run.plan} question={question} onAnswered={onAnswered} />
-        : <Ask key={question.hash ?? question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
+        ? <ConsentCard key={question.question} run={run.id} plan={run.plan} question={question} onAnswered={onAnswered} />
+        : <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
       {more > 0 && <p class="dim">{t("ask.more", { count: more })}</p>}
     </section>
   );
