@@ -59,7 +59,9 @@ def wait_for_receipt(sender: str) -> str:
     return Path("receipt.txt").read_text(encoding="utf-8")
 '''
 _ANN: Final = "ann@example.org"
+_BEFORE: Final = "mail"
 _LAST: Final = "receipt"
+_SOON_S: Final = 5
 _QUERY: Final = "SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY region"
 
 
@@ -154,9 +156,13 @@ class DemoJob:
             waiting.cancel()
             why = _output(process).strip()
             raise PlansmithError(self._words["demo_stopped"].format(why=why))
+        # What is done is printed a moment after it is written down: the tour shows it.
+        told = list[str]()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(_read_until, process, _BEFORE, told), _SOON_S)
         process.kill()  # SIGKILL: it cannot tidy up
         await ended
-        return _output(process)
+        return "".join([*told, _output(process)])
 
     async def resumed(self) -> str:
         """Resumes the run in another process; returns what that printed."""
@@ -209,13 +215,21 @@ class DemoJob:
         return (self.folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
 
 
+def _read_until(process: subprocess.Popen[str], step: str, lines: list[str]) -> None:
+    """Reads what a process prints until it has told the end of a step, or has ended."""
+    for line in process.stdout or ():
+        lines.append(line)
+        if f"✓ {step} " in line:
+            return
+
+
 def _output(process: subprocess.Popen[str]) -> str:
     with process, suppress(ValueError):
         return process.stdout.read() if process.stdout else ""
     return ""
 
 
-_STEPS: Final = ("totals", "chart", "mail", _LAST, "answer")
+_STEPS: Final = ("totals", "chart", _BEFORE, _LAST, "answer")
 
 
 def draft(words: Words) -> dict[str, Json]:
