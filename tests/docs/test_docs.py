@@ -34,7 +34,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The test command would run itself; the others take long, change files or need a network.
 NOT_RUN = (
     *("scripts/test", "scripts/check", "scripts/bench", "scripts/lock", "scripts/fix"),
-    *("scripts/page", "scripts/docs", "scripts/screenshots", "scripts/architecture"),
+    *("scripts/page", "scripts/docs", "scripts/screenshots"),
 )
 # What is killed, or starts a Python of its own.
 STARTED = re.compile(r"plansmith serve|\.venv")
