@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
-from plansmith.old_names import read_options
 from plansmith.ports import Closing
+from plansmith.runs.options import Options
 
 if TYPE_CHECKING:
+    import difflib
+
     from plansmith import models
     from plansmith.adapters.tools import functions
     from plansmith.config import Settings
+    from plansmith.plan import limits
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-    from plansmith.runs.options import Options
+    from plansmith.review import settings as review_settings
 else:
     lazy_modules(
-        globals(), functions="plansmith.adapters.tools.functions", models="plansmith.models"
+        globals(),
+        difflib="difflib",
+        functions="plansmith.adapters.tools.functions",
+        limits="plansmith.plan.limits",
+        models="plansmith.models",
+        review_settings="plansmith.review.settings",
     )
 
 T = TypeVar("T")
@@ -73,6 +81,33 @@ class Arguments(NamedTuple):
                 await part.close()
         if not self.options.get("shared_store"):
             await self.store.close()
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Checks the names and kinds of options."""
+    unknown = given.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"Plansmith has no option {min(unknown)!r}{_near(min(unknown))}")
+    for name in given.keys() & {"limits", "budget", "shared_budget", "policy"}:
+        kind = _kind(name)
+        if not isinstance(given[name], kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
+    return cast("Options", dict(given))
+
+
+def _kind(name: str) -> type:
+    if name == "policy":
+        return review_settings.ReviewPolicy
+    return limits.Limits if name == "limits" else limits.BudgetLimits
+
+
+_NAMED: Final = ("model", "tools", "agents", "store", "settings", "clock")
+
+
+def _near(name: str) -> str:
+    known = [*_NAMED, *Options.__annotations__]
+    found = difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {found[0]!r}?" if found else f"; there are: {', '.join(known)}"
 
 
 def model_of(given: ChatModel | str | None) -> ChatModel | None:

@@ -133,12 +133,8 @@ class SummaryStore(Protocol):
         """
         ...
 
-    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event, and some of the others.
-
-        Args:
-            limit: How many at most.
-        """
+    async def unsummed(self) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event."""
         ...
 
     async def status_counts(self) -> Mapping[str, int]:

@@ -12,6 +12,7 @@ from tests.postgres import Server
 
 from plansmith.adapters.stores.pg_connection import Connection
 from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.errors import Misconfigured
 from plansmith.testing.contracts import PlanStoreContract
 
 _numbers = itertools.count(1)
@@ -69,34 +70,22 @@ async def test_a_query_that_is_given_up_half_way_leaves_a_store_that_works(
     await store.close()
 
 
-_AS_VERSION_12 = """
-SET search_path TO plansmith;
-CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL);
-INSERT INTO owners VALUES ('a', 'one - - 1 1'), ('b', 'two - - 2 2');
-DROP TABLE claims, processes;
-DROP SEQUENCE terms;
-DELETE FROM migration WHERE number > 12;
-INSERT INTO migration VALUES (12)
-"""
-
-
-@pytest.mark.parametrize("is_old", [False, True])
-async def test_stores_that_are_opened_at_the_same_time_are_migrated_once(
-    is_old: bool, postgres_server: Server
+async def test_stores_that_are_opened_at_the_same_time_make_their_tables_once(
+    postgres_server: Server,
 ) -> None:
-    database = f"contract_{next(_numbers)}"
-    dsn = postgres_server.new_database(database)
-    if is_old:
-        first = PostgresStore(dsn)
-        await first.runs()
-        await first.close()
-        postgres_server.sql(_AS_VERSION_12, database=database)
+    dsn = postgres_server.new_database(f"contract_{next(_numbers)}")
     stores = [PostgresStore(dsn) for _ in range(4)]
     found = await asyncio.gather(*(each.claims() for each in stores))
-    owners = [("a", "one - - 1 1"), ("b", "two - - 2 2")] if is_old else []
-    for claims in found:
-        assert [(run, claim.owner) for run, claim in claims] == owners
-    new = await stores[0].claim("c", "three - - 3 3")
-    assert all(claim.term < new.term for _, claim in found[0])
+    assert [[*claims] for claims in found] == [[], [], [], []]
     for each in stores:
         await each.close()
+
+
+async def test_a_database_whose_text_is_not_utf8_is_refused(postgres_server: Server) -> None:
+    name = f"latin_{next(_numbers)}"
+    options = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    postgres_server.sql(f"CREATE DATABASE {name} {options}")
+    store = PostgresStore(postgres_server.dsn_of(name))
+    with pytest.raises(Misconfigured, match="LATIN1"):
+        await store.runs()
+    await store.close()

@@ -46,7 +46,7 @@ async def ask_everything(reads: SummaryReads) -> None:
     await reads.headlines(statuses=["done"], limit=50, before="r17000")
     await reads.headlines(statuses=["done", "reviewing", ""], limit=50)
     await reads.headlines(text="g", limit=50)
-    await reads.unsummed(limit=50)
+    await reads.unsummed()
     await reads.status_counts()
     await reads.day_totals()
     await reads.planned()

@@ -154,7 +154,7 @@ async def test_a_summary_comes_back_as_it_was_stored(store: Store) -> None:
     assert total == (first.at.date().isoformat(), "1E-7", 1, 2**40)
     [planned] = await store.planned()
     assert planned == (told.figures, told.models)
-    assert await store.unsummed(limit=5) == []
+    assert await store.unsummed() == []
 
 
 async def test_a_run_that_claims_more_tokens_than_a_database_counts_is_done_and_summed_up(

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.earlier_stores import as_version_11
 from tests.postgres import Server
 
 from plansmith.adapters.stores.doctor import Finding, diagnose
@@ -24,13 +23,6 @@ from plansmith.testing.contracts import journal
 from plansmith.testing.thread_contracts import ThreadStoreContract, story
 
 _numbers = itertools.count(1)
-POSTGRES_AS_VERSION_11 = """
-    DROP TABLE plansmith.threads, plansmith.thread_entries, plansmith.thread_runs;
-    DROP TABLE plansmith.claims, plansmith.processes;
-    DROP SEQUENCE plansmith.terms;
-    CREATE TABLE plansmith.owners (run text PRIMARY KEY, owner text NOT NULL);
-    UPDATE plansmith.migration SET number = 11;
-"""
 
 
 class TestThreadsInMemory(ThreadStoreContract):
@@ -105,28 +97,6 @@ async def test_followers_of_a_thread_hear_of_entries_of_another_store(url: str) 
     news.cancel()
     await mine.close()
     await theirs.close()
-
-
-async def test_a_store_from_before_there_were_threads_keeps_its_runs_and_takes_threads(
-    request: pytest.FixtureRequest, url: str
-) -> None:
-    first = open_store(url)
-    await first.append(journal("a", 20), ["kept"])
-    await first.close()
-    if isinstance(first, SqliteStore):
-        as_version_11(Path(url.removeprefix("sqlite:///")))
-    else:
-        server: Server = request.getfixturevalue("postgres_server")
-        server.sql(POSTGRES_AS_VERSION_11, database=url.rpartition("/")[2])
-    assert "version 11" in str(await diagnose(url))
-    several = [open_store(url) for _ in range(4)]
-    found = await asyncio.gather(*(each.append_entries(story("trip")) for each in several))
-    assert sorted(found) == [False, False, False, True]
-    for each in several:
-        assert list(await each.events("a")) == journal("a", 20)
-        assert list(await each.thread_entries("trip")) == story("trip")
-        await each.close()
-    assert "error" not in {each.level for each in await diagnose(url)}
 
 
 async def _findings(url: str) -> dict[str, Finding]:

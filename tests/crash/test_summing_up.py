@@ -1,4 +1,4 @@
-"""A store from before there were summaries gets them once, whoever is killed meanwhile."""
+"""A store that has lost its summaries gets them once, whoever is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import forked
-from tests.earlier_stores import as_version_10
 
 from plansmith import Plan, tool
 from plansmith.adapters.stores.doctor import diagnose
@@ -41,7 +41,7 @@ def plan_of(name: str) -> Plan:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of schema version 9: most runs are over, some wait for a person."""
+    """A store without summaries: most runs are over, some wait for a person."""
     path = tmp_path_factory.mktemp("made") / "store.db"
 
     async def fill() -> None:
@@ -53,7 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     await smith.runs.run(run.id)
 
     asyncio.run(fill())
-    as_version_9(path)
+    forget_summaries(path)
     return path
 
 
@@ -63,18 +63,10 @@ def path(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path))
 
 
-def as_version_9(path: Path) -> None:
-    as_version_10(path)
-    file = sqlite3.connect(path, isolation_level=None)
-    for statement in (
-        "DROP INDEX runs_status",
-        "ALTER TABLE runs DROP COLUMN status",
-        "DROP TABLE summaries",
-        "DROP TABLE unsummed",
-        "PRAGMA user_version = 9",
-    ):
-        file.execute(statement)
-    file.close()
+def forget_summaries(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM summaries")
+        file.execute("UPDATE runs SET status = ''")
 
 
 def rows_of(path: Path, query: str) -> list[Any]:
@@ -92,7 +84,6 @@ def summing(path: Path, killed_after: int = 0) -> subprocess.Popen[bytes]:
 async def need_right(path: Path) -> None:
     """Every run is counted once, and the doctor finds every summary right."""
     assert rows_of(path, "SELECT count(*) FROM summaries") == [(RUNS,)]
-    assert rows_of(path, "SELECT count(*) FROM unsummed") == [(0,)]
     found = {each.subject: each for each in await diagnose(f"sqlite:///{path}")}
     assert found["summaries"].level == "ok", found["summaries"]
     async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
@@ -121,17 +112,6 @@ async def test_two_processes_sum_up_one_store_at_once(path: Path) -> None:
         assert [each.wait() for each in both] == [0, 0]
         assert (await smith.runs.lists.newest(limit=1))[0].run == new.id
         assert await store.delete_run(new.id)
-    await need_right(path)
-
-
-async def test_a_store_of_before_is_listed_by_status_before_it_is_summed_up(path: Path) -> None:
-    async with Plansmith(tools=[look, note], store=SqliteStore(path)) as smith:
-        found = await smith.runs.lists.newest(statuses=["reviewing"], limit=5)
-        assert {each.goal for each in found} == {"note"}
-        assert len(await smith.store.open_runs()) == RUNS // 10
-        # Only what was shown was read; the rest is left for whoever sums up.
-        assert (RUNS - 20,) <= rows_of(path, "SELECT count(*) FROM unsummed")[0] < (RUNS,)
-    assert summing(path).wait() == 0
     await need_right(path)
 
 

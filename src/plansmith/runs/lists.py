@@ -154,15 +154,11 @@ class RunLists:
         store = self._store
         if not isinstance(store, SummaryStore):
             return
-        seen: set[str] = set()
-        while some := [
-            each
-            for each in await store.unsummed(limit=_AT_ONCE)
-            if each.run not in seen and (executing or each.status != RunStatus.RUNNING)
-        ]:
-            seen.update(each.run for each in some)
-            for start in range(0, len(some), _AT_ONCE):
-                await self._keep(await self._summed(some[start : start + _AT_ONCE]))
+        some = [
+            each for each in await store.unsummed() if executing or each.status != RunStatus.RUNNING
+        ]
+        for start in range(0, len(some), _AT_ONCE):
+            await self._keep(await self._summed(some[start : start + _AT_ONCE]))
 
     async def _untold(self) -> AsyncIterator[RunSummary]:
         """Yields the runs whose status no writer has told, and tells it now."""

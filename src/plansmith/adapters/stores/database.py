@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from plansmith.adapters.stores.migrations import migrate_sqlite
 from plansmith.adapters.stores.open_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.rows import DOCTOR
+from plansmith.adapters.stores.versions import prepare_sqlite
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -81,7 +81,7 @@ class SameFile:
 def open_database(
     path: Path, *, synchronous: Synchronous = "full", timeout_s: float = 10.0
 ) -> sqlite3.Connection:
-    """Opens a file in write-ahead mode and migrates its schema to the newest version."""
+    """Opens a file in write-ahead mode and makes its tables if it is new."""
     with converting_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _make_private(path)
@@ -101,7 +101,7 @@ def open_database(
                 _refuse_cut(connection, path)
             connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
             connection.execute("PRAGMA cell_size_check = ON")
-            migrate_sqlite(connection, str(path))
+            prepare_sqlite(connection, str(path))
         except BaseException:
             connection.close()
             raise

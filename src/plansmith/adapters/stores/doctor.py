@@ -12,15 +12,15 @@ from typing import Any, Final, Literal, Protocol
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.database import is_locked, named
-from plansmith.adapters.stores.migrations import (
-    APPLICATION_ID,
-    VERSION,
-    refuse_newer,
-    schema_version,
-)
 from plansmith.adapters.stores.pg_connection import Connection
 from plansmith.adapters.stores.thread_rows import grown
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
+from plansmith.adapters.stores.versions import (
+    APPLICATION_ID,
+    VERSION,
+    refuse_other_version,
+    schema_version,
+)
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
@@ -242,12 +242,8 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
         summary = Sentence("doctor.newer_schema", version=version, known=VERSION)
         return Finding("error", "schema", summary, Sentence("doctor.use_newer"))
     if version < VERSION:
-        return Finding(
-            "note",
-            "schema",
-            Sentence("doctor.version", version=version),
-            Sentence("doctor.migrated"),
-        )
+        older = Sentence("store.older", name=path, version=version, known=VERSION)
+        return Finding("error", "schema", older, Sentence("store.use_new_store"))
     return Finding("ok", "schema", Sentence("doctor.version", version=version))
 
 
@@ -297,7 +293,7 @@ def lock_owners(path: Path) -> list[int]:
 
 
 async def _diagnose_server(url: str) -> list[Finding]:
-    connection = Connection(url, patience_s=0, migrating=False)
+    connection = Connection(url, patience_s=0, preparing=False)
     look: Callable[[Any, bool], Awaitable[list[Finding]]] = _look_at_server
     try:
         return await connection.use(look)
@@ -309,16 +305,9 @@ async def _diagnose_server(url: str) -> list[Finding]:
 
 async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: FBT001 - as `use` calls it
     schema = await schema_version(connection)
-    if schema < VERSION:
-        return [
-            Finding(
-                "note",
-                "schema",
-                Sentence("doctor.version", version=schema),
-                Sentence("doctor.migrated"),
-            )
-        ]
-    refuse_newer("the schema plansmith", schema)
+    refuse_other_version("the schema plansmith", schema)
+    if schema == 0:
+        return [Finding("note", "schema", Sentence("doctor.no_tables"))]
     version, size = await (await connection.execute(_SERVER)).fetchone()
     owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
     held = Sentence("doctor.blocks", owners=[*owners])

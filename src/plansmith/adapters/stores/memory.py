@@ -172,10 +172,10 @@ class MemoryStore:
         current = summary if summary is not None and summary.number == last else None
         return summaries.Headline(run, last, self._statuses[run], current)
 
-    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event, and some of the others."""
+    async def unsummed(self) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event."""
         found = map(self._headline, self._events)
-        return [each for each in found if each.summary is None][:limit]
+        return [each for each in found if each.summary is None]
 
     async def status_counts(self) -> Mapping[str, int]:
         """Returns how many runs have each status."""

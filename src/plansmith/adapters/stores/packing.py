@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.plan.chain import moment, run_text
 from plansmith.plan.events import Event, StepDone, StepStarted
@@ -28,8 +28,6 @@ TYPES: Final = (
     *("prefetch_started", "prefetch_ended", "planning_failed", "step_waits"),
 )
 RUN_FINISHED: Final = TYPES.index("run_finished")
-# The number of rows that are no events of any release: their body lists the cells as they were.
-AS_THEY_WERE: Final = 0
 # A larger value is stored once, however many events mention it.
 LARGEST_INSIDE: Final = 256
 # What most rows have of their hash. The hashes are computed again, and have to lead to the next
@@ -41,10 +39,11 @@ WHOLE_HASH_EVERY: Final = 16
 SAME_TIME: Final = 1
 _THAT_TIME: Final = -(2**62)
 SYSTEM: Final = b'{"kind":"system"}'
-_SYSTEM_TEXT: Final = SYSTEM.decode()
 _NUMBERS: Final = {name: number for number, name in enumerate(TYPES)}
 # A negative number says that the type is still in the body.
-_TYPE_OF: Final = {sign * number: name for name, number in _NUMBERS.items() for sign in (1, -1)}
+_TYPE_OF: Final = {
+    sign * number: name for name, number in _NUMBERS.items() if name for sign in (1, -1)
+}
 # How a body with this type ends, and where that begins, from its end.
 _TAILS: Final = tuple((f',"type":"{name}"}}'.encode(), -len(name) - 11) for name in TYPES)
 _ALONE: Final = tuple(f'{{"type":"{name}"}}'.encode() for name in TYPES)
@@ -52,7 +51,6 @@ _DONE: Final = _NUMBERS["step_done"]
 _STEP: Final = b'"step":"'
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_HASH_CHARS: Final = 64
 _REF_SIGN: Final = 2**31
 _BEGINNING: Final = 16
 
@@ -142,9 +140,6 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
     The cells are those of `timed`; the hash may be the beginning of one.
     """
     _, kind, at, by, digest, body, value = cells
-    if kind == AS_THEY_WERE:
-        name, time, who, mark, text = _as_they_were(body)
-        return name, time, who.encode(), mark, text.encode()
     # Compared by class, and without calls where it can be: a journal has thousands of rows.
     if not (kind.__class__ is int and at.__class__ is int and digest.__class__ is bytes):
         raise TypeError("a row without a type, a time and a hash")
@@ -158,36 +153,6 @@ def texts_of(run: str, cells: Sequence[Any]) -> Texts:
         packed = _ALONE[number] if packed == b"{}" else packed[:-1] + _TAILS[number][0]
     told = SYSTEM if by is None else f"{by}".encode()
     return _TYPE_OF[number], at_text(at), told, digest.hex(), packed
-
-
-def _as_they_were(body: object) -> list[str]:
-    cells: object = json.loads(str(body))
-    texts = cast("list[object]", cells) if isinstance(cells, list) else [cells]
-    if not all(isinstance(each, str) for each in texts):
-        raise ValueError("cells that are no texts")
-    return cast("list[str]", texts)
-
-
-def packed_text(number: int, cells: Sequence[Any]) -> Cells:
-    """Packs type, time, actor, hash and body as texts; those of no event are kept as they were."""
-    try:
-        return _packed(number, *cells)
-    except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
-        text = json.dumps(cells, default=repr)
-        return number, AS_THEY_WERE, 0, None, b"", text, None, None
-
-
-def _packed(number: int, name: str, at: str, by: str, digest: str, body: str) -> Cells:
-    microseconds = since_epoch(datetime.fromisoformat(at))
-    kind, packed = pack_body(_NUMBERS[name], body.encode())
-    by.encode()
-    if not name or at_text(microseconds) != at or len(digest) != _HASH_CHARS:
-        raise ValueError("not what this release writes")
-    mark = bytes.fromhex(digest)
-    if mark.hex() != digest:
-        raise ValueError("not what this release writes")
-    told = None if by == _SYSTEM_TEXT else by
-    return number, kind, microseconds, told, mark, packed.decode(), None, None
 
 
 def time_of(row: str) -> str:

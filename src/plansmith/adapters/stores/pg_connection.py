@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from plansmith.adapters.stores.migrations import migrate_postgres
+from plansmith.adapters.stores.versions import prepare_postgres
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -63,12 +63,12 @@ class Connection:
     """
 
     def __init__(
-        self, dsn: str, *, patience_s: float, migrating: bool = True, plan_once: bool = False
+        self, dsn: str, *, patience_s: float, preparing: bool = True, plan_once: bool = False
     ) -> None:
         self._dsn, self.schema = schema_of(dsn)
         self._plans = "force_generic_plan" if plan_once else "auto"
         self._patience_s = patience_s
-        self._migrating = migrating
+        self._preparing = preparing
         self._driver: Any = None
         self._connection: Any = None
         self._opening = asyncio.Lock()
@@ -134,8 +134,8 @@ class Connection:
                         f"SET search_path TO {self.schema}; SET jit TO off;"
                         f" SET plan_cache_mode TO {self._plans}"
                     )
-                    if self._migrating and not self._was_open:
-                        await migrate_postgres(connection)
+                    if self._preparing and not self._was_open:
+                        await prepare_postgres(connection)
                 except BaseException:
                     await connection.close()
                     raise

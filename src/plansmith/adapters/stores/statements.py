@@ -119,7 +119,6 @@ INSIDE: Final = f"""
 """  # noqa: S608 - constants
 FORGET_SUMMARY: Final = (
     "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
-    "DELETE FROM unsummed WHERE run = (SELECT id FROM runs WHERE name = :run)",
 )
 DELETE_RUN: Final = (
     *FORGET_SUMMARY,

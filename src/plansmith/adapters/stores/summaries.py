@@ -35,7 +35,6 @@ _KEEP: Final = f"""
     {SUM_UP_AGAIN}
 """  # noqa: S608 - constants
 _SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
-_SUMMED: Final = "DELETE FROM unsummed WHERE run = (SELECT id FROM runs WHERE name = :run)"
 
 
 def _quoted(statuses: Sequence[str]) -> str:
@@ -65,10 +64,6 @@ _BESIDE: Final = """
     SELECT (SELECT max(name) FROM runs WHERE name < :run),
         (SELECT min(name) FROM runs WHERE name > :run)
 """
-_BACKLOG: Final = f"""
-    SELECT {_CELLS} FROM unsummed JOIN runs ON runs.id = unsummed.run
-    LEFT JOIN summaries ON summaries.run = runs.id ORDER BY unsummed.run DESC LIMIT :most
-"""  # noqa: S608 - constants
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
@@ -257,11 +252,10 @@ class SummaryReads:
             place, full = rows[-1][0] if rows else 0, len(rows) == size
         return [_headline(row) for row in found[:limit]]
 
-    async def unsummed(self, *, limit: int) -> Sequence[Headline]:
-        """Returns the open runs with no summary of their last event, and some of the others."""
+    async def unsummed(self) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event."""
         query = page_query((_UNTOLD, *OPEN_STATUSES), unsummed=True)
         rows = await self._query_rows(query, {"before": _NEWEST, "most": _NEWEST})
-        rows += await self._query_rows(_BACKLOG, {"most": limit})
         return [_headline(row) for row in rows]
 
     async def status_counts(self) -> Mapping[str, int]:
@@ -302,4 +296,4 @@ def _kept(last: int, summary: RunSummary) -> Change:
     # What a damaged journal says may differ from what was told when it was whole.
     told = [] if summary.damage else [(_SET_STATUS, [status])]
     need = IS_AT, {"run": summary.run, "number": last}
-    return Change(need, [(_KEEP, [row]), *told, (_SUMMED, [{"run": summary.run}])])
+    return Change(need, [(_KEEP, [row]), *told])
