@@ -10,20 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from plansmith import Plan, Plansmith, RunStatus
 from plansmith.engine.values import load_results
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run, StepStatus
 from plansmith.programs.program import Functions, Program, Surroundings, write_program
-from plansmith.programs.targets import Target
 from plansmith.wiring import python_functions
 
 ROOT = Path(__file__).parents[1]
-# Pinned in a list of their own, away from Plansmith: LangGraph and DBOS.
-RIVALS = ROOT / ".venv-rivals" / "bin" / "python"
 TOOLS = '''
 import datetime
 import time
@@ -170,15 +165,12 @@ def _ends(run: Run, results: Mapping[str, Json]) -> Ends:
     )
 
 
-def written(
-    plan: Plan, target: Target, folder: Path, templates: Mapping[str, Plan] | None = None
-) -> Program:
+def written(plan: Plan, folder: Path, templates: Mapping[str, Plan] | None = None) -> Program:
     """A plan as a program that uses the tools of a folder."""
     path = tools_file(folder)
     functions = python_functions(path)
     return write_program(
         plan,
-        target,
         Surroundings(
             tools={each.spec.name: each.spec for each in functions.values()},
             functions=Functions(
@@ -190,41 +182,29 @@ def written(
     )
 
 
-def with_engine(*engines: str) -> dict[str, str]:
-    """The environment of a program; LangGraph and DBOS come from the rivals' environment."""
-    found = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
-    if engines:
-        if not RIVALS.exists():
-            pytest.skip("needs LangGraph and DBOS: scripts/setup rivals")
-        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        where = subprocess.run([RIVALS, "-c", code], capture_output=True, text=True, check=True)
-        found["PYTHONPATH"] = where.stdout.strip()
-    return found
-
-
-def command(
-    program: Program, target: Target, folder: Path, answers: Mapping[str, Json] | None = None
-) -> list[str]:
-    """The command that runs a program in a folder."""
-    (folder / "program.py").write_text(program.source, encoding="utf-8")
-    (folder / "answers.json").write_text(json.dumps(dict(answers or {})), encoding="utf-8")
-    words = [sys.executable, "program.py", "--answers", "answers.json"]
-    return words if target == "asyncio" else [*words, "--run", "one", "--store", "state.db"]
+def environment() -> dict[str, str]:
+    """The environment of a program."""
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
 
 
 def as_program(
     plan: Plan,
-    target: Target,
     folder: Path,
     *,
     answers: Mapping[str, Json] | None = None,
     templates: Mapping[str, Plan] | None = None,
 ) -> Ends:
     """How a plan ends as a program, in a process of its own."""
-    words = command(written(plan, target, folder, templates), target, folder, answers)
-    environment = with_engine(*([] if target == "asyncio" else [target]))
+    source = written(plan, folder, templates).source
+    (folder / "program.py").write_text(source, encoding="utf-8")
+    (folder / "answers.json").write_text(json.dumps(dict(answers or {})), encoding="utf-8")
     done = subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "program.py", "--answers", "answers.json"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode in (0, 1), done.stderr
     told = json.loads(done.stdout)

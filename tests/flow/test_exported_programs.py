@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.exported import ROOT, as_program, plan_of, with_engine, with_runner, written
+from tests.exported import ROOT, as_program, environment, plan_of, with_runner, written
 
 from plansmith import Plan
 from plansmith.plan.data import Json
-from plansmith.programs.targets import TARGETS, Target
 
 Steps = list[dict[str, Any]]
 NASTY = 'a"b\'c\\ """ \'\'\' {x} %s \n#!\u202e\u2028\0 {{"{{"}} 查天气 🜁'
@@ -147,17 +146,17 @@ PLANS: dict[str, Steps] = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-async def test_a_program_for_asyncio_ends_as_the_runner_does(name: str, tmp_path: Path) -> None:
+async def test_a_program_ends_as_the_runner_does(name: str, tmp_path: Path) -> None:
     plan = plan_of(*PLANS[name], goal=NASTY)
     ours = await with_runner(plan, tmp_path)
-    theirs = as_program(plan, "asyncio", tmp_path)
+    theirs = as_program(plan, tmp_path)
     assert theirs == ours
     # The same result is also the same JSON: 1, 1.0 and true are three values.
     assert json.dumps(theirs, sort_keys=True) == json.dumps(ours, sort_keys=True)
 
 
 def everything() -> Plan:
-    """All plans in one, since LangGraph and DBOS take long to load."""
+    """All plans in one."""
     names = {name: f"p{place}_" for place, name in enumerate(PLANS)}
     text = [
         json.loads(_renamed(json.dumps(step), [each["id"] for each in PLANS[name]], names[name]))
@@ -178,15 +177,6 @@ def _renamed(text: str, ids: list[str], prefix: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("target", ["langgraph", "dbos"])
-async def test_a_program_for_an_engine_ends_as_the_runner_does(
-    target: Target, tmp_path: Path
-) -> None:
-    with_engine(target)
-    plan = everything()
-    assert as_program(plan, target, tmp_path) == await with_runner(plan, tmp_path)
-
-
 ASKING: Steps = [
     {"id": "go", "question": "Order?", "options": ["yes", "no"]},
     {"id": "buy", "tool": "shop.order", "inputs": {"name": "bolt"}, "after": ["go"]},
@@ -198,16 +188,13 @@ ASKING: Steps = [
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("word", ["yes", "no"])
-async def test_after_a_no_what_acts_is_left_out_of_a_program_too(
-    target: Target, word: str, tmp_path: Path
-) -> None:
+async def test_after_a_no_what_acts_is_left_out_of_a_program_too(word: str, tmp_path: Path) -> None:
     plan = plan_of(*ASKING)
     answers: dict[str, Json] = {"go": word, "how": 3}
     ours = await with_runner(plan, tmp_path, answers=answers)
     (tmp_path / "effects.txt").unlink(missing_ok=True)
-    assert as_program(plan, target, tmp_path, answers=answers) == ours
+    assert as_program(plan, tmp_path, answers=answers) == ours
     made = (tmp_path / "effects.txt").exists()
     assert made == (word == "yes")
     assert ours.not_run == ([] if made else ["buy", "end", "go", "seen"])
@@ -222,8 +209,7 @@ INNER = plan_of(
 LEAF = plan_of(echo("e", "{{params.value}}"), echo("f", "{{e}}", when={"equals": [1, 2]}))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-async def test_templates_are_written_into_a_program(target: Target, tmp_path: Path) -> None:
+async def test_templates_are_written_into_a_program(tmp_path: Path) -> None:
     templates = {"inner": INNER, "leaf": LEAF}
     plan = plan_of(
         {"id": "good", "template": "inner", "inputs": {"name": "a", "all": [1, 3]}},
@@ -238,17 +224,17 @@ async def test_templates_are_written_into_a_program(target: Target, tmp_path: Pa
     )
     answers = {"good/ask": "yes", "left/ask": "no, never"}
     ours = await with_runner(plan, tmp_path, answers=answers, templates=templates)
-    assert as_program(plan, target, tmp_path, answers=answers, templates=templates) == ours
+    assert as_program(plan, tmp_path, answers=answers, templates=templates) == ours
     assert (ours.not_run, ours.results["use"]) == (["after", "left"], "q")
 
 
 def test_a_question_is_asked_on_the_terminal_until_the_answer_fits(tmp_path: Path) -> None:
-    program = written(plan_of(*ASKING), "asyncio", tmp_path)
+    program = written(plan_of(*ASKING), tmp_path)
     (tmp_path / "program.py").write_text(program.source, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
-        env=with_engine(),
+        env=environment(),
         input="perhaps\nyes\nmany\n3\n",
         capture_output=True,
         text=True,
@@ -261,7 +247,7 @@ def test_a_question_is_asked_on_the_terminal_until_the_answer_fits(tmp_path: Pat
 
 def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_path: Path) -> None:
     plan = plan_of(echo("a", "Bearer ${secret:shop}!"))
-    program = written(plan, "asyncio", tmp_path)
+    program = written(plan, tmp_path)
     assert program.notes == ("the secret shop is read from the environment: SHOP_KEY",)
     (tmp_path / "program.py").write_text(program.source, encoding="utf-8")
     said = ""
@@ -269,7 +255,7 @@ def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_pat
         done = subprocess.run(
             [sys.executable, "program.py"],
             cwd=tmp_path,
-            env={**with_engine(), "SHOP_KEY": value},
+            env={**environment(), "SHOP_KEY": value},
             capture_output=True,
             text=True,
             check=False,
@@ -279,20 +265,18 @@ def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_pat
     assert "set SHOP_KEY" in said
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_program_passes_linter_and_type_checker(target: Target, tmp_path: Path) -> None:
+def test_a_program_passes_linter_and_type_checker(tmp_path: Path) -> None:
     known = [each.to_json() for each in everything().steps]
     plan = plan_of(*known, *ASKING, {"id": "w", "instruction": "Tell {{go}}"})
-    program = written(plan, target, tmp_path)
+    program = written(plan, tmp_path)
     path = tmp_path / "program.py"
     path.write_text(program.source, encoding="utf-8")
     lint = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", str(path)]
     done = subprocess.run(lint, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    if target == "asyncio":
-        types = [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(path)]
-        done = subprocess.run(types, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout
+    types = [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(path)]
+    done = subprocess.run(types, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_what_a_plan_says_is_only_ever_a_value_in_a_program(tmp_path: Path) -> None:
@@ -304,10 +288,9 @@ def test_what_a_plan_says_is_only_ever_a_value_in_a_program(tmp_path: Path) -> N
         {"id": "t", "tool": bad, "inputs": {bad: bad}},
         {"id": "g", "agent": bad, "task": bad + "{{a}}"},
     ]
-    for target in ("asyncio", "langgraph", "dbos"):
-        tree = ast.parse(written(plan_of(*steps, goal=bad), target, tmp_path).source)
-        made = [ast.unparse(each) for each in ast.walk(tree) if isinstance(each, ast.Call)]
-        assert "SystemExit(9)" not in made
+    tree = ast.parse(written(plan_of(*steps, goal=bad), tmp_path).source)
+    made = [ast.unparse(each) for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    assert "SystemExit(9)" not in made
 
 
 def test_a_program_says_what_is_to_be_filled_in(tmp_path: Path) -> None:
@@ -316,12 +299,12 @@ def test_a_program_says_what_is_to_be_filled_in(tmp_path: Path) -> None:
         {"id": "g", "agent": "writer", "task": "write"},
         {"id": "r", "instruction": "Tell about {{t}}"},
     )
-    program = written(plan, "asyncio", tmp_path)
+    program = written(plan, tmp_path)
     assert program.notes == (
         "fill in tool_mail_send: the code of mail.send is not known",
         "fill in agent_writer: it stands for the agent writer",
         "fill in write_text: no model words the text of r in the program",
     )
-    ends = as_program(plan, "asyncio", tmp_path)
+    ends = as_program(plan, tmp_path)
     assert ends.failed["t"] == "mail.send is to be filled in"
     assert str(ROOT) not in program.source.replace(str(tmp_path), "")

@@ -53,7 +53,7 @@ def plans(draw: st.DrawFn) -> Plan:
 @given(plans())
 def test_a_random_plan_ends_as_the_runner_does(plan: Plan) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        source = written(plan, "asyncio", Path(folder)).source
+        source = written(plan, Path(folder)).source
         module = ModuleType("program")
         sys.modules["program"] = module  # dataclasses look their module up
         exec(compile(source, "program.py", "exec"), vars(module))

@@ -1,4 +1,4 @@
-"""Writes a plan as a plain Python program for asyncio, LangGraph or DBOS."""
+"""Writes a plan as a plain Python program on asyncio."""
 
 from __future__ import annotations
 
@@ -22,23 +22,10 @@ from plansmith.plan.steps import AskStep, MapStep, PlanStep
 from plansmith.programs.expressions import Expressions, Node, call, literal, quoted, table, written
 from plansmith.programs.pruning import pruned
 from plansmith.programs.step_functions import Callees, Names, StepWriter
-from plansmith.programs.targets import Target
 from plansmith.text import clip, safe
 
-_PARTS: Final = ("values", "calling", "yes_or_no", "rules", "terminal")
+_PARTS: Final = ("values", "calling", "yes_or_no", "rules", "terminal", "on_asyncio")
 _OWN: Final = ("plansmith.programs.parts", "plansmith.plan.yes_or_no")
-_INSTALL: Final = {
-    "asyncio": "pydantic",
-    "langgraph": "pydantic langgraph langgraph-checkpoint-sqlite",
-    "dbos": "pydantic dbos",
-}
-_ABOUT: Final = {
-    "asyncio": "Nothing is kept: after a crash, run it from the beginning.",
-    "langgraph": "With the same --run and --store it goes on where it was: LangGraph keeps the "
-    "ends of\nsteps as checkpoints, and each call in its store.",
-    "dbos": "With the same --run and --store it goes on where it was: every step is a DBOS "
-    "workflow,\nand every call a DBOS step.",
-}
 _DEEPEST: Final = 5
 
 
@@ -71,18 +58,18 @@ class Program:
     notes: tuple[str, ...]
 
 
-def write_program(plan: Plan, target: Target, around: Surroundings) -> Program:
+def write_program(plan: Plan, around: Surroundings) -> Program:
     """Returns a plan as a program that runs without Plansmith's runner."""
-    writer = _Writer(plan, target, around)
+    writer = _Writer(plan, around)
     return Program(writer.source(), tuple(writer.notes()))
 
 
 class _Writer:
     """Writes one program."""
 
-    def __init__(self, plan: Plan, target: Target, around: Surroundings) -> None:
-        self._plan, self._target, self._around = plan, target, around
-        self._parts = [_part(each) for each in (*_PARTS, f"on_{target}")]
+    def __init__(self, plan: Plan, around: Surroundings) -> None:
+        self._plan, self._around = plan, around
+        self._parts = [_part(each) for each in _PARTS]
         self._names = Names({name for part in self._parts for name in part.names})
         self._expressions = Expressions(around.secrets)
         self._callees = Callees()
@@ -127,10 +114,10 @@ class _Writer:
         lines = [
             goal,
             "",
-            f"Written by `plansmith export --to {self._target}` from plan {self._plan.hash[:16]}.",
-            f"It needs: pip install {_INSTALL[self._target]}",
+            f"Written by `plansmith export --program` from plan {self._plan.hash[:16]}.",
+            "It needs: pip install pydantic",
             "It prints the results as JSON; the exit code is 1 if a step failed.",
-            _ABOUT[self._target],
+            "Nothing is kept: after a crash, run it from the beginning.",
             "It does not ask for approval, nor before values out of tools reach what acts; it",
             "keeps no journal and has no budget. A call that may have taken effect and failed is",
             "not made again: it counts as failed.",

@@ -38,7 +38,6 @@ from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
 from plansmith.ports import Closing, ToolSource
-from plansmith.programs.targets import TARGETS
 from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
@@ -309,14 +308,15 @@ def _configure_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN|RUN", help=what)
     form = parser.add_mutually_exclusive_group(required=True)
     form.add_argument("--dialect", choices=DIALECTS, help="another system's format of plans")
-    form.add_argument("--to", choices=TARGETS, help="a Python program that runs without Plansmith")
+    what = "a Python program that runs without Plansmith"
+    form.add_argument("--program", action="store_true", help=what)
     add_store(parser)
-    what = "with --to: tools that the program calls, as Python; repeatable"
+    what = "with --program: tools that the program calls, as Python; repeatable"
     parser.add_argument("--tools", action="append", metavar="FILE", help=what)
 
 
 def _export(args: argparse.Namespace) -> int:
-    if args.to:
+    if args.program:
         return int(resolve_name("plansmith.cli.commands.programs:export_program")(args))
     if not names_run(args.plan):
         print_foreign(load_plan(args.plan), args.dialect)

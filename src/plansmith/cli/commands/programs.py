@@ -1,4 +1,4 @@
-"""`plansmith export --to`: writes a plan or a run's plan as a plain Python program."""
+"""`plansmith export --program`: writes a plan or a run's plan as a plain Python program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def export_program(args: argparse.Namespace) -> int:
             raise Refused(problem, hint=Sentence("error.show_status"))
         plan = run.plan if run is not None and run.plan is not None else load_plan(args.plan)
         plan, around = await _surroundings(session, plan, run)
-        written = write_program(plan, args.to, around)
+        written = write_program(plan, around)
         for note in written.notes:
             warn(note)
         sys.stdout.write(written.source)
