@@ -30,7 +30,9 @@ def plans(draw: st.DrawFn) -> Plan:
         source = draw(st.sampled_from(names)) if names else ""
         if source and draw(st.booleans()):
             whole = "{{" + source + "}}"
-            uses: list[Json] = [whole, {"in": [whole]}, f"a {whole} {{{{{source}.x[0]}}}}"]
+            uses: list[Json] = [whole, {"in": [whole]}, f"a {whole} b"]
+            if steps[names.index(source)].get("tool"):  # a map gives a list, which has no `x`
+                uses.append(f"a {whole} {{{{{source}.x[0]}}}}")
             value = draw(st.sampled_from(uses))
         if bool(names) and draw(st.booleans()):
             step["after"] = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
