@@ -9,12 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.exported import plan_of, with_runner, written
 from tests.property.strategies import JSON, TEXT
 
 from plansmith import Plan
+from plansmith.errors import PlanInvalid
 from plansmith.plan.data import Json
 from plansmith.plan.refs import literal
 
@@ -30,9 +31,7 @@ def plans(draw: st.DrawFn) -> Plan:
         source = draw(st.sampled_from(names)) if names else ""
         if source and draw(st.booleans()):
             whole = "{{" + source + "}}"
-            uses: list[Json] = [whole, {"in": [whole]}, f"a {whole} b"]
-            if steps[names.index(source)].get("tool"):  # a map gives a list, which has no `x`
-                uses.append(f"a {whole} {{{{{source}.x[0]}}}}")
+            uses: list[Json] = [whole, {"in": [whole]}, f"a {whole} {{{{{source}.x[0]}}}}"]
             value = draw(st.sampled_from(uses))
         if bool(names) and draw(st.booleans()):
             step["after"] = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
@@ -55,12 +54,15 @@ def plans(draw: st.DrawFn) -> Plan:
 @given(plans())
 def test_a_random_plan_ends_as_the_runner_does(plan: Plan) -> None:
     with tempfile.TemporaryDirectory() as folder:
+        try:
+            ours = asyncio.run(with_runner(plan, Path(folder)))
+        except PlanInvalid:
+            assume(False)
         source = written(plan, Path(folder)).source
         module = ModuleType("program")
         sys.modules["program"] = module  # dataclasses look their module up
         exec(compile(source, "program.py", "exec"), vars(module))
         ends: dict[str, Any] = asyncio.run(module.run_plan({}))
-        ours = asyncio.run(with_runner(plan, Path(folder)))
     results = {name: end["value"] for name, end in ends.items() if "value" in end}
     assert results == ours.results
     assert {n: e["error"] for n, e in ends.items() if "error" in e} == ours.failed
