@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from abc import ABC, abstractmethod
-
-# Documented for whoever makes tasks, in spite of their names.
-from asyncio.tasks import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage]
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context
-from functools import partial
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
 
@@ -36,51 +30,6 @@ class PerLoop(Generic[_T]):
             self._made = {each: made for each, made in known if not each.is_closed()}
             self._made[loop] = found
         return found
-
-
-class EagerTasks:
-    """Makes tasks that begin at once, and only wait for their turn if they have to wait at all.
-
-    Most functions end without waiting, so that neither their start nor their end costs a turn of
-    the event loop. Python 3.12 has such tasks; before, the first step is taken from the loop, which
-    is told what runs meanwhile as any maker of tasks does it. A loop that is not one of asyncio's,
-    or has its own maker of tasks, gets usual ones.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._begun: list[Callable[[], object]] = []
-
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Runs work until it first waits; returns its task, which may be done."""
-        loop = self._loop
-        if not _is_plain(loop):
-            return loop.create_task(work, name=name)
-        if sys.version_info >= (3, 12):
-            return asyncio.Task(work, loop=loop, name=name, eager_start=True)
-        vars(loop)["call_soon"] = self._take
-        try:
-            task = asyncio.Task(work, loop=loop, name=name)
-        finally:
-            del vars(loop)["call_soon"]
-        outer = asyncio.current_task(loop)
-        if outer is not None:
-            _leave_task(loop, outer)
-        try:
-            self._begun.pop()()
-        finally:
-            if outer is not None:
-                _enter_task(loop, outer)
-        return task
-
-    def _take(self, step: Callable[[], object], *, context: Context) -> None:
-        self._begun += (partial(context.run, step),)
-
-
-def _is_plain(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tells whether a loop makes and starts tasks as asyncio's loops do."""
-    plain = type(loop).call_soon is asyncio.BaseEventLoop.call_soon
-    return plain and "call_soon" not in vars(loop) and loop.get_task_factory() is None
 
 
 class Deadline(ABC):

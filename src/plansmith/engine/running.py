@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from plansmith.engine.call import Callees
-from plansmith.engine.event_loops import Deadline, Deadlines, EagerTasks
+from plansmith.engine.event_loops import Deadline, Deadlines
 from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.outcome import Outcome, named
 from plansmith.engine.plain import is_plain
@@ -42,11 +41,6 @@ class RunningCalls:
 
     def open(self) -> Deadlines:
         """Binds it to the event loop that runs now; returns the deadlines of that loop."""
-        loop = asyncio.get_running_loop()
-        # What `create_task` of the loop does, without four calls, unless somebody makes the tasks.
-        plain = isinstance(loop, asyncio.BaseEventLoop) and loop.get_task_factory() is None
-        self._new_task = partial(asyncio.Task, loop=loop) if plain else loop.create_task
-        self.eager_task = EagerTasks(loop).start
         self.deadlines = self.callees.deadlines.here()
         return self.deadlines
 
@@ -57,7 +51,7 @@ class RunningCalls:
             function = None if ready.prefetched else self.callees.function(unit)
             if function is None:
                 work = self._work(ready)
-                self.running[unit.name] = self._new_task(work, name=unit.name)
+                self.running[unit.name] = asyncio.create_task(work, name=unit.name)
                 continue
             kind = _AwaitedFunction if function.is_async else _FunctionInThread
             call = self.running[unit.name] = kind(self, unit, function)
@@ -159,11 +153,10 @@ class _AwaitedFunction(_FunctionCall):
     task: asyncio.Task[None]
 
     def start(self, inputs: dict[str, Json], call: Call | None) -> None:
-        """Starts the task; its time limit matters only if the function waits for something."""
+        """Starts the task and its time limit."""
         self._is_over_time = False
-        self.task = self.calls.eager_task(self._run(inputs, call), self.unit.name)
-        if not self.task.done():
-            self.calls.deadlines.add(self)
+        self.task = asyncio.create_task(self._run(inputs, call), name=self.unit.name)
+        self.calls.deadlines.add(self)
 
     async def _run(self, inputs: dict[str, Json], call: Call | None) -> None:
         try:

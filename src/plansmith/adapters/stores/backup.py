@@ -12,7 +12,6 @@ from secrets import token_hex
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.database import converting_errors, is_locked, open_database
-from plansmith.adapters.stores.ends import Ends
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
 from plansmith.plan.sentence import Sentence
 
@@ -83,8 +82,6 @@ def put_in_place(copy: Path, store: Path) -> Path | None:
         if old.exists():
             raise Refused(Sentence("store.exists", file=old), hint=Sentence("store.move_away"))
         os.link(store, old)
-        # What was written last is known of the old file only.
-        Ends(store).path.unlink(missing_ok=True)
         copy.replace(store)
     _sync(store.parent)
     return old
@@ -113,7 +110,7 @@ def _new_file(beside: Path) -> Generator[Path]:
     try:
         yield path
     finally:
-        for suffix in ("", "-journal", "-wal", "-shm", "-ends"):
+        for suffix in ("", "-journal", "-wal", "-shm"):
             path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 

@@ -22,7 +22,6 @@ from plansmith.adapters.stores.database import (
     named,
     open_database,
 )
-from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import PACKED_COLUMNS
 from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale, taken_over
 from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
@@ -77,7 +76,6 @@ class Ledger:
         self._last_run = 0
         self._last_event = 0
         self._was_open = False
-        self.ends = Ends(path)
         self.file = SameFile(path)
 
     def commit(self, batch: Sequence[Request]) -> None:
@@ -151,8 +149,6 @@ class Ledger:
                     work.result = work.action(connection)
                     if isinstance(work, ChangeClaim):
                         claims[work.run] = work.result
-        # After the commit: what is remembered there was durable.
-        self.ends.note(End(run, head.number, head.hash) for run, head in heads.items())
         self._heads.update(heads)
         for run, claim in claims.items():
             if run in self._heads:

@@ -13,7 +13,6 @@ from plansmith.adapters.stores import statements as sql
 from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
 from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
 from plansmith.adapters.stores.commit import Append, Request, closed, settle
-from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.packing import (
     COLUMNS,
     MARK_BYTES,
@@ -38,7 +37,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
-from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import News, Sound
 
@@ -80,7 +79,6 @@ class Database:
     submit: Callable[[Request], Awaitable[Any]]
     change_claim: Callable[[str, Sequence[str], Parameters], Awaitable[Any]]
     now: Callable[[], datetime]
-    ends: Ends | None = None
 
 
 class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
@@ -215,11 +213,7 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
             for run, number in runs.items()
         ]
         found = await self._database.transact(changes) if changes else []
-        gone = [run for run, steps in zip(runs, found, strict=True) if steps is not None]
-        if self._database.ends is not None:
-            for run in gone:
-                self._database.ends.forget(run)
-        return len(gone)
+        return sum(steps is not None for steps in found)
 
     async def over_before(self, before: datetime) -> dict[str, int]:
         """Returns the runs that ended before a moment, with the bytes of their journals."""
@@ -246,14 +240,9 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
 
     async def missing(self) -> Sequence[str]:
         """Describes the runs that were written and are no longer there."""
-        names, ends = await self.runs(), self._database.ends
         [[should]] = await self._database.query(sql.TALLY, {})
-        there = set(names)
-        gone = [end.run for end in ends.all() if end.run not in there] if ends else []
-        kept = Sentence("journal.older_copy", path=ends.path) if ends else ""
-        short = should - len(names)
-        lost = [Sentence("journal.runs_lost", count=short, total=should)] if short > 0 else []
-        return [*(with_hint(Sentence("error.the_run", run=run), kept) for run in gone), *lost]
+        short = should - len(await self.runs())
+        return [Sentence("journal.runs_lost", count=short, total=should)] if short > 0 else []
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
@@ -292,9 +281,6 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
         [done] = await self._database.transact([Change((sql.ENDS_WITH, where | expected), steps)])
         if done is None:
             raise stale(run, after + 1)
-        if self._database.ends is not None:
-            self._database.ends.forget(run)
-            self._database.ends.note(End(run, last, each.hash) for each in events[-1:])
         self._wake({run: last} if events else {})
         return len(aside)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
@@ -28,13 +28,12 @@ from plansmith.adapters.stores.commit import (
     closed,
 )
 from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
-from plansmith.adapters.stores.ends import End, need_end
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.packing import COLUMNS, ref_of
 from plansmith.adapters.stores.records import Database, DatabaseStore
 from plansmith.adapters.stores.rows import DOCTOR, Checked, read_journal, sound_part, values_of
 from plansmith.adapters.stores.statements import LAST_WHOLE, SQLITE, Change, Parameters
-from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
@@ -86,7 +85,6 @@ class SqliteStore(DatabaseStore):
             submit=self._writer.submit,
             change_claim=self._change_claim,
             now=now,
-            ends=self._ledger.ends,
         )
         super().__init__(
             database,
@@ -119,8 +117,6 @@ class SqliteStore(DatabaseStore):
             last = rows[-1][0] if rows else 0
             if rows and not _is_whole(last, placed[-1][0] if placed else None, after):
                 raise JournalDamaged(Sentence("journal.end_missing", run=run), hint=DOCTOR)
-            digest = placed[-1][4] if placed else None
-            need_end(run, end, last, digest.hex() if isinstance(digest, bytes) else digest)
             if checked is None:
                 return read_journal(run, placed, after=after)
             if not checked.begins(placed):
@@ -131,7 +127,7 @@ class SqliteStore(DatabaseStore):
 
         if self._closed:
             raise closed()
-        end, rows = await self._journals.get((run, after, checked is not None)) or (None, ())
+        rows = await self._journals.get((run, after, checked is not None)) or ()
         # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
         # two threads that both compute only take the interpreter from each other.
         return decoded(rows) if len(rows) <= _FEW else await self._in_thread(lambda: decoded(rows))
@@ -142,9 +138,8 @@ class SqliteStore(DatabaseStore):
         def read(connection: sqlite3.Connection) -> Sound:
             found = connection.execute(_RUN, (run,)).fetchone()
             key, last = found or (0, 0)
-            end = self._ledger.ends.of(run)
             with closing(_until_broken(connection.execute(_ROWS, (key,)))) as rows:
-                return sound_part(run, rows, last=max(int(last), end.number if end else 0))
+                return sound_part(run, rows, last=int(last))
 
         return await self._read(read)
 
@@ -167,25 +162,6 @@ class SqliteStore(DatabaseStore):
             if self._reading is not None:
                 self._reading.close()
             self._ledger.close()
-        self._ledger.ends.close(self._agrees)
-
-    def _agrees(self, ends: Iterable[End]) -> bool:
-        """Whether everything written is in the file; reads it with a new connection."""
-        try:
-            self._ledger.file.need()
-            connection = open_database(self._path, timeout_s=self._timeout_s)
-        except PlansmithError:
-            return False
-        try:
-            for end in ends:
-                found = connection.execute(f"{_LASTS} = ?", (end.run,)).fetchone()
-                if found is None or found[1] < end.number:
-                    return False
-        except sqlite3.Error:
-            return False
-        finally:
-            connection.close()
-        return True
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
@@ -232,17 +208,14 @@ class SqliteStore(DatabaseStore):
         found: list[list[int] | None] = await self._writer.submit(work)
         return found
 
-    async def _read_journals(
-        self, keys: Sequence[_Asked]
-    ) -> Mapping[_Asked, tuple[End | None, _Rows]]:
-        def read(connection: sqlite3.Connection) -> dict[_Asked, tuple[End | None, _Rows]]:
-            # Before the rows: what others write meanwhile is in both or in none.
-            ends = [self._ledger.ends.of(run) for run, _, _ in keys]
-            rows = (
-                connection.execute(_EVENTS_FROM if known else _EVENTS, (start, run)).fetchall()
+    async def _read_journals(self, keys: Sequence[_Asked]) -> Mapping[_Asked, _Rows]:
+        def read(connection: sqlite3.Connection) -> dict[_Asked, _Rows]:
+            return {
+                (run, start, known): connection.execute(
+                    _EVENTS_FROM if known else _EVENTS, (start, run)
+                ).fetchall()
                 for run, start, known in keys
-            )
-            return dict(zip(keys, zip(ends, rows, strict=True), strict=True))
+            }
 
         return await self._read(read)
 
