@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -52,6 +52,7 @@ class _Examined(PlanStore, SummaryStore, ThreadStore, Protocol):
 
     async def unmentioned(self) -> int: ...
     async def missing(self) -> Sequence[str]: ...
+    async def tombstones(self) -> Sequence[Any]: ...
     async def keep_headline(self, headline: ThreadHeadline) -> None: ...
 
 
@@ -120,7 +121,23 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     journals = Finding(level, "journals", summary)
     summaries = await _summaries(examined, wrong)
     about = [journals, summaries, await _values(examined), *await _threads(examined)]
-    return [*missing, *damaged[:_SHOWN], *about]
+    return [*missing, *damaged[:_SHOWN], *await _deleted(examined), *about]
+
+
+async def _deleted(store: _Examined) -> list[Finding]:
+    """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
+    hint, found = Sentence("doctor.tombstone_hint"), await store.tombstones()
+    return [
+        Finding("warning", f"run {each['run']}", _tombstone(each), hint) for each in found[-_SHOWN:]
+    ]
+
+
+def _tombstone(of: Mapping[str, Any]) -> Sentence:
+    names = {name: of[name] for name in ("callee", "step")}
+    inputs = str(of["inputs"])[:12]
+    return Sentence(
+        "doctor.tombstone", by=of["deleted_by"], at=of["began_at"], inputs=inputs, **names
+    )
 
 
 def _agrees(stored: Headline, found: RunSummary) -> bool:
