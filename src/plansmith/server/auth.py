@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +23,9 @@ from plansmith.server.errors import HttpProblem
 from plansmith.server.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
 
 LOGIN: Final = timedelta(days=30)
+# How the page of a log-in shows that it is the page: in a header, or in the address of a link.
+PAGE_HEADER: Final = "x-plansmith-page"
+PAGE_QUERY: Final = "page_key"
 _GRANT: Final = "plansmith_grant"
 _SHORTEST: Final = 32
 _LARGEST: Final = 4096
@@ -86,9 +90,20 @@ class Auth:
         """The token in the one-time link."""
         return self._link
 
+    def link_member(self, given: str) -> Member | None:
+        """Returns for whom a one-time link is, if it is valid."""
+        if self._link and same(given, self._link):
+            return NOBODY
+        found = self._tokens.find(given, kind="link", now=self._now()) if given else None
+        return None if found is None else member_of(found)
+
+    def person_of(self, member: Member) -> str:
+        """Returns the name of a person who logs in."""
+        return member.user or self._by
+
     def take_link(self, given: str) -> Member | None:
         """Uses up the token of a one-time link; returns for whom it was, if it was valid."""
-        if not self._link or not _same(given, self._link):
+        if not self._link or not same(given, self._link):
             found = self._tokens.take_link(given, self._now()) if given else None
             return None if found is None else member_of(found)
         self._link = ""
@@ -107,6 +122,30 @@ class Auth:
             prolonged=lasts is None,
         )
 
+    def sign(self, text: str) -> str:
+        """Returns a signature that only this server, also after a restart, can make."""
+        return hmac.digest(self._token.encode(), text.encode(errors="replace"), "sha256").hex()
+
+    def page_key(self, cookie: str) -> str:
+        """Returns the secret that the page of a log-in stores.
+
+        Browsers send a cookie to every port of a host, but let only the same origin read a store.
+        """
+        return self.sign(f"page {cookie}")
+
+    def set_cookie(
+        self, response: Response, cookie: str, *, secure: bool, lasts: timedelta | None = None
+    ) -> None:
+        """Gives a browser the cookie of a log-in."""
+        response.set_cookie(
+            self.cookie_name,
+            cookie,
+            max_age=int((lasts or self.login).total_seconds()),
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+        )
+
     def log_out(self, login: Token) -> None:
         """Ends a log-in; its cookie stops working."""
         self._tokens.revoke(login.name)
@@ -121,7 +160,7 @@ class Auth:
 
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
         """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
-        if _same(bearer, self._token):
+        if same(bearer, self._token):
             return Grant("", Actor(kind="person", name=self._by), PERSON_SCOPES)
         now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
@@ -145,7 +184,8 @@ def member_of(token: Token) -> Member:
     return Member(user=token.user, tenant=token.tenant, role=token.role)
 
 
-def _same(given: str, wanted: str) -> bool:
+def same(given: str, wanted: str) -> bool:
+    """Compares two secrets in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 

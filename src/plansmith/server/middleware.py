@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import (
@@ -24,10 +24,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith.server.auth import Auth, grant_of, put_grant
+from plansmith.server.auth import (
+    PAGE_HEADER,
+    PAGE_QUERY,
+    Auth,
+    grant_of,
+    member_of,
+    put_grant,
+    same,
+)
 from plansmith.server.errors import HttpProblem, wanted_language
 from plansmith.server.oidc_login import LoginResponse, OidcLogin
-from plansmith.server.plain_pages import plain_page
+from plansmith.server.plain_pages import onward, plain_page
 
 _MOST_CLIENTS: Final = 10_000
 
@@ -188,14 +196,9 @@ class RequestGate:
     def _renewed(self, scope: Scope) -> str:
         """Returns the cookie with its new lifetime after the log-in was prolonged."""
         response = Response()
-        self._set_cookie(response, _cookie(Headers(scope=scope), self.auth.cookie_name))
+        cookie = _cookie(Headers(scope=scope), self.auth.cookie_name)
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
         return response.headers["set-cookie"]
-
-    def _set_cookie(self, response: Response, value: str) -> None:
-        seconds = int(self.auth.login.total_seconds())
-        response.set_cookie(
-            self.auth.cookie_name, value, max_age=seconds, httponly=True, samesite="strict"
-        )
 
     def _refusal(self, scope: Scope) -> Response | LoginResponse | None:
         headers = Headers(scope=scope)
@@ -208,7 +211,7 @@ class RequestGate:
             self._check_rate(scope)
             if self.login is not None and (answer := self.login.response(scope)):
                 return answer
-            signed_in = self._sign_in(scope)
+            signed_in = self._sign_in(scope, headers)
             if signed_in is not None:
                 return signed_in
             self._check_token(scope, headers)
@@ -242,16 +245,25 @@ class RequestGate:
         if wait:
             raise _too_often(wait)
 
-    def _sign_in(self, scope: Scope) -> Response | None:
-        """Exchanges the one-time token of the link for a cookie."""
-        if not _has_link(scope):
-            return None
+    def _sign_in(self, scope: Scope, headers: Headers) -> Response | None:
+        """Exchanges the one-time token of the link for a cookie; asks who is logged in already."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        member = self.auth.link_member(given) if _has_link(scope) else None
+        if member is None:
+            return None
+        if headers.get("sec-fetch-site") == "cross-site":
+            # Followed on another site, so that the browser kept the strict cookie back.
+            return onward(f"/?token={given}")
+        grant = self.auth.grant(bearer="", cookie=_cookie(headers, self.auth.cookie_name))
+        if grant and grant.login and member_of(grant.login) != member and scope["method"] == "GET":
+            names = {"old": grant.actor.name, "new": self.auth.person_of(member), "token": given}
+            return plain_page("switch", 200, accepts=headers.get("accept-language", ""), **names)
         member = self.auth.take_link(given)
         if member is None:
             return None
-        response = RedirectResponse("/", 303)
-        self._set_cookie(response, self.auth.log_in(member))
+        cookie = self.auth.log_in(member)
+        response = RedirectResponse(f"/#login={self.auth.page_key(cookie)}", 303)
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
         return response
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
@@ -259,7 +271,11 @@ class RequestGate:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         cookie = _cookie(headers, self.auth.cookie_name)
-        grant = self.auth.grant(bearer=bearer, cookie=cookie)
+        grant, page = self.auth.grant(bearer=bearer, cookie=cookie), _page_key(scope, headers)
+        if grant and grant.login and _needs_page(scope):
+            # A cookie that went to another port of this host is worth nothing.
+            grant = grant if same(page, self.auth.page_key(cookie)) else None
+            cookie = page
         if grant is not None:
             put_grant(scope, grant)
             return
@@ -310,9 +326,30 @@ class RequestGate:
 
 def _has_link(scope: Scope) -> bool:
     """Whether the address is a one-time link, used or not."""
-    return bool(
-        scope["method"] == "GET" and scope["path"] == "/" and b"token=" in scope["query_string"]
-    )
+    has_token = scope["path"] == "/" and b"token=" in scope["query_string"]
+    return has_token and scope["method"] in ("GET", "POST")
+
+
+def _needs_page(scope: Scope) -> bool:
+    """Whether a browser has to show that the request is of the page itself: all but its files."""
+    return scope["method"] not in SAFE or scope["path"].startswith("/v1/")
+
+
+def _page_key(scope: Scope, headers: Headers) -> str:
+    """Returns the page's secret, and takes it out of an address: links cannot send headers."""
+    if given := headers.get(PAGE_HEADER):
+        return given
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = [value for name, value in query if name == PAGE_QUERY]
+    if found:
+        rest = urlencode([each for each in query if each[0] != PAGE_QUERY])
+        scope["query_string"] = rest.encode()
+    return found[0] if found and scope["method"] in SAFE else ""
+
+
+def _is_encrypted(scope: Scope) -> bool:
+    """Whether the browser came over TLS, here or at a proxy before this server."""
+    return "https" in (scope["scheme"], Headers(scope=scope).get("x-forwarded-proto"))
 
 
 def _with_headers(more: Mapping[str, str], send: Send) -> Send:

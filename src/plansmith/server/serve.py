@@ -293,7 +293,7 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
         book=TenantBook(serve.tenants) if serve.tenants else None,
         base=base,
         log=own.log,
-        monotonic=monotonic,
+        now=own.smith.runs.journals.clock.now,
     )
 
 
