@@ -52,6 +52,10 @@ class Grant:
         return self.token if self.token is not None and self.token.kind == "login" else None
 
 
+# What a probe without a token may do: ask whether the server is ready, and learn no details.
+PROBE: Final = Grant("probe", Actor(kind="program", name="probe"), frozenset({"look"}))
+
+
 def grant_of(scope: MutableMapping[str, Any]) -> Grant:
     """Returns what the client of a request may do, as the gate found it."""
     found: Grant = scope[_GRANT]

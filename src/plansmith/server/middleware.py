@@ -27,7 +27,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import (
     PAGE_HEADER,
     PAGE_QUERY,
+    PROBE,
     Auth,
+    Grant,
     grant_of,
     member_of,
     put_grant,
@@ -104,8 +106,9 @@ def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
 # Where files are put into the folder that plans work in.
 FILES: Final = "/v1/folder/files/"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# Probes of load balancers have no token and name any host; they learn nothing but this.
+# Probes of load balancers have no token and name any host; they learn nothing but a status.
 HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
 ALIVE: Final = {"status": "ok"}
 POLICY: Final = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -203,18 +206,21 @@ class RequestGate:
     def _refusal(self, scope: Scope) -> Response | LoginResponse | None:
         headers = Headers(scope=scope)
         try:
-            if scope["path"] == HEALTH and scope["method"] in ("GET", "HEAD"):
-                self._check_rate(scope)
-                return JSONResponse(ALIVE)
+            if _is_probe(scope, headers):
+                self._check_rate(_client(scope))
+                put_grant(scope, PROBE)
+                return JSONResponse(ALIVE) if scope["path"] == HEALTH else None
             self._check_host(headers)
             _check_origin(scope["method"], headers, self.rules.hosts)
-            self._check_rate(scope)
+            grant = self._grant(headers)
+            # The tenants behind one proxy have a bucket each.
+            self._check_rate(f"{_client(scope)} {grant.tenant if grant else ''}")
             if self.login is not None and (answer := self.login.response(scope)):
                 return answer
-            signed_in = self._sign_in(scope, headers)
+            signed_in = self._sign_in(scope, headers, grant)
             if signed_in is not None:
                 return signed_in
-            self._check_token(scope, headers)
+            self._check_token(scope, headers, grant)
             if _has_link(scope):  # used before by this browser, which is signed in
                 return RedirectResponse("/", 303)
             self._check_size(scope, headers)
@@ -240,12 +246,12 @@ class RequestGate:
                 421, "wrong_host", "this server is not known by this host name", hint=hint
             )
 
-    def _check_rate(self, scope: Scope) -> None:
-        wait = self._rates.take(_client(scope))
+    def _check_rate(self, client: str) -> None:
+        wait = self._rates.take(client)
         if wait:
             raise _too_often(wait)
 
-    def _sign_in(self, scope: Scope, headers: Headers) -> Response | None:
+    def _sign_in(self, scope: Scope, headers: Headers, grant: Grant | None) -> Response | None:
         """Exchanges the one-time token of the link for a cookie; asks who is logged in already."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         member = self.auth.link_member(given) if _has_link(scope) else None
@@ -254,7 +260,6 @@ class RequestGate:
         if headers.get("sec-fetch-site") == "cross-site":
             # Followed on another site, so that the browser kept the strict cookie back.
             return onward(f"/?token={given}")
-        grant = self.auth.grant(bearer="", cookie=_cookie(headers, self.auth.cookie_name))
         if grant and grant.login and member_of(grant.login) != member and scope["method"] == "GET":
             names = {"old": grant.actor.name, "new": self.auth.person_of(member), "token": given}
             return plain_page("switch", 200, accepts=headers.get("accept-language", ""), **names)
@@ -266,12 +271,13 @@ class RequestGate:
         self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
         return response
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
-        client = _client(scope)
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        bearer = token.strip() if scheme.lower() == "bearer" else ""
+    def _grant(self, headers: Headers) -> Grant | None:
         cookie = _cookie(headers, self.auth.cookie_name)
-        grant, page = self.auth.grant(bearer=bearer, cookie=cookie), _page_key(scope, headers)
+        return self.auth.grant(bearer=_bearer(headers), cookie=cookie)
+
+    def _check_token(self, scope: Scope, headers: Headers, grant: Grant | None) -> None:
+        bearer, cookie = _bearer(headers), _cookie(headers, self.auth.cookie_name)
+        page = _page_key(scope, headers)
         if grant and grant.login and _needs_page(scope):
             # A cookie that went to another port of this host is worth nothing.
             grant = grant if same(page, self.auth.page_key(cookie)) else None
@@ -280,7 +286,7 @@ class RequestGate:
             put_grant(scope, grant)
             return
         # Only wrong tokens are counted: an open page of an earlier log-in sends none.
-        wait = self._failures.take(client) if bearer or cookie else 0.0
+        wait = self._failures.take(_client(scope)) if bearer or cookie else 0.0
         if wait:
             raise _too_often(wait)
         raise HttpProblem(
@@ -322,6 +328,17 @@ class RequestGate:
             return message
 
         return receive_some
+
+
+def _is_probe(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody without a token asks how the server is."""
+    named = scope["path"] == HEALTH or ("authorization" not in headers and "cookie" not in headers)
+    return named and scope["path"] in (HEALTH, READY) and scope["method"] in ("GET", "HEAD")
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _has_link(scope: Scope) -> bool:
