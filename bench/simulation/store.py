@@ -35,7 +35,7 @@ class StoreServer(MemoryStore):
         self._now = now
         self._processes: dict[str, tuple[Beat, float]] = {}
         self.listeners: list[Callable[[str], None]] = []
-        self.before_delete: Callable[[str], None] = lambda _: None
+        self.before_delete: Callable[[str], object] = lambda _: None
 
     async def append(
         self, events: Sequence[Event], values: Sequence[Any] = (), **told: Any

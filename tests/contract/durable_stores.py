@@ -218,7 +218,7 @@ class DurableStoreContract:
         self._play(story)
 
     def test_a_run_is_deleted_only_as_it_was_seen_and_its_tombstone_stays(self) -> None:
-        stone = {"run": "a", "callee": "pay"}
+        stone: Json = {"run": "a", "callee": "pay"}
 
         async def story(store: Store) -> None:
             await store.append(journal("a", 20))

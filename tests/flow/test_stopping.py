@@ -457,8 +457,8 @@ async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_ot
 ) -> None:
     world, store = World(), SqliteStore(tmp_path / "runs.db")
     app = Plansmith(tools=[world], store=store, limits=LIMITS)
-    steps = [{"id": "a", "tool": "write"}, {"id": "b", "tool": "slow_write", "after": ["a"]}]
-    run = await app.submit(plan(*steps))
+    first, second = {"id": "a", "tool": "write"}, {"id": "b", "tool": "slow_write"}
+    run = await app.submit(plan(first, second | {"after": ["a"]}))
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     running = asyncio.create_task(app.run(run.id))

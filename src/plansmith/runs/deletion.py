@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
@@ -19,21 +19,6 @@ if TYPE_CHECKING:
 _KNOWN: Final = (StepStatus.DONE, StepStatus.SKIPPED)
 
 
-@runtime_checkable
-class DeletingStore(Protocol):
-    """A store that can delete runs."""
-
-    async def delete_run(
-        self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
-    ) -> bool:
-        """Deletes a journal if it ends with the event `last`, and keeps the tombstones; or none."""
-        ...
-
-    async def tombstones(self) -> Sequence[Json]:
-        """Returns all tombstones, oldest first."""
-        ...
-
-
 async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool:
     """Deletes a run that is over and that no process works on; false if there is none.
 
@@ -44,8 +29,8 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
         Refused: The run is not over, or the store cannot delete.
         RunBusy: A living process has not let go of the run.
     """
-    store = journals.store
-    if not isinstance(store, DeletingStore):
+    delete = getattr(journals.store, "delete_run", None)
+    if delete is None:
         raise Refused(Sentence("store.no_removal"), hint=Sentence("error.use_other_store"))
     while True:
         try:
@@ -57,7 +42,7 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
             raise Refused(Sentence("error.not_over", run=run_id), hint=hint)
         await journals.owners.need_released(run_id)
         found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
-        if await store.delete_run(run_id, last=journal.last, tombstones=found):
+        if await delete(run_id, last=journal.last, tombstones=found):
             return True
 
 

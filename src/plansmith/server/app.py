@@ -137,10 +137,9 @@ class _Dispatcher:
         key = request.headers.get("idempotency-key", "")
         if route.method != "POST" or route.scope == "look" or not key:
             return await handle()
-        who = grant.token.hash if grant.token is not None else ""  # a name can be given again
-        return await self._idempotency.once(
-            who, key, request.url.path, await request.body(), handle
-        )
+        # By the hash: the name of a token can be given again.
+        place = f"{grant.token.hash if grant.token else ''} {request.url.path}"
+        return await self._idempotency.once(key, place, await request.body(), handle)
 
     def count_refused(self, scope: Scope, status: int) -> None:
         """Counts and logs a request that the gate refused."""

@@ -82,7 +82,7 @@ class Auth:
     ) -> None:
         self._token = token
         self._tokens = tokens
-        self._by = by
+        self.by = by
         self._now = now
         self._link = secrets.token_urlsafe(32)
         self.login = login
@@ -101,17 +101,13 @@ class Auth:
         found = self._tokens.find(given, kind="link", now=self._now()) if given else None
         return None if found is None else member_of(found)
 
-    def person_of(self, member: Member) -> str:
-        """Returns the name of a person who logs in."""
-        return member.user or self._by
-
     def take_link(self, given: str) -> Member | None:
         """Uses up the token of a one-time link; returns for whom it was, if it was valid."""
-        if not self._link or not same(given, self._link):
-            found = self._tokens.take_link(given, self._now()) if given else None
-            return None if found is None else member_of(found)
-        self._link = ""
-        return NOBODY
+        if self._link and same(given, self._link):
+            self._link = ""
+            return NOBODY
+        found = self._tokens.take_link(given, self._now()) if given else None
+        return None if found is None else member_of(found)
 
     def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
         """Creates a log-in for a person; returns the value of its cookie.
@@ -119,7 +115,7 @@ class Auth:
         One that `lasts` some time ends then, however often it is used.
         """
         return self._tokens.log_in(
-            by=self._by,
+            by=self.by,
             now=self._now(),
             lasts=lasts or self.login,
             member=member,
@@ -165,7 +161,7 @@ class Auth:
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
         """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
         if same(bearer, self._token):
-            return Grant("", Actor(kind="person", name=self._by), PERSON_SCOPES)
+            return Grant("", Actor(kind="person", name=self.by), PERSON_SCOPES)
         now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
         if found is not None:

@@ -53,27 +53,27 @@ class Handler:
 async def test_answers_kept_for_a_flood_of_keys_are_bounded_and_push_nobody_else_out() -> None:
     kept = Idempotency(lambda: 0.0)
     mine = Handler(10)
-    await kept.once("mine", "k", "/v1/runs", b"", mine)
+    await kept.once("k", "mine /v1/runs", b"", mine)
     for number in range(60):
-        await kept.once("flood", str(number), "/v1/runs", b"", Handler(900_000))
-        assert kept.bytes <= idempotency.MOST_BYTES
+        await kept.once(str(number), "flood /v1/runs", b"", Handler(900_000))
+        assert kept.size <= idempotency.MOST_BYTES
     for number in range(12_000):
-        await kept.once("flood", f"small {number}", "/v1/runs", b"", Handler())
-    assert kept.bytes <= idempotency.MOST_BYTES
-    again = await kept.once("mine", "k", "/v1/runs", b"", mine)
+        await kept.once(f"small {number}", "flood /v1/runs", b"", Handler())
+    assert kept.size <= idempotency.MOST_BYTES
+    again = await kept.once("k", "mine /v1/runs", b"", mine)
     assert (mine.made, again.headers["idempotency-replayed"]) == (1, "true")
     # Another token with the same name is somebody else.
-    await kept.once("other", "k", "/v1/runs", b"", mine)
+    await kept.once("k", "other /v1/runs", b"", mine)
     assert mine.made == 2
 
 
 async def test_a_request_with_a_large_answer_is_not_made_twice() -> None:
     kept, large = Idempotency(lambda: 0.0), Handler(4_000_000)
-    await kept.once("mine", "k", "/v1/runs", b"", large)
+    await kept.once("k", "mine /v1/runs", b"", large)
     with pytest.raises(HttpProblem) as refused:
-        await kept.once("mine", "k", "/v1/runs", b"", large)
+        await kept.once("k", "mine /v1/runs", b"", large)
     assert (refused.value.status, large.made) == (409, 1)
-    assert kept.bytes < 10_000
+    assert kept.size < 10_000
 
 
 async def test_keys_are_of_a_token_and_not_of_its_name_and_a_viewer_has_none(
@@ -149,7 +149,7 @@ async def test_tasks_of_a2a_are_bounded_and_the_oldest_are_forgotten(tmp_path: P
         created.update(each.id for each in saved)
         for each in saved:
             await tasks.save(each, ServerCallContext())
-        assert tasks.bytes <= a2a.MOST_BYTES
+        assert tasks.size <= a2a.MOST_BYTES
         assert created == set()
 
 

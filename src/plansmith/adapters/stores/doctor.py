@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -126,18 +126,9 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
 
 async def _deleted(store: _Examined) -> list[Finding]:
     """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
-    hint, found = Sentence("doctor.tombstone_hint"), await store.tombstones()
-    return [
-        Finding("warning", f"run {each['run']}", _tombstone(each), hint) for each in found[-_SHOWN:]
-    ]
-
-
-def _tombstone(of: Mapping[str, Any]) -> Sentence:
-    names = {name: of[name] for name in ("callee", "step")}
-    inputs = str(of["inputs"])[:12]
-    return Sentence(
-        "doctor.tombstone", by=of["deleted_by"], at=of["began_at"], inputs=inputs, **names
-    )
+    found, hint = (await store.tombstones())[-_SHOWN:], Sentence("doctor.tombstone_hint")
+    told = [(f"run {each['run']}", Sentence("doctor.tombstone", **each)) for each in found]
+    return [Finding("warning", subject, text, hint) for subject, text in told]
 
 
 def _agrees(stored: Headline, found: RunSummary) -> bool:

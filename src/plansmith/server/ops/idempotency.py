@@ -19,15 +19,14 @@ _LARGEST: Final = 1_000_000
 _ENTRY_BYTES: Final = 2_000
 _LONGEST: Final = 200
 _SECONDS: Final = 24 * 3600.0
-_Answer = tuple[int, bytes, dict[str, str]]
-_Place = tuple[str, str, str]
 
 
 @dataclass(slots=True)
 class _StoredAnswer:
     digest: str
     at: float
-    future: asyncio.Future[_Answer | None]
+    # Without a response if that was too large.
+    future: asyncio.Future[tuple[int, bytes, dict[str, str]] | None]
     size: int = _ENTRY_BYTES
 
 
@@ -36,26 +35,26 @@ class Idempotency:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._answers: dict[_Place, _StoredAnswer] = {}
-        self._bytes: Counter[str] = Counter()
+        self._answers: dict[tuple[str, str], _StoredAnswer] = {}
+        self._sizes: Counter[str] = Counter()  # by the client, with which a place begins
 
     @property
-    def bytes(self) -> int:
-        """About how much memory the responses take."""
-        return self._bytes.total()
+    def size(self) -> int:
+        """About how many bytes the responses take."""
+        return self._sizes.total()
 
     async def once(
-        self, who: str, key: str, path: str, body: bytes, handle: Callable[[], Awaitable[Response]]
+        self, key: str, place: str, body: bytes, handle: Callable[[], Awaitable[Response]]
     ) -> Response:
-        """Returns the response of a client's first request with this key, or handles it now."""
+        """Returns the response of the first request with this key, or handles it now."""
         if len(key) > _LONGEST:
             raise HttpProblem(
                 422, "invalid_input", f"an Idempotency-Key has at most {_LONGEST} characters"
             )
-        place, digest = (who, path[:1000], key), sha256(body).hexdigest()
-        known = self._answers.get(place)
+        digest = sha256(body).hexdigest()
+        known = self._answers.get((place, key))
         if known is None or self._now() - known.at > _SECONDS:
-            return await self._first(place, digest, handle)
+            return await self._first((place, key), digest, handle)
         if known.digest != digest:
             hint = "use another Idempotency-Key for another request"
             raise HttpProblem(
@@ -69,39 +68,36 @@ class Idempotency:
         return Response(content, status, {**headers, "Idempotency-Replayed": "true"})
 
     async def _first(
-        self, place: _Place, digest: str, handle: Callable[[], Awaitable[Response]]
+        self, name: tuple[str, str], digest: str, handle: Callable[[], Awaitable[Response]]
     ) -> Response:
-        self._forget(place)
-        future: asyncio.Future[_Answer | None] = asyncio.get_running_loop().create_future()
-        kept = self._answers[place] = _StoredAnswer(digest, self._now(), future)
-        self._bytes[place[0]] += kept.size
+        self._keep(name, _StoredAnswer(digest, self._now(), asyncio.Future()))
+        future = self._answers[name].future
         try:
             response = await handle()
         except BaseException as error:
             # A failed request may be repeated with the same key.
-            self._forget(place)
+            self._keep(name, None)
             future.set_exception(error)
             future.exception()
             raise
         kind, content = response.headers.get("content-type", ""), bytes(response.body)
-        fits = len(content) <= _LARGEST and self._answers.get(place) is kept
-        future.set_result((response.status_code, content, {"content-type": kind}) if fits else None)
-        kept.size += len(content) if fits else 0
-        self._bytes[place[0]] += len(content) if fits else 0
-        self._make_room()
+        whole = response.status_code, content, {"content-type": kind}
+        fits = len(content) <= _LARGEST
+        future.set_result(whole if fits else None)
+        size = _ENTRY_BYTES + (len(content) if fits else 0)
+        self._keep(name, _StoredAnswer(digest, self._now(), future, size))
         return response
 
-    def _make_room(self) -> None:
-        while self.bytes > MOST_BYTES:
-            [(most, _)] = self._bytes.most_common(1)
-            done = (each for each, kept in self._answers.items() if kept.future.done())
-            oldest = next((each for each in done if each[0] == most), None)
-            if oldest is None:
-                return  # all are under way, and no more than there are connections
-            self._forget(oldest)
-
-    def _forget(self, place: _Place) -> None:
-        kept = self._answers.pop(place, None)
+    def _keep(self, name: tuple[str, str], kept: _StoredAnswer | None) -> None:
+        """Keeps an answer, or forgets it; of whoever has the most, the oldest goes."""
+        before = self._answers.pop(name, None)
+        client = name[0].partition(" ")[0]
+        self._sizes[client] += (kept.size if kept else 0) - (before.size if before else 0)
         if kept is not None:
-            self._bytes[place[0]] -= kept.size
-            self._bytes += Counter()  # drops those who have nothing left
+            self._answers[name] = kept
+        if self.size > MOST_BYTES:
+            [(most, _)] = self._sizes.most_common(1)
+            done = (each for each, answer in self._answers.items() if answer.future.done())
+            oldest = next((each for each in done if each[0].partition(" ")[0] == most), None)
+            if oldest is not None:  # else all are under way
+                self._keep(oldest, None)

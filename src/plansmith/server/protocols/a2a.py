@@ -154,8 +154,8 @@ class RunTasks(InMemoryTaskStore):
         self._saved: dict[str, tuple[int, Any]] = {}
 
     @property
-    def bytes(self) -> int:
-        """About how much memory the tasks take."""
+    def size(self) -> int:
+        """About how many bytes the tasks take."""
         return sum(size for size, _ in self._saved.values())
 
     async def save(self, task: Task, context: Any) -> None:
@@ -164,7 +164,7 @@ class RunTasks(InMemoryTaskStore):
         self._created.discard(task.id)
         self._saved.pop(task.id, None)
         self._saved[task.id] = task.ByteSize() + _TASK_BYTES, context
-        while self.bytes > MOST_BYTES:
+        while self.size > MOST_BYTES:
             oldest = next(iter(self._saved))
             await super().delete(oldest, self._saved.pop(oldest)[1])
 
