@@ -18,6 +18,7 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.ready import ReadyQueue
 from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
 from plansmith.review.coverage import Coverage
+from plansmith.runs import deletion
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.revising import PlanReviser
@@ -166,6 +167,12 @@ MUTATIONS: Mapping[str, Plant] = {
     ),
     "a short stop is no reason to look, though a run was taken by force": _only_the_lease,
     "a run that is taken up forgets what steps wait for": _forgotten_needs,
+    "a run is deleted while a process is at it": lambda: (
+        Owners,
+        "need_released",
+        _answering_later(None),
+    ),
+    "a deleted run leaves no tombstone": lambda: (deletion, "_tombstones", _answering(())),
 }
 
 

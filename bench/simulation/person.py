@@ -17,6 +17,7 @@ from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
 from plansmith.planner.request import PlanRequest
+from plansmith.runs.deletion import delete_run
 
 STRANGERS = ("mallory", "eve")
 
@@ -200,6 +201,16 @@ class Person:
     async def cancel(self, process: Process, run_id: str) -> None:
         """Cancels a run."""
         await self._do(process, run_id, "cancel_asked", lambda s: s.cancel(run_id, by="ada"))
+
+    async def delete(self, process: Process, run_id: str) -> None:
+        """Deletes a run, as the route does it."""
+
+        async def cancel_and_delete(smith: Plansmith) -> Any:
+            await smith.cancel(run_id, by="ada")
+            return await delete_run(smith.runs.journals, run_id, by="ada")
+
+        self.tried[run_id, "cancel_asked"] += 1
+        await process.do(cancel_and_delete)
 
     async def undo(self, process: Process, run_id: str) -> None:
         """Goes back to the plan before."""

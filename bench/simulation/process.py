@@ -26,6 +26,7 @@ from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.server.background import BackgroundRuns
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
+from plansmith.server.event_reader import EventReader
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
@@ -137,6 +138,7 @@ class Process:
             log=log,
             metrics=Metrics(),
             open_runs=OpenRuns(self.smith),
+            events=EventReader(self.smith.store),
             conversations=ConversationNews(self.smith),
             by="ada",
             leader=Leader(None, self.clock),

@@ -35,6 +35,7 @@ class StoreServer(MemoryStore):
         self._now = now
         self._processes: dict[str, tuple[Beat, float]] = {}
         self.listeners: list[Callable[[str], None]] = []
+        self.before_delete: Callable[[str], object] = lambda _: None
 
     async def append(
         self, events: Sequence[Event], values: Sequence[Any] = (), **told: Any
@@ -44,6 +45,11 @@ class StoreServer(MemoryStore):
         if events:
             for tell in [*self.listeners]:
                 tell(events[0].run)
+
+    async def delete_run(self, run: str, **told: Any) -> bool:
+        """Deletes a run as every store does; whoever watches sees it for the last time."""
+        self.before_delete(run)
+        return await super().delete_run(run, **told)
 
     async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
         """Claims a run; with `beats` only if the owner has not renewed its lease since then."""
@@ -71,6 +77,11 @@ class StoreServer(MemoryStore):
     def journals(self) -> Mapping[str, Sequence[Event]]:
         """All journals."""
         return self._events
+
+    @property
+    def stones(self) -> Sequence[Any]:
+        """The tombstones of deleted runs."""
+        return self._tombstones
 
     @property
     def texts(self) -> Mapping[str, bytes]:

@@ -106,6 +106,9 @@ async def _turn(world: World, person: Person, run_id: str) -> None:
     if any(each.loop.is_stopped for each in world.living()) and world.rng.random() < 0.15:
         deed = "force"  # what is this run waiting for?
     world.note("deed", deed, process.loop.name)
+    if world.has_deletes and world.deleter.random() < 0.08:
+        deed = "delete"
+        world.note("deed", deed)
     try:
         if deed == "template":
             await world.change_template()

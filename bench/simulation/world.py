@@ -50,6 +50,7 @@ class World:
         self.clock = TimelineClock(self.timeline)
         self.store = SharedStore(self.timeline, rng)
         self.store.watch = self._watch
+        self.store.server.before_delete = self.view
         self.bank = Bank(self, rng)
         self.calm = False
         self.trace: list[tuple[Any, ...]] = []
@@ -63,6 +64,10 @@ class World:
         # Which process made a run.
         self.makers: dict[str, Process] = {}
         self.takeovers: dict[str, list[tuple[float, str, bool]]] = {}
+        # The journals of deleted runs as they were. In few seeds, so that the others stay as known.
+        self.deleted: dict[str, Sequence[e.Event]] = {}
+        self.deleter = random.Random(f"delete {seed}")
+        self.has_deletes = self.deleter.random() < 0.2
         self._intents: set[tuple[str, str, int]] = set()
         self._claims: dict[str, Claim] = {}
         self._views: dict[str, tuple[RunFold, list[e.Event]]] = {}
@@ -178,10 +183,26 @@ class World:
         self.note("effect", made.tool, made.id, made.key)
         if (made.tool, made.id) not in self.approved:
             self.fail(f"{made} was never approved")
+        if made.key.split("/", maxsplit=1)[0] in self.deleted and not self.is_known(made):
+            self.fail(f"{made} took place, and neither a journal nor a tombstone tells of it")
         if made.what not in self.excused:
             count = sum(each.what == made.what for each in self.bank.made)
             if count > 1:
                 self.fail(f"took place {count} times: {made}")
+
+    def is_known(self, made: Made) -> bool:
+        """Whether the end of a call stood in the journal when it was deleted, or is a tombstone."""
+        keys: dict[str, str] = {}
+        told: set[str] = {each["key"] for each in self.store.server.stones}
+        for event in self.deleted[made.key.split("/", maxsplit=1)[0]]:
+            match event.body:
+                case e.StepStarted(step=step, key=key):
+                    keys[step] = key
+                case e.StepDone(step=step) | e.StepFailed(step=step, unsure=False):
+                    told |= {keys[step]} if step in keys else set()
+                case _:
+                    pass
+        return made.key in told
 
     def sent(self, process: Process, tool: str, name: str, call: Call) -> None:
         """A process calls what changes something: the intent must be stored, under a term."""
@@ -216,6 +237,8 @@ class World:
             self._see_append(process, request, failed)
         elif request.name in ("claim", "release") and not failed:
             self._see_claim(process, request.args[0])
+        elif request.name == "delete_run" and request.result:
+            self._see_delete(process, request.args[0])
         else:
             self.note(request.name, process.loop.name, failed)
 
@@ -235,6 +258,18 @@ class World:
                 self._intents.add((process.name, body.key, body.attempt))
                 if body.callee in WRITES and not self.calm:
                     self._strike(process)
+
+    def _see_delete(self, process: Process, run: str) -> None:
+        """Sees that a run is gone: no living process may be at it, and no effect is forgotten."""
+        self.note("deleted", process.loop.name, run)
+        self.deleted[run] = self._views.pop(run)[1]
+        owner = self.by_name.get(self._claims.pop(run, NOBODY).owner)
+        is_alive = owner is not None and owner.is_alive and not owner.loop.is_stopped
+        if owner and is_alive and self.store.server.silent_s(owner.name) <= self.lease_s:
+            self.fail(f"{process.loop.name} deletes {run}, at which {owner.loop.name} is")
+        for made in self.bank.made:
+            if made.key.split("/", maxsplit=1)[0] == run and not self.is_known(made):
+                self.fail(f"{run} was deleted, and nobody knows of {made}")
 
     def _strike(self, process: Process) -> None:
         """Now and then, a process is hit between the intent of an effect and the effect."""

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -171,6 +171,9 @@ class Settings(Record):
     keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
     oidc: OidcSettings | None = None
     notices: dict[str, NoticeSettings] = {}
+
+    # Whether journals tell in which folder their runs work.
+    records_folder: ClassVar[bool] = True
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:
         """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from plansmith.errors import Misconfigured, Refused
+from plansmith.errors import JournalDamaged, Misconfigured, Refused, RunBusy
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.deletion import delete_run
 from plansmith.threads.store import ThreadStore
 
 if TYPE_CHECKING:
@@ -83,7 +84,14 @@ async def find_old(smith: Plansmith, before: datetime, statuses: Collection[str]
 
 async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
     """Removes the runs that `find_old` finds, and values that nothing mentions any more."""
-    old = await find_old(smith, before, statuses)
+    runs, spared = await find_old(smith, before, statuses)
+    busy: set[str] = set()
+    for run in runs:
+        try:
+            await delete_run(smith.runs.journals, run)
+        except (RunBusy, JournalDamaged):
+            busy.add(run)
+    old = Old({run: runs[run] for run in runs.keys() - busy}, spared | busy)
     await _store_of(smith).prune(before, spared=old.spared)
     return old
 

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from plansmith.adapters.stores.urls import is_postgres, sqlite_path
@@ -50,6 +50,7 @@ class Tenant(Record):
 class TenantSettings(Settings):
     """The settings of a tenant: its tools, agents and approvals are in its own folders."""
 
+    records_folder: ClassVar[bool] = False
     tenant: Tenant
 
     def folder(self) -> Path:

@@ -116,6 +116,8 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         smith.runs.planner.tell(text)  # by name: it changes while a run is shown
 
     smith = Plansmith(settings=settings, **_with_models(parts, settings, clock=clock, tell=say))
+    if not settings.records_folder:
+        smith.runs.journals.recorded_folder = ""
     return smith
 
 

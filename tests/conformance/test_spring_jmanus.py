@@ -367,7 +367,7 @@ async def test_a_run_that_is_over_is_deleted_from_memory_too() -> None:
     jmanus = manus(Browser(), store=store)
     kept = await jmanus.create(title="t", steps=["[BROWSER_AGENT] a"])
     run = await jmanus.create(title="t", steps=["[BROWSER_AGENT] b"])
-    with pytest.raises(Refused, match="stop it first"):
+    with pytest.raises(Refused, match="is not over"):
         await jmanus.delete(run.id)
     await jmanus.execute(run.id)
     position = await store.wait_news(0)

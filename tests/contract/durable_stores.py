@@ -217,6 +217,24 @@ class DurableStoreContract:
 
         self._play(story)
 
+    def test_a_run_is_deleted_only_as_it_was_seen_and_its_tombstone_stays(self) -> None:
+        stone: Json = {"run": "a", "callee": "pay"}
+
+        async def story(store: Store) -> None:
+            await store.append(journal("a", 20))
+            assert not await store.delete_run("a", last=19, tombstones=[stone])
+            assert (await store.tombstones(), len(await store.events("a"))) == ([], 20)
+            assert await store.delete_run("a", last=20, tombstones=[stone])
+            await store.append(journal("a", 2))
+
+        async def later(store: Store) -> None:
+            assert await store.tombstones() == [stone]
+            assert await store.delete_run("a")
+            assert (await store.tombstones(), await store.missing()) == ([stone], [])
+
+        self._play(story)
+        self._play(later)
+
     def test_changes_at_the_same_time_do_not_get_into_each_other(self) -> None:
         async def story(store: Store) -> None:
             names = [f"r{number}" for number in range(12)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.unit.server.house import House, serving, tool_step
+from tests.unit.server.house import House, page_header, serving, tool_step
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.cli.main import main
@@ -23,7 +23,7 @@ from plansmith.server.ops.logs import Log
 from plansmith.server.route_table import PAGES, ROUTES
 from plansmith.server.serve import bind
 from plansmith.server.settings import Serve
-from plansmith.server.tokens import TokenFile
+from plansmith.server.tokens import Member, TokenFile
 
 # Probes have no token: tests/e2e/test_server_api_page.py asks what they learn.
 EVERY = [each for each in (*ROUTES, *PAGES) if not each.is_open]
@@ -80,12 +80,12 @@ async def test_what_a_page_of_its_own_sends_is_taken(tmp_path: Path) -> None:
 async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         link = f"/?token={house.keys.link_token}"
-        visit = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        visit = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
         async with httpx.AsyncClient(verify=False, base_url=house.url, headers=visit) as browser:
             assert (await browser.get("/?token=wrong")).status_code == 401
             first = await browser.get(link)
             assert first.status_code == 303
-            assert first.headers["location"] == "/"
+            assert re.fullmatch(r"/#login=\w{64}", first.headers["location"])
             cookie = first.headers["set-cookie"].lower()
             assert "httponly" in cookie
             assert "samesite=strict" in cookie
@@ -93,7 +93,8 @@ async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) ->
             page = await browser.get("/", headers={"Accept": "text/html"})
             assert page.status_code == 200
             assert "Plansmith" in page.text
-            assert (await browser.get("/v1/runs", headers={"Sec-Fetch-Site": "none"})).is_success
+            key = page_header(first.headers["location"])
+            assert (await browser.get("/v1/runs", headers=key)).is_success
         async with httpx.AsyncClient(verify=False, base_url=house.url) as other:
             again = await other.get(link, headers={"Accept": "text/html"})
             assert again.status_code == 401
@@ -101,11 +102,93 @@ async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) ->
 
 
 async def logged_in(house: House) -> dict[str, str]:
-    """The cookie of a browser that followed the link, as a header."""
+    """The cookie of a browser that followed the link, and the key of its page, as headers."""
     async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
         answer = await browser.get(f"/?token={house.keys.link_token}")
         value = answer.cookies[house.keys.cookie_name]
-        return {"Cookie": f"{house.keys.cookie_name}={value}"}
+        cookie = {"Cookie": f"{house.keys.cookie_name}={value}"}
+        return cookie | page_header(answer.headers["location"])
+
+
+async def test_a_stolen_cookie_alone_reads_and_approves_nothing(tmp_path: Path) -> None:
+    """Another port of the host gets the cookie by one click; what the page stores it does not."""
+    async with serving(tmp_path, failures_per_minute=1e6) as house:
+        run = await house.begin(tool_step("a", "mail"))
+        both = await logged_in(house)
+        cookie, key = ({name: both[name]} for name in ("Cookie", "X-Plansmith-Page"))
+        decision = {"approve": run["hash"]}
+        path = f"/v1/runs/{run['id']}"
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as thief:
+            for wrong in (
+                cookie,
+                key,
+                cookie | {"X-Plansmith-Page": "0" * 64},
+                cookie | {"X-Plansmith-Page": house.keys.page_key("psl_another")},
+                cookie | {"Sec-Fetch-Site": "same-origin", "Origin": house.url},
+            ):
+                answers = [
+                    await thief.post(f"{path}/decision", json=decision, headers=wrong),
+                    await thief.delete(path, headers=wrong),
+                    await thief.post("/v1/logout", json={}, headers=wrong),
+                    *[
+                        await thief.get(each, headers=wrong)
+                        for each in (path, "/v1/events", "/v1/runs", f"{path}/report?page_key=x")
+                    ],
+                ]
+                assert {each.status_code for each in answers} == {401}, wrong
+            # A page of another port sends both, if it can read neither.
+            same_site = both | {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}
+            refused = await thief.post(f"{path}/decision", json=decision, headers=same_site)
+            assert refused.status_code == 403
+            # A key in an address reads, and changes nothing.
+            linked = f"{path}?page_key={key['X-Plansmith-Page']}"
+            assert (await thief.delete(linked, headers=cookie)).status_code == 401
+            assert (await thief.get(linked, headers=cookie)).status_code == 200
+            assert (await thief.get("/", headers=cookie)).status_code == 200  # its files
+            done = await thief.post(f"{path}/decision", json=decision, headers=both)
+            assert done.status_code == 200
+        assert "page_key" not in house.log.getvalue()
+
+
+async def test_a_link_of_somebody_else_asks_before_it_replaces_a_log_in(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        both = await logged_in(house)
+        now = house.server_state.smith.runs.journals.clock.now()
+        mallory = Member(user="mallory<b>", role="viewer")
+        with pytest.raises(Misconfigured):
+            house.tokens.new_link(by="ann", now=now, member=mallory)
+        mallory = Member(user="mallory", role="viewer")
+        link = f"/?token={house.tokens.new_link(by='ann', now=now, member=mallory)}"
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+            # On another site the browser keeps its cookie back: it comes again from ours.
+            far = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+            onward = await browser.get(link, headers=far)
+            assert (onward.status_code, "set-cookie" in onward.headers) == (200, False)
+            assert f'url={link}"' in onward.text
+            asked = await browser.get(link, headers=both)
+            assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
+            assert "logged in as <b>ann</b>" in asked.text
+            assert f'<form method=post action="{link}">' in asked.text
+            forged = both | {"Origin": "http://evil.example"}
+            assert (await browser.post(link, headers=forged)).status_code == 403
+            mine = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
+            done = await browser.post(link, headers=both | mine)
+            assert (done.status_code, "set-cookie" in done.headers) == (303, True)
+        # A link of one's own asks nothing.
+        own = f"/?token={house.tokens.new_link(by='ann', now=now)}"
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+            assert (await browser.get(own, headers=both)).status_code == 303
+
+
+@pytest.mark.parametrize("proto", ["http", "https"])
+async def test_the_cookie_is_secure_where_the_browser_came_over_tls(
+    tmp_path: Path, proto: str
+) -> None:
+    async with serving(tmp_path) as house, httpx.AsyncClient(base_url=house.url) as browser:
+        link = f"/?token={house.keys.link_token}"
+        answer = await browser.get(link, headers={"X-Forwarded-Proto": proto})
+        cookie = answer.headers["set-cookie"].lower()
+        assert ("; secure" in cookie) is (proto == "https")
 
 
 async def test_an_open_page_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -115,7 +198,7 @@ async def test_an_open_page_goes_on_after_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         assert house.token == token
         async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
-            old = {"Cookie": f"{house.keys.cookie_name}={value}"}
+            old = cookie | {"Cookie": f"{house.keys.cookie_name}={value}"}
             assert (await browser.get("/v1/runs", headers=old)).status_code == 200
     assert house.keys.cookie_name.startswith("plansmith_")
 

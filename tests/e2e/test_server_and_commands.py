@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,13 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests import forked
+
+from plansmith.adapters.stores.doctor import diagnose
 
 TOOLS = """
 import pathlib
@@ -66,8 +69,8 @@ class Desk:
             check=False,
         )
 
-    def killed(self, *words: str) -> None:
-        """A command that is killed in the middle of the call that takes for ever."""
+    def killed(self, *words: str, before: Callable[[], None] = lambda: None) -> None:
+        """A command that is stopped in the middle of the call that takes for ever, then killed."""
         parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
         with forked.Popen(
             [sys.executable, "-m", "plansmith", *words, *parts],
@@ -80,7 +83,12 @@ class Desk:
             while not (self.folder / "began").exists():
                 assert process.poll() is None
                 time.sleep(0.02)
-            process.send_signal(signal.SIGKILL)
+            process.send_signal(signal.SIGSTOP)
+            try:
+                before()
+            finally:
+                process.send_signal(signal.SIGKILL)
+                (self.folder / "began").unlink()
 
     def begin(self, *steps: dict[str, Any]) -> Any:
         answer = self.client.post("/v1/runs", json={"plan": {"goal": "g", "steps": [*steps]}})
@@ -111,6 +119,8 @@ def _environment(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     tmp_path = tmp_path_factory.mktemp("desk")
+    (tmp_path / "config/plansmith").mkdir(parents=True)
+    (tmp_path / "config/plansmith/config.toml").write_text("[run]\ngrace_s = 0.2\n")
     (tmp_path / "tools.py").write_text(TOOLS)
     words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
@@ -193,3 +203,28 @@ def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_ask
     assert intake.client.post(f"/v1/runs/{run}/answers", json=answer).status_code == 200
     intake.until(run, "done")
     assert intake.notes == ["once", "once"]
+
+
+def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a_tombstone(
+    intake: Desk,
+) -> None:
+    plan = {"goal": "g", "steps": [{**NOTE, "tool": "hang", "inputs": {"text": "paid"}}]}
+    (intake.folder / "plan.json").write_text(json.dumps(plan))
+    made = intake.command("run", "plan.json", "--no-input")
+    run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
+
+    def refused() -> None:
+        answer = intake.client.delete(f"/v1/runs/{run}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "run_busy")
+        assert "wait for it, or stop that process" in answer.json()["hint"]
+        assert intake.client.get(f"/v1/runs/{run}").json()["status"] == "cancelled"
+
+    intake.killed("approve", run, approved, "--run", before=refused)
+    assert intake.client.delete(f"/v1/runs/{run}").status_code == 204
+    assert intake.client.get(f"/v1/runs/{run}").status_code == 404
+    # It happened, and although the journal is gone somebody is told that it may have.
+    assert intake.notes == ["paid"]
+    told = asyncio.run(diagnose(f"sqlite:///{intake.folder}/runs.db"))
+    [found] = [each for each in told if each.subject == f"run {run}"]
+    assert found.level == "warning"
+    assert "nobody knew whether hang took effect (step n, called at 20" in found.message

@@ -28,7 +28,24 @@ async def test_a_probe_without_a_token_and_by_any_host_learns_that_the_server_li
             assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
             assert "set-cookie" not in answer.headers
         assert (await probe.head("/healthz")).status_code == 200
-        for path in ("/readyz", "/healthz/", "/healthz/x", "/version", "/docs", "/openapi.json"):
+        probed = await probe.get("/readyz", headers={"Host": "10.1.2.3:8080"})
+        assert (probed.status_code, probed.json()) == (200, {"status": "ok"})
+        assert (await house.get("/readyz"))["open_runs"] == 0
+        house.server_state.ready = False
+        probed = await probe.get("/readyz")
+        assert (probed.status_code, probed.json()) == (503, {"status": "not ready"})
+        assert "resum" in (await house.client.get("/readyz")).text
+        wrong = {"Authorization": "Bearer x"}
+        assert (await probe.get("/readyz", headers=wrong)).status_code == 401
+        for path in (
+            "/readyz/",
+            "/metrics",
+            "/healthz/",
+            "/healthz/x",
+            "/version",
+            "/docs",
+            "/openapi.json",
+        ):
             assert (await probe.get(path)).status_code == 401, path
         assert (await probe.post("/healthz")).status_code == 401
 

@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 from tests.servers.oidc_provider import CLIENT, SECRET, Provider, new_key, provider
-from tests.unit.server.house import House, serving
+from tests.unit.server.house import House, page_header, serving
 from tests.unit.server.tenancy import tenant
 
 from plansmith.config import Settings
+from plansmith.server.auth import Auth
 from plansmith.tenants import TenantBook
 
 
@@ -47,6 +48,7 @@ async def logged_in(house: House, web: httpx.AsyncClient, status: int = 200) -> 
     assert at_provider.status_code == 303, at_provider.text
     back = await web.get(at_provider.headers["location"])
     assert back.status_code == status, back.text
+    web.headers.update(page_header(back.text))
     return back
 
 
@@ -146,13 +148,40 @@ async def test_a_log_in_belongs_to_the_browser_that_began_it_and_works_once(
         back = (await attacker.get(begun.headers["location"])).headers["location"]
         assert (await victim.get(back)).status_code == 403
         await me(house, victim, 401)
-        assert (await attacker.get(back)).status_code == 403  # used up
         fresh = await attacker.get(f"{house.url}/login")
         back = (await attacker.get(fresh.headers["location"])).headers["location"]
         assert (await attacker.get(back)).status_code == 200
         assert (await attacker.get(back)).status_code == 403
         forged = f"{house.url}/login/callback?code=x&state=y"
         assert (await victim.get(forged)).status_code == 403
+
+
+async def test_a_log_in_begun_is_kept_by_its_browser_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many others are begun, and also if the server starts anew, it can be ended."""
+    async with (
+        house_with(tmp_path, monkeypatch) as (house, _),
+        httpx.AsyncClient(timeout=120) as person,
+        httpx.AsyncClient(timeout=120) as other,
+    ):
+        begun = await person.get(f"{house.url}/login")
+        name = f"{house.keys.cookie_name}_login"
+        signed = person.cookies[name]
+        # The same token file is all that a server that starts anew has.
+        token = (tmp_path / "token").read_text().strip()
+        clock = house.server_state.smith.runs.journals.clock
+        again = Auth(token, tokens=house.tokens, by="ann", now=clock.now)
+        assert signed.endswith(again.sign(f"login {signed.rpartition('.')[0]}"))
+        back = (await person.get(begun.headers["location"])).headers["location"]
+        for wrong in ("", "x", signed[:-1], f"x{signed}", f"page.{signed}"):
+            other.cookies.clear()
+            other.cookies.set(name, wrong, domain="127.0.0.1", path="/login")
+            assert (await other.get(back)).status_code == 403
+        done = await person.get(back)
+        assert done.status_code == 200
+        person.headers.update(page_header(done.text))
+        await me(house, person)
 
 
 async def test_who_has_no_role_or_no_tenant_is_refused(

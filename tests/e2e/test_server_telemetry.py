@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.unit.server.house import serving, tool_step
 
+from plansmith.server.event_reader import EventReader
 from plansmith.server.ops.metrics import Spans
 from plansmith.testing import MemoryStore
 
@@ -58,4 +59,5 @@ async def test_without_a_tracer_nothing_is_done() -> None:
     spans = Spans(None)
     with spans.request({"method": "GET"}) as end:
         end(200)
-    await spans.follow(MemoryStore())
+    store = MemoryStore()
+    await spans.follow(store, EventReader(store))

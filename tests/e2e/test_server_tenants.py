@@ -51,6 +51,7 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/agents/approve": {"name": "mark-of-acme", "hash": "0" * 64},
 }
 QUERIES = {
+    "GET /v1/tools/last-result": "?tool=files.list",
     "GET /v1/runs/{id}/diff": "?from=1&to=1",
     "GET /v1/runs/{id}/preview": "?question=consent:a&path=a.txt",
 }
@@ -153,6 +154,30 @@ async def test_no_list_figure_or_error_shows_another_tenant(
         assert len((await ann.call("GET", "/v1/runs"))["items"]) >= 4
         figures = await zoe.web.get("/metrics")
         assert "/v1/templates/{name}" not in figures.text  # which routes another one uses
+
+
+async def test_a_tenant_sees_no_path_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
+    acme = tenant(tmp_path, "acme")
+    told: dict[str, str] = {}
+    async with (
+        serving(tmp_path, store="file", settings=DEMO) as house,
+        user(house, acme, "ann") as ann,
+    ):
+        names = await fill(ann)
+        for route in ROUTES:
+            for kind in kinds(route) or ["done"]:
+                if route.method == "GET" and route.path not in STREAMS:
+                    told[f"{route.path} {kind}"] = (await tried(ann, route, names[kind]))[1]
+        address = f"/v1/events?after=0&run={names['done']}"
+        async with ann.web.stream("GET", address) as stream:
+            async for line in stream.aiter_lines():
+                told["stream"] = told.get("stream", "") + line
+                if "run_finished" in line:
+                    break
+    assert [key for key, text in told.items() if str(tmp_path) in text] == []
 
 
 async def test_a_stream_has_the_events_of_its_tenant_alone(tmp_path: Path) -> None:

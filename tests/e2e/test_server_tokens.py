@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.commands import Told, typed
-from tests.unit.server.house import House, plan, serving, tool_step
+from tests.unit.server.house import House, page_header, plan, serving, tool_step
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.cli.main import main
@@ -46,7 +46,8 @@ def place(route: Route) -> str:
 async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
     """A browser that followed the one-time link."""
     async with httpx.AsyncClient(base_url=house.url, verify=False, timeout=120) as made:
-        assert (await made.get(f"/?token={house.keys.link_token}")).status_code == 303
+        answer = await made.get(f"/?token={house.keys.link_token}")
+        made.headers.update(page_header(answer.headers["location"]))
         yield made
 
 
@@ -317,8 +318,10 @@ async def test_a_link_made_later_logs_a_browser_in_once(tmp_path: Path) -> None:
         bearer = {"Authorization": f"Bearer {secret}"}
         async with httpx.AsyncClient(base_url=house.url, verify=False) as client:
             assert (await client.get("/v1/runs", headers=bearer)).status_code == 401
-            assert (await client.get(f"/?token={secret}")).status_code == 303
-            assert (await client.get("/v1/runs")).status_code == 200
+            entered = await client.get(f"/?token={secret}")
+            assert entered.status_code == 303
+            key = page_header(entered.headers["location"])
+            assert (await client.get("/v1/runs", headers=key)).status_code == 200
         async with httpx.AsyncClient(base_url=house.url, verify=False) as client:
             assert (await client.get(f"/?token={secret}")).status_code == 401
 

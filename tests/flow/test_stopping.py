@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import cProfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
+from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import EventMisfit, Refused, StaleDecision, ToolFailed
+from plansmith.housekeeping import prune
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -21,6 +24,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
+from plansmith.runs.deletion import delete_run
 from plansmith.testing import MemoryStore
 
 LIMITS = Limits(first_wait_s=0, grace_s=0.05)
@@ -446,3 +450,30 @@ async def calls_of_a_cancel(steps: int) -> int:
 async def test_a_cancel_of_twice_the_steps_costs_twice_the_python_calls() -> None:
     await calls_of_a_cancel(10)
     assert await calls_of_a_cancel(400) < 2.5 * await calls_of_a_cancel(200)
+
+
+async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_others(
+    tmp_path: Path,
+) -> None:
+    world, store = World(), SqliteStore(tmp_path / "runs.db")
+    app = Plansmith(tools=[world], store=store, limits=LIMITS)
+    first, second = {"id": "a", "tool": "write"}, {"id": "b", "tool": "slow_write"}
+    run = await app.submit(plan(first, second | {"after": ["a"]}))
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    running = asyncio.create_task(app.run(run.id))
+    await world.began.wait()
+    with pytest.raises(Refused, match="is not over"):
+        await delete_run(app.runs.journals, run.id)
+    await app.cancel(run.id, by="ada")
+    await running
+    later = datetime.now(UTC) + timedelta(days=1)
+    async with app.runs.journals.owners.owning(run.id):
+        assert (await prune(app, later)).runs == {}
+        assert await store.runs() == [run.id]
+    assert [*(await prune(app, later)).runs] == [run.id]
+    assert await store.runs() == []
+    [stone] = await store.tombstones()
+    assert isinstance(stone, dict)
+    assert (stone["run"], stone["step"], stone["callee"]) == (run.id, "b", "slow_write")
+    await app.close()

@@ -20,6 +20,8 @@ BATCH = 100
 # A seed that finds each planted bug. Other code gives a seed another story: when one of these finds
 # nothing any more, `scripts/bench simulate --mutations` finds others.
 FINDS = {
+    "a deleted run leaves no tombstone": 416,
+    "a run is deleted while a process is at it": 210,
     "a call is made before its intent is stored": 0,
     "a call of unknown end is repeated": 16,
     "a claim stays when the store loses an answer": 80,

@@ -30,6 +30,13 @@ from tests.time_limits import NEXT_TEST
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 PATIENCE_MS = 30_000
+# All but the key of the log-in, without which the cookie is worth nothing.
+FORGET = """() => {
+  const key = localStorage.getItem("plansmith-page");
+  localStorage.clear();
+  sessionStorage.clear();
+  localStorage.setItem("plansmith-page", key);
+}"""
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -189,7 +196,7 @@ class Watched:
             self.contexts.remove(self._kept.context)
         else:
             self._kept.goto(f"{self._stage.url}healthz")
-            self._kept.evaluate("localStorage.clear(), sessionStorage.clear()")
+            self._kept.evaluate(FORGET)
         return self._kept
 
     def close(self) -> list[str]:

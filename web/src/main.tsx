@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 import { App } from "./app";
+import { keepPageKey } from "./live/api";
 import { live } from "./live/stream";
 import { applyTheme } from "./ui/theme";
 import { speak, wantedLocale } from "./words/words";
@@ -15,6 +16,7 @@ import "./styles/hero.css";
 import "./styles/first.css";
 
 applyTheme();
+await keepPageKey();
 live.start();
 await speak(wantedLocale());
 render(<App />, document.getElementById("page")!);

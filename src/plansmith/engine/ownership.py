@@ -278,12 +278,15 @@ class Owners:
 
     async def _is_owned(self, run: str) -> bool:
         """Tells whether this process, or one not known to be dead, owns a run."""
-        if self._store is None:
-            return True
-        owner = (await self._store.claim_of(run) or _NOBODY).owner
+        return self._store is None or bool(await self._owner_of(run))
+
+    async def _owner_of(self, run: str) -> str:
+        """Returns the process that owns a run, unless it seems dead."""
+        found = await self._store.claim_of(run) if self._store is not None else None
+        owner = (found or _NOBODY).owner
         if self._others is not None and self._machine.is_elsewhere(owner):
             await self._others.look()
-        return not self._seems_dead(owner)
+        return "" if self._seems_dead(owner) else owner
 
     def _seems_dead(self, owner: str) -> bool:
         if self._others is not None and self._machine.is_elsewhere(owner):
@@ -299,15 +302,17 @@ class Owners:
 
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
-        found = await self._store.claim_of(run) if self._store is not None else None
-        if found is None or found.owner == self._machine.this_process():
-            return
-        if self._others is not None and self._machine.is_elsewhere(found.owner):
-            await self._others.look()
-            if not self._others.is_silent(found.owner):
-                raise _busy(run, found.owner)
-        elif self._machine.lives_here(found.owner):
-            raise _busy(run, found.owner)
+        owner = await self._owner_of(run)
+        if owner not in ("", self._machine.this_process()):
+            raise _busy(run, owner)
+
+    async def need_released(self, run: str) -> None:
+        """Gives whoever executes a run a moment to let go; raises `RunBusy` if it does not."""
+        until = self._clock.monotonic() + _LOOK_S
+        while owner := await self._owner_of(run):
+            if self._clock.monotonic() >= until:
+                raise _busy(run, owner)
+            await self._clock.sleep(_LOOK_S / 40)
 
     async def other_owner(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""

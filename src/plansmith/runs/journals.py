@@ -49,7 +49,7 @@ SUBMITTED: Final = {"origin": "submitted"}
 class Journals:
     """Loads the journals of runs and creates new ones.
 
-    New runs belong to `folder` and to `team`.
+    New runs belong to `folder` and to `team`. A tenant's journals do not tell where the folder is.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Journals:
         self.new_id = ids or Ids()
         self.team = team
         self.folder = str(Path(folder).resolve()) if folder else ""
+        self.recorded_folder = self.folder
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.patience = StoreOutage(store, clock)
         self._remembered: dict[str, Journal] = {}
@@ -76,7 +77,7 @@ class Journals:
         """Creates the journal of a new run."""
         named = run_id or self.new_id()
         return Journal(
-            named, store=self.store, clock=self.clock, folder=self.folder, team=self.team
+            named, store=self.store, clock=self.clock, folder=self.recorded_folder, team=self.team
         )
 
     def keep(self, journal: Journal) -> Journal:

@@ -167,7 +167,7 @@ class Schedules:
             hint = Sentence("schedule.run_yourself")
             raise Refused(Sentence("schedule.no_team", name=team.name), hint=hint)
         starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
-        own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
+        own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.recorded_folder}
         return check_times(make_schedule(own | fields | starts))
 
     async def _approved(

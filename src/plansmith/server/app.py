@@ -105,7 +105,8 @@ async def _lifespan(
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
     tasks = [*begin_upkeep(server_state)]
-    tasks.append(asyncio.create_task(spans.follow(server_state.smith.store)))
+    follow = spans.follow(server_state.smith.store, server_state.events)
+    tasks.append(asyncio.create_task(follow))
     try:
         # MCP and A2A end first: they still read from the store.
         async with AsyncExitStack() as stack:
@@ -134,9 +135,10 @@ class _Dispatcher:
         grant = need_scope(request.scope, route.scope)
         handle: Callable[[], Awaitable[Response]] = partial(route, Ask(self.server_state, request))
         key = request.headers.get("idempotency-key", "")
-        if route.method != "POST" or not key:
+        if route.method != "POST" or route.scope == "look" or not key:
             return await handle()
-        place = f"{grant.name} {request.url.path}"
+        # By the hash: the name of a token can be given again.
+        place = f"{grant.token.hash if grant.token else ''} {request.url.path}"
         return await self._idempotency.once(key, place, await request.body(), handle)
 
     def count_refused(self, scope: Scope, status: int) -> None:

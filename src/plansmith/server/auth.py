@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +23,9 @@ from plansmith.server.errors import HttpProblem
 from plansmith.server.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
 
 LOGIN: Final = timedelta(days=30)
+# How the page of a log-in shows that it is the page: in a header, or in the address of a link.
+PAGE_HEADER: Final = "x-plansmith-page"
+PAGE_QUERY: Final = "page_key"
 _GRANT: Final = "plansmith_grant"
 _SHORTEST: Final = 32
 _LARGEST: Final = 4096
@@ -46,6 +50,10 @@ class Grant:
     def login(self) -> Token | None:
         """The token, if it is the log-in of a browser."""
         return self.token if self.token is not None and self.token.kind == "login" else None
+
+
+# What a probe without a token may do: ask whether the server is ready, and learn no details.
+PROBE: Final = Grant("probe", Actor(kind="program", name="probe"), frozenset({"look"}))
 
 
 def grant_of(scope: MutableMapping[str, Any]) -> Grant:
@@ -74,7 +82,7 @@ class Auth:
     ) -> None:
         self._token = token
         self._tokens = tokens
-        self._by = by
+        self.by = by
         self._now = now
         self._link = secrets.token_urlsafe(32)
         self.login = login
@@ -86,13 +94,20 @@ class Auth:
         """The token in the one-time link."""
         return self._link
 
+    def link_member(self, given: str) -> Member | None:
+        """Returns for whom a one-time link is, if it is valid."""
+        if self._link and same(given, self._link):
+            return NOBODY
+        found = self._tokens.find(given, kind="link", now=self._now()) if given else None
+        return None if found is None else member_of(found)
+
     def take_link(self, given: str) -> Member | None:
         """Uses up the token of a one-time link; returns for whom it was, if it was valid."""
-        if not self._link or not _same(given, self._link):
-            found = self._tokens.take_link(given, self._now()) if given else None
-            return None if found is None else member_of(found)
-        self._link = ""
-        return NOBODY
+        if self._link and same(given, self._link):
+            self._link = ""
+            return NOBODY
+        found = self._tokens.take_link(given, self._now()) if given else None
+        return None if found is None else member_of(found)
 
     def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
         """Creates a log-in for a person; returns the value of its cookie.
@@ -100,11 +115,35 @@ class Auth:
         One that `lasts` some time ends then, however often it is used.
         """
         return self._tokens.log_in(
-            by=self._by,
+            by=self.by,
             now=self._now(),
             lasts=lasts or self.login,
             member=member,
             prolonged=lasts is None,
+        )
+
+    def sign(self, text: str) -> str:
+        """Returns a signature that only this server, also after a restart, can make."""
+        return hmac.digest(self._token.encode(), text.encode(errors="replace"), "sha256").hex()
+
+    def page_key(self, cookie: str) -> str:
+        """Returns the secret that the page of a log-in stores.
+
+        Browsers send a cookie to every port of a host, but let only the same origin read a store.
+        """
+        return self.sign(f"page {cookie}")
+
+    def set_cookie(
+        self, response: Response, cookie: str, *, secure: bool, lasts: timedelta | None = None
+    ) -> None:
+        """Gives a browser the cookie of a log-in."""
+        response.set_cookie(
+            self.cookie_name,
+            cookie,
+            max_age=int((lasts or self.login).total_seconds()),
+            httponly=True,
+            samesite="strict",
+            secure=secure,
         )
 
     def log_out(self, login: Token) -> None:
@@ -121,8 +160,8 @@ class Auth:
 
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
         """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
-        if _same(bearer, self._token):
-            return Grant("", Actor(kind="person", name=self._by), PERSON_SCOPES)
+        if same(bearer, self._token):
+            return Grant("", Actor(kind="person", name=self.by), PERSON_SCOPES)
         now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
         if found is not None:
@@ -145,7 +184,8 @@ def member_of(token: Token) -> Member:
     return Member(user=token.user, tenant=token.tenant, role=token.role)
 
 
-def _same(given: str, wanted: str) -> bool:
+def same(given: str, wanted: str) -> bool:
+    """Compares two secrets in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 

@@ -330,7 +330,7 @@ class BackgroundRuns:
         goes_on = 0
         try:
             goes_on = await self.adopt(run_id)
-        except (JournalDamaged, NotFound) as error:
+        except JournalDamaged as error:
             self._log.failure("run_damaged", run=run_id, error=str(error))
         if goes_on and self._adopted.get(run_id) != claim.term:
             self._adopted[run_id] = claim.term  # whoever executes it claims it
@@ -340,7 +340,11 @@ class BackgroundRuns:
 
     async def adopt(self, run_id: str) -> int:
         """Continues a run of this folder from now on; returns 1 if there is something to do."""
-        journal = await self._smith.runs.journals.load(run_id)
+        try:
+            journal = await self._smith.runs.journals.load(run_id)
+        except NotFound:
+            self._known.discard(run_id)  # deleted since it was listed
+            return 0
         journal.need_sound()
         run = journal.run
         if not self._smith.runs.journals.is_here(run.folder):

@@ -16,7 +16,7 @@ from plansmith.planner.draft import StepStream
 from plansmith.planner.request import StageLine
 from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 
-_WAITING: Final = 500
+_WAITING: Final = 100
 _EVERY_S: Final = 0.1
 _LETTERS_A_TOKEN: Final = 4
 _run: Final[ContextVar[str]] = ContextVar("plansmith_run", default="")

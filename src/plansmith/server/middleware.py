@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import (
@@ -24,10 +24,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith.server.auth import Auth, grant_of, put_grant
+from plansmith.server.auth import (
+    PAGE_HEADER,
+    PAGE_QUERY,
+    PROBE,
+    Auth,
+    Grant,
+    grant_of,
+    member_of,
+    put_grant,
+    same,
+)
 from plansmith.server.errors import HttpProblem, wanted_language
 from plansmith.server.oidc_login import LoginResponse, OidcLogin
-from plansmith.server.plain_pages import plain_page
+from plansmith.server.plain_pages import onward, plain_page
 
 _MOST_CLIENTS: Final = 10_000
 
@@ -96,8 +106,9 @@ def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
 # Where files are put into the folder that plans work in.
 FILES: Final = "/v1/folder/files/"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# Probes of load balancers have no token and name any host; they learn nothing but this.
+# Probes of load balancers have no token and name any host; they learn nothing but a status.
 HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
 ALIVE: Final = {"status": "ok"}
 POLICY: Final = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -188,30 +199,28 @@ class RequestGate:
     def _renewed(self, scope: Scope) -> str:
         """Returns the cookie with its new lifetime after the log-in was prolonged."""
         response = Response()
-        self._set_cookie(response, _cookie(Headers(scope=scope), self.auth.cookie_name))
+        cookie = _cookie(Headers(scope=scope), self.auth.cookie_name)
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
         return response.headers["set-cookie"]
-
-    def _set_cookie(self, response: Response, value: str) -> None:
-        seconds = int(self.auth.login.total_seconds())
-        response.set_cookie(
-            self.auth.cookie_name, value, max_age=seconds, httponly=True, samesite="strict"
-        )
 
     def _refusal(self, scope: Scope) -> Response | LoginResponse | None:
         headers = Headers(scope=scope)
         try:
-            if scope["path"] == HEALTH and scope["method"] in ("GET", "HEAD"):
-                self._check_rate(scope)
-                return JSONResponse(ALIVE)
+            if _is_probe(scope, headers):
+                self._check_rate(_client(scope))
+                put_grant(scope, PROBE)
+                return JSONResponse(ALIVE) if scope["path"] == HEALTH else None
             self._check_host(headers)
             _check_origin(scope["method"], headers, self.rules.hosts)
-            self._check_rate(scope)
+            grant = self._grant(headers)
+            # The tenants behind one proxy have a bucket each.
+            self._check_rate(f"{_client(scope)} {grant.tenant if grant else ''}")
             if self.login is not None and (answer := self.login.response(scope)):
                 return answer
-            signed_in = self._sign_in(scope)
+            signed_in = self._sign_in(scope, headers, grant)
             if signed_in is not None:
                 return signed_in
-            self._check_token(scope, headers)
+            self._check_token(scope, headers, grant)
             if _has_link(scope):  # used before by this browser, which is signed in
                 return RedirectResponse("/", 303)
             self._check_size(scope, headers)
@@ -237,34 +246,47 @@ class RequestGate:
                 421, "wrong_host", "this server is not known by this host name", hint=hint
             )
 
-    def _check_rate(self, scope: Scope) -> None:
-        wait = self._rates.take(_client(scope))
+    def _check_rate(self, client: str) -> None:
+        wait = self._rates.take(client)
         if wait:
             raise _too_often(wait)
 
-    def _sign_in(self, scope: Scope) -> Response | None:
-        """Exchanges the one-time token of the link for a cookie."""
-        if not _has_link(scope):
-            return None
+    def _sign_in(self, scope: Scope, headers: Headers, grant: Grant | None) -> Response | None:
+        """Exchanges the one-time token of the link for a cookie; asks who is logged in already."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        member = self.auth.link_member(given) if _has_link(scope) else None
+        if member is None:
+            return None
+        if headers.get("sec-fetch-site") == "cross-site":
+            # Followed on another site, so that the browser kept the strict cookie back.
+            return onward(f"/?token={given}")
+        if grant and grant.login and member_of(grant.login) != member and scope["method"] == "GET":
+            names = {"old": grant.actor.name, "new": member.user or self.auth.by, "token": given}
+            return plain_page("switch", 200, accepts=headers.get("accept-language", ""), **names)
         member = self.auth.take_link(given)
         if member is None:
             return None
-        response = RedirectResponse("/", 303)
-        self._set_cookie(response, self.auth.log_in(member))
+        cookie = self.auth.log_in(member)
+        response = RedirectResponse(f"/#login={self.auth.page_key(cookie)}", 303)
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
         return response
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
-        client = _client(scope)
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        bearer = token.strip() if scheme.lower() == "bearer" else ""
+    def _grant(self, headers: Headers) -> Grant | None:
         cookie = _cookie(headers, self.auth.cookie_name)
-        grant = self.auth.grant(bearer=bearer, cookie=cookie)
+        return self.auth.grant(bearer=_bearer(headers), cookie=cookie)
+
+    def _check_token(self, scope: Scope, headers: Headers, grant: Grant | None) -> None:
+        bearer, cookie = _bearer(headers), _cookie(headers, self.auth.cookie_name)
+        page = _page_key(scope, headers)
+        if grant and grant.login and _needs_page(scope):
+            # A cookie that went to another port of this host is worth nothing.
+            grant = grant if same(page, self.auth.page_key(cookie)) else None
+            cookie = page
         if grant is not None:
             put_grant(scope, grant)
             return
         # Only wrong tokens are counted: an open page of an earlier log-in sends none.
-        wait = self._failures.take(client) if bearer or cookie else 0.0
+        wait = self._failures.take(_client(scope)) if bearer or cookie else 0.0
         if wait:
             raise _too_often(wait)
         raise HttpProblem(
@@ -308,11 +330,43 @@ class RequestGate:
         return receive_some
 
 
+def _is_probe(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody without a token asks how the server is."""
+    named = scope["path"] == HEALTH or ("authorization" not in headers and "cookie" not in headers)
+    return named and scope["path"] in (HEALTH, READY) and scope["method"] in ("GET", "HEAD")
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def _has_link(scope: Scope) -> bool:
     """Whether the address is a one-time link, used or not."""
-    return bool(
-        scope["method"] == "GET" and scope["path"] == "/" and b"token=" in scope["query_string"]
-    )
+    has_token = scope["path"] == "/" and b"token=" in scope["query_string"]
+    return has_token and scope["method"] in ("GET", "POST")
+
+
+def _needs_page(scope: Scope) -> bool:
+    """Whether a browser has to show that the request is of the page itself: all but its files."""
+    return scope["method"] not in SAFE or scope["path"].startswith("/v1/")
+
+
+def _page_key(scope: Scope, headers: Headers) -> str:
+    """Returns the page's secret, and takes it out of an address: links cannot send headers."""
+    if given := headers.get(PAGE_HEADER):
+        return given
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = [value for name, value in query if name == PAGE_QUERY]
+    if found:
+        rest = urlencode([each for each in query if each[0] != PAGE_QUERY])
+        scope["query_string"] = rest.encode()
+    return found[0] if found and scope["method"] in SAFE else ""
+
+
+def _is_encrypted(scope: Scope) -> bool:
+    """Whether the browser came over TLS, here or at a proxy before this server."""
+    return "https" in (scope["scheme"], Headers(scope=scope).get("x-forwarded-proto"))
 
 
 def _with_headers(more: Mapping[str, str], send: Send) -> Send:

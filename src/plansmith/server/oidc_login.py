@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hmac
 import html
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import timedelta
-from hashlib import sha256
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -19,6 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.sentence import Sentence
+from plansmith.server.auth import same
+from plansmith.server.plain_pages import onward
 from plansmith.server.tokens import Member
 
 if TYPE_CHECKING:
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 LOGIN: Final = "/login"
 CALLBACK: Final = "/login/callback"
 _LASTS_S: Final = 600.0
-_MOST: Final = 1000
-_PAGE: Final = (
-    "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title>"
-    '<meta http-equiv=refresh content="0;url=/"><p><a href="/">Continue</a></p>'
-)
 _FAILED: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title><h1>Plansmith</h1>"
     "<p>You could not be logged in: {why}.</p><p><a href={login}>Try again</a></p>"
@@ -42,12 +36,12 @@ _FAILED: Final = (
 
 
 class _Begun(NamedTuple):
-    """A log-in that a browser has begun."""
+    """A log-in that a browser has begun; the browser keeps it, signed, and the server nothing."""
 
-    browser: str
+    state: str
     nonce: str
     verifier: str
-    until: float
+    until: str
 
 
 @dataclass(slots=True)
@@ -59,8 +53,7 @@ class OidcLogin:
     book: TenantBook | None
     base: str
     log: Log
-    monotonic: Callable[[], float]
-    _begun: OrderedDict[str, _Begun] = field(init=False, default_factory=OrderedDict[str, _Begun])
+    now: Callable[[], datetime]
 
     def response(self, scope: Scope) -> LoginResponse | None:
         """Returns the response if a request is about logging in."""
@@ -76,50 +69,57 @@ class OidcLogin:
     def _redirect(self) -> str:
         return f"{self.client.settings.url or self.base}{CALLBACK}"
 
+    @property
+    def _is_encrypted(self) -> bool:
+        return self._redirect.startswith("https://")
+
     async def begin(self) -> Response:
         """Sends a browser to the provider; a cookie binds the log-in to this browser."""
-        state, nonce, verifier, browser = (secrets.token_urlsafe(32) for _ in range(4))
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         where = await self.client.address(
             state=state, nonce=nonce, verifier=verifier, redirect=self._redirect
         )
-        while len(self._begun) >= _MOST:
-            self._begun.popitem(last=False)
-        until = self.monotonic() + _LASTS_S
-        self._begun[state] = _Begun(_digest(browser), nonce, verifier, until)
+        until = int(self.now().timestamp() + _LASTS_S)
+        begun = ".".join(_Begun(state, nonce, verifier, str(until)))
         response = RedirectResponse(where, 303)
         # Lax: the provider sends the browser back, and a strict cookie would stay behind.
         response.set_cookie(
-            self._cookie, browser, max_age=int(_LASTS_S), path=LOGIN, httponly=True, samesite="lax"
+            self._cookie,
+            f"{begun}.{self.auth.sign(f'login {begun}')}",
+            max_age=int(_LASTS_S),
+            path=LOGIN,
+            httponly=True,
+            samesite="lax",
+            secure=self._is_encrypted,
         )
         return response
+
+    def _begun(self, cookie: str) -> _Begun:
+        """Returns the log-in that this browser has begun here."""
+        signed, _, signature = cookie.rpartition(".")
+        if not same(signature, self.auth.sign(f"login {signed}")):
+            raise Refused(Sentence("oidc.other_browser"))
+        begun = _Begun(*signed.split("."))
+        if int(begun.until) < self.now().timestamp():
+            raise Refused(Sentence("oidc.not_here"))
+        return begun
 
     async def end(self, request: Request) -> Response:
         """Takes a browser back: checks that it began here, and logs the person in."""
         given = {name: values[0] for name, values in parse_qs(request.url.query).items()}
-        begun = self._begun.pop(given.get("state", ""), None)
-        browser = _digest(request.cookies.get(self._cookie, ""))
-        if begun is None or begun.until < self.monotonic():
+        begun = self._begun(request.cookies.get(self._cookie, ""))
+        if not same(given.get("state", ""), begun.state):
             raise Refused(Sentence("oidc.not_here"))
-        if not hmac.compare_digest(begun.browser, browser):
-            raise Refused(Sentence("oidc.other_browser"))
         if given.get("iss", self.client.settings.issuer) != self.client.settings.issuer:
             raise Refused(Sentence("oidc.other_provider"))
         if "code" not in given:
             raise Refused(Sentence("oidc.refused"))
         member = await self._member(given["code"], begun)
         hours = timedelta(hours=self.client.settings.hours)
-        secret = self.auth.log_in(member, lasts=hours)
+        cookie = self.auth.log_in(member, lasts=hours)
         self.log.info("logged_in", user=member.user, role=member.role)
-        # A page and no redirect: only a navigation of our own site sends the strict cookie.
-        response = HTMLResponse(_PAGE)
-        response.set_cookie(
-            self.auth.cookie_name,
-            secret,
-            max_age=int(hours.total_seconds()),
-            httponly=True,
-            samesite="strict",
-            secure=self._redirect.startswith("https://"),
-        )
+        response = onward(f"/#login={self.auth.page_key(cookie)}")
+        self.auth.set_cookie(response, cookie, secure=self._is_encrypted, lasts=hours)
         response.delete_cookie(self._cookie, path=LOGIN, httponly=True, samesite="lax")
         return response
 
@@ -156,7 +156,3 @@ class LoginResponse:
             text = _FAILED.format(why=html.escape(told), login=LOGIN)
             answer = HTMLResponse(text, 403 if isinstance(error, Refused) else 502)
         await answer(scope, receive, send)
-
-
-def _digest(secret: str) -> str:
-    return sha256(secret.encode(errors="replace")).hexdigest()

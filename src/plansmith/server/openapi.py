@@ -28,7 +28,7 @@ from plansmith.server.errors import (
     of_validation,
     wanted_language,
 )
-from plansmith.server.middleware import HEALTH
+from plansmith.server.middleware import HEALTH, READY
 from plansmith.server.state import ServerState
 
 Given = TypeVar("Given", bound=BaseModel)
@@ -121,7 +121,7 @@ class Route:
     @property
     def is_open(self) -> bool:
         """Whether anybody may use it, without a token and by any host name."""
-        return self.path == HEALTH
+        return self.path in (HEALTH, READY)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 from typing import Final
 
 from starlette.responses import HTMLResponse
@@ -16,13 +17,14 @@ _STYLE: Final = (
     "main{max-width:32rem;padding:2rem}h1{font-size:1.5rem;margin:0 0 .6rem}p{margin:.6rem 0}"
     "code{font:.9em ui-monospace,monospace;background:color-mix(in srgb,CanvasText 9%,Canvas);"
     "padding:.1em .35em;border-radius:4px}"
-    "a.go{display:inline-block;margin-top:.6rem;padding:.5rem 1rem;border-radius:6px;"
-    "background:#2450b8;color:#fff;text-decoration:none;font-weight:600}"
+    ".go{display:inline-block;margin-top:.6rem;padding:.5rem 1rem;border-radius:6px;"
+    "background:#2450b8;color:#fff;text-decoration:none;font:inherit;"
+    "font-weight:600;border:0;cursor:pointer}"
 )
 _DIGEST: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 # The style is named by its hash; nothing else is loaded and nothing runs.
 _POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; "
+    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 _TEXTS: Final = {
@@ -62,6 +64,26 @@ _TEXTS: Final = {
             ),
         ),
     },
+    "switch": {
+        "en": (
+            "Log in as somebody else?",
+            (
+                "<p>This browser is logged in as <b>{old}</b>. The link that you followed logs it"
+                " in as <b>{new}</b>: what you do then is done in that name.</p>"
+                '<form method=post action="/?token={token}"><button class=go>Log in as {new}'
+                '</button></form><p><a href="/">Stay logged in as {old}</a></p>'
+            ),
+        ),
+        "zh": (
+            "要以另一个人的身份登录吗？",
+            (
+                "<p>此浏览器以 <b>{old}</b> 的身份登录。你打开的链接会让它以 <b>{new}</b>"
+                " 的身份登录：之后所做的一切都算在那个名下。</p>"
+                '<form method=post action="/?token={token}"><button class=go>以 {new} 的身份登录'
+                '</button></form><p><a href="/">保持 {old} 的登录</a></p>'
+            ),
+        ),
+    },
     "lost": {
         "en": (
             "There is nothing at this address",
@@ -86,11 +108,12 @@ _BY_PROVIDER: Final = {
 
 
 def plain_page(
-    kind: str, status: int, *, accepts: str = "", by_provider: bool = False
+    kind: str, status: int, *, accepts: str = "", by_provider: bool = False, **names: str
 ) -> HTMLResponse:
     """Returns a page in the reader's language; `by_provider` adds the log-in of a provider."""
     language = wanted_language(accepts)
     title, text = _TEXTS[kind].get(language, _TEXTS[kind]["en"])
+    text = text.format(**{name: html.escape(each) for name, each in names.items()})
     more = _BY_PROVIDER.get(language, _BY_PROVIDER["en"]) if by_provider else ""
     whole = (
         f'<!doctype html><html lang="{language}"><meta charset=utf-8>'
@@ -98,3 +121,12 @@ def plain_page(
         f"<style>{_STYLE}</style><main><h1>{title}</h1>{text}{more}</main>"
     )
     return HTMLResponse(whole, status, headers={"Content-Security-Policy": _POLICY})
+
+
+def onward(address: str) -> HTMLResponse:
+    """Returns a page that goes on by itself: only a visit from our own site has strict cookies."""
+    there = html.escape(address)
+    return HTMLResponse(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title>"
+        f'<meta http-equiv=refresh content="0;url={there}"><p><a href="{there}">Continue</a></p>'
+    )

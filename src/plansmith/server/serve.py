@@ -40,6 +40,7 @@ from plansmith.server.connections import Connection, connection_limit
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import HttpProblem
+from plansmith.server.event_reader import EventReader
 from plansmith.server.middleware import GateRules, host_names, is_loopback
 from plansmith.server.model_switch import ModelSwitch
 from plansmith.server.oidc_login import OidcLogin
@@ -125,6 +126,7 @@ def make_state(
         log=log,
         metrics=Metrics(),
         open_runs=OpenRuns(smith),
+        events=EventReader(smith.store),
         conversations=ConversationNews(smith),
         by=by or getpass.getuser(),
         leader=Leader(_lock_path(settings), clock),
@@ -293,7 +295,7 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
         book=TenantBook(serve.tenants) if serve.tenants else None,
         base=base,
         log=own.log,
-        monotonic=monotonic,
+        now=own.smith.runs.journals.clock.now,
     )
 
 

@@ -24,6 +24,7 @@ from plansmith.server.carrier import RunCarrier
 from plansmith.server.conversation_news import ConversationNews
 from plansmith.server.drafts import Drafts
 from plansmith.server.errors import not_found
+from plansmith.server.event_reader import EventReader
 from plansmith.server.model_switch import ModelDownloads, ModelSwitch
 from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
@@ -64,7 +65,7 @@ class LiveAgent:
             await self._agent.close()
 
 
-_KEPT: Final = 20_000
+_KEPT: Final = 2_000
 Row = dict[str, Json]
 
 
@@ -132,6 +133,7 @@ class ServerState:
     log: Log
     metrics: Metrics
     open_runs: OpenRuns
+    events: EventReader
     conversations: ConversationNews
     by: str
     leader: Leader

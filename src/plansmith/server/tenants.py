@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from plansmith.adapters.tools.subprocesses import SHARE
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import grant_of
@@ -112,6 +113,7 @@ class Tenants:
 
     async def _serve(self, serving: _Serving) -> None:
         tenant = serving.tenant
+        SHARE.set(tenant.key)
         try:
             made = self._make(tenant)
             async with made.lifespan():
@@ -156,6 +158,7 @@ class TenantSwitch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request; without a tenant, by the server's own application."""
         key = grant_of(scope).tenant if scope["type"] == "http" else ""
+        SHARE.set(key)
         try:
             app = await self._tenants.app(key) if key else self._own
         except HttpProblem as problem:

@@ -117,15 +117,13 @@ class _Follower:
 
     async def _asking(self, news: Sequence[News]) -> list[Run]:
         """Returns the runs that have just asked a person for something."""
-        firsts: dict[str, int] = {}
-        for each in news:
-            firsts.setdefault(each.run, each.number)
-        found: list[Run] = []
-        for run, first in firsts.items():
-            events = await self._state.smith.store.events(run, after=first - 1)
-            if any(isinstance(each.body, (e.ReviewAsked, e.QuestionAsked)) for each in events):
-                found += await self._run(run)
-        return found
+        found = await self._state.events.read(news)
+        asked = {
+            each.run
+            for each, event in found.items()
+            if isinstance(event.body, (e.ReviewAsked, e.QuestionAsked))
+        }
+        return [run for name in sorted(asked) for run in await self._run(name)]
 
     async def _run(self, run_id: str) -> list[Run]:
         try:

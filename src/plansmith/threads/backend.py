@@ -70,7 +70,7 @@ class ThreadBackend:
         opened = ThreadOpened(
             owner=state.owner or who.label,
             title=short_title(state.title) if adopts else "",
-            folder=self.runs.journals.folder,
+            folder=self.runs.journals.recorded_folder,
             adopts=adopts,
         )
         return [opened]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,7 @@ from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState, short_title
+from plansmith.runs.deletion import delete_run
 from plansmith.threads.backend import ThreadBackend
 from plansmith.threads.thread import Thread
 
@@ -124,11 +125,7 @@ class Threads:
         if open_:
             hint = Sentence("thread.cancel_first", run=open_[0])
             raise Refused(Sentence("thread.run_open", run=open_[0]), hint=hint)
-        delete: Callable[[str], Awaitable[bool]] | None
-        delete = getattr(self.runs.store, "delete_run", None)
-        if delete is None:
-            raise Refused(Sentence("thread.no_delete"))
-        deleted: int = sum([await delete(name) for name in state.runs])
+        deleted = sum([await delete_run(self.runs.journals, run, by=by) for run in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted
 

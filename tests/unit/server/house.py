@@ -158,6 +158,11 @@ class House:
                 event[name] = json.loads(value) if name == "data" else value
 
 
+def page_header(told: str) -> dict[str, str]:
+    """What the page of a log-in sends with every request, by the address at which it began."""
+    return {"X-Plansmith-Page": told.partition("#login=")[2][:64]}
+
+
 @contextlib.asynccontextmanager
 async def serving(
     folder: Path,

@@ -16,10 +16,27 @@ export class ApiError extends Error {
   get offline(): boolean { return this.status === 0; }
 }
 
+// A browser sends its cookie to every port of the host, but only this origin can read its store.
+const STORED = "plansmith-page";
+const key = (): string => localStorage.getItem(STORED) ?? "";
+const pageHeader = (given = key()): Record<string, string> => (given ? { "X-Plansmith-Page": given } : {});
+
+// A log-in ends at an address with its key, which is kept if it is right.
+export async function keepPageKey(): Promise<void> {
+  const given = /^#login=(\w+)$/.exec(location.hash)?.[1];
+  if (!given) return;
+  history.replaceState(null, "", location.pathname);
+  const answer = await fetch("/v1/me", { headers: pageHeader(given), cache: "no-store" }).catch(() => undefined);
+  if (answer?.ok) localStorage.setItem(STORED, given);
+}
+
+// The address of what the browser itself reads: pictures, downloads, the event stream.
+export const keyed = (path: string): string => (key() ? `${path}${path.includes("?") ? "&" : "?"}page_key=${key()}` : path);
+
 interface Options { body?: unknown; headers?: Record<string, string>; accept?: string }
 
 export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
-  const headers: Record<string, string> = { Accept: options.accept ?? "application/json", "Accept-Language": currentLocale(), ...options.headers };
+  const headers: Record<string, string> = { Accept: options.accept ?? "application/json", "Accept-Language": currentLocale(), ...pageHeader(), ...options.headers };
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (method !== "GET" && method !== "DELETE") {
     headers["Content-Type"] = "application/json";
@@ -39,7 +56,7 @@ export async function request(method: string, path: string, options: Options = {
 
 // A file goes as it is, not as JSON.
 export async function upload(path: string, file: Blob): Promise<void> {
-  const headers = { Accept: "application/json", "Accept-Language": currentLocale(), "Content-Type": "application/octet-stream" };
+  const headers = { Accept: "application/json", "Accept-Language": currentLocale(), "Content-Type": "application/octet-stream", ...pageHeader() };
   let response: Response;
   try {
     response = await fetch(path, { method: "PUT", headers, body: file, credentials: "same-origin", cache: "no-store" });

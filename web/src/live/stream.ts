@@ -4,6 +4,7 @@
 
 import type { Draft, Event } from "../data/types";
 import { currentLocale } from "../words/words";
+import { keyed } from "./api";
 
 export type Message =
   | { kind: "event"; before: number; position: number; event: Event }
@@ -105,7 +106,7 @@ export class LiveStream {
   private connect(): void {
     this.source?.close();
     const after = this.position >= 0 ? `&after=${this.position}` : "";
-    const source = new EventSource(`${this.path}?brief=true&lang=${currentLocale()}${after}`);
+    const source = new EventSource(keyed(`${this.path}?brief=true&lang=${currentLocale()}${after}`));
     this.source = source;
     source.onopen = () => {
       this.wait = FIRST_WAIT;

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { RunView, StepDetail } from "../data/types";
-import { request, runPath } from "../live/api";
+import { keyed, request, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
@@ -50,7 +50,7 @@ function FileRow({ run, file }: { run: RunView; file: RunFile }): JSX.Element {
           {!gone && <FileView path={file.path} kind={file.kind} address={fileAddress(run.id, file)} />}
           <p class="result-tools">
             <a class="small" href={link(["runs", run.id, "run", file.step])}>{t("files.by", { step: file.step, at: moment(file.at) })}</a>
-            {!gone && <a class="button quiet" download={file.path.replace(/^.*\//, "")} href={`${fileAddress(run.id, file)}?download=true`}><Icon name="down" />{t("files.download")}</a>}
+            {!gone && <a class="button quiet" download={file.path.replace(/^.*\//, "")} href={keyed(`${fileAddress(run.id, file)}?download=true`)}><Icon name="down" />{t("files.download")}</a>}
           </p>
         </div>
       )}

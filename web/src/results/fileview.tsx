@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { parseExactly } from "../data/json";
 import type { Json } from "../data/types";
-import { ApiError, request } from "../live/api";
+import { ApiError, keyed, request } from "../live/api";
 import { Button, ErrorNote, Loading } from "../ui/parts";
 import { t } from "../words/words";
 import { Markdown } from "./later";
@@ -27,7 +27,7 @@ export function FileView({ path, kind, address, text = null }: FileProps): JSX.E
 export function Picture({ path, address }: { path: string; address: string }): JSX.Element {
   const [broken, setBroken] = useState(false);
   if (broken) return <p class="dim">{t("files.broken", { path })}</p>;
-  return <img class="picture" src={address} alt={path} onError={() => setBroken(true)} />;
+  return <img class="picture" src={keyed(address)} alt={path} onError={() => setBroken(true)} />;
 }
 
 function Fetched({ path, kind, address }: FileProps): JSX.Element {

@@ -3,7 +3,7 @@
 import type { ComponentType, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Json, RunView, StepDetail, StepStatus } from "../data/types";
-import { post, runPath } from "../live/api";
+import { keyed, post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { endsRun } from "../live/wakes";
 import { FileList, FilesError, Pictures, useFiles } from "../results/files";
@@ -77,7 +77,7 @@ function Whole({ run, report }: ViewProps): JSX.Element {
         {run.plan && <a class="button" href={link(["schedules", "new"], { run: run.id })}>{t("report.schedule")}</a>}
         <span class="grow" />
         <span class="dim small">{t("report.export")}</span>
-        {(["md", "html", "json"] as const).map((format) => <a key={format} class="button quiet" download={`report-${run.id}.${format}`} href={runPath(run.id, `/report?format=${format}`)}>{format.toUpperCase()}</a>)}
+        {(["md", "html", "json"] as const).map((format) => <a key={format} class="button quiet" download={`report-${run.id}.${format}`} href={keyed(runPath(run.id, `/report?format=${format}`))}>{format.toUpperCase()}</a>)}
       </div>
       <Answer run={run} report={report} files={files} />
       <FileList run={run} files={files} />

@@ -52,6 +52,7 @@ class _Examined(PlanStore, SummaryStore, ThreadStore, Protocol):
 
     async def unmentioned(self) -> int: ...
     async def missing(self) -> Sequence[str]: ...
+    async def tombstones(self) -> Sequence[Any]: ...
     async def keep_headline(self, headline: ThreadHeadline) -> None: ...
 
 
@@ -120,7 +121,14 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     journals = Finding(level, "journals", summary)
     summaries = await _summaries(examined, wrong)
     about = [journals, summaries, await _values(examined), *await _threads(examined)]
-    return [*missing, *damaged[:_SHOWN], *about]
+    return [*missing, *damaged[:_SHOWN], *await _deleted(examined), *about]
+
+
+async def _deleted(store: _Examined) -> list[Finding]:
+    """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
+    found, hint = (await store.tombstones())[-_SHOWN:], Sentence("doctor.tombstone_hint")
+    told = [(f"run {each['run']}", Sentence("doctor.tombstone", **each)) for each in found]
+    return [Finding("warning", subject, text, hint) for subject, text in told]
 
 
 def _agrees(stored: Headline, found: RunSummary) -> bool:

@@ -60,6 +60,7 @@ class MemoryStore:
         self._schedules: dict[str, Schedule] = {}
         self._fires: dict[tuple[str, datetime], Fire] = {}
         self._aside: dict[str, list[Event]] = {}
+        self._tombstones: list[Json] = []
         self._claims: dict[str, Claim] = {}
         self._terms = 0
         self._statuses: dict[str, str] = {}
@@ -302,13 +303,23 @@ class MemoryStore:
         """Returns every claimed run with its claim, or those of one owner."""
         return [each for each in self._claims.items() if owner in ("", each[1].owner)]
 
-    async def delete_run(self, run: str) -> bool:
-        """Deletes a run's journal; positions of other news stay as they are."""
-        found = self._events.pop(run, None) is not None
+    async def delete_run(
+        self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
+    ) -> bool:
+        """Deletes a run's journal, if it ends with `last`; positions of other news stay."""
+        found = self._events.get(run)
+        if found is None or last not in (None, len(found)):
+            return False
+        del self._events[run]
+        self._tombstones += tombstones
         self._news = [None if each and each.run == run else each for each in self._news]
         for kept in (self._statuses, self._summaries, self._claims, self._aside, self._thread_of):
             kept.pop(run, None)
-        return found
+        return True
+
+    async def tombstones(self) -> Sequence[Json]:
+        """Returns the tombstones of deleted runs, oldest first."""
+        return [*self._tombstones]
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Stores the next version of a schedule; False if another writer came first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -181,12 +182,21 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
             appends = (each for each in requests if isinstance(each, Append) and each.error is None)
             self._wake({each.run: each.events[-1].number for each in appends if each.events})
 
-    async def delete_run(self, run: str) -> bool:
-        """Deletes a run's journal; its values go with the next `prune`."""
+    async def delete_run(
+        self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
+    ) -> bool:
+        """Deletes a run's journal, if it ends with `last`; its values go with the next `prune`."""
         while rows := await self._database.query(sql.LAST, {"run": run}):
-            if await self._delete({run: int(rows[0][0])}):
+            if last not in (None, int(rows[0][0])):
+                return False
+            if await self._delete({run: int(rows[0][0])}, tombstones):
                 return True
         return False
+
+    async def tombstones(self) -> Sequence[Json]:
+        """Returns the tombstones of deleted runs, oldest first."""
+        rows = await self._database.query(sql.TOMBSTONES, {})
+        return [json.loads(str(row[0])) for row in rows]
 
     async def _values_kept(self, run: str, *, after: int) -> Sequence[Step]:
         """Returns the step that stores values apart from the events after a number."""
@@ -197,17 +207,22 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
         ]
         return [(sql.PUT, rows)] if rows else []
 
-    async def _delete(self, runs: Mapping[str, int]) -> int:
+    async def _delete(self, runs: Mapping[str, int], tombstones: Sequence[Json] = ()) -> int:
         """Deletes runs that have no events after the given number.
 
         Their values become rows of their own, because other runs may have used them.
         """
+        kept = {"number": 0, "type": "tombstone", "at": "", "by": "", "hash": ""}
         changes = [
             Change(
                 (sql.IS_AT, {"run": run, "number": number}),
                 [
                     *await self._values_kept(run, after=0),
                     *((step, [{"run": run}]) for step in sql.DELETE_RUN),
+                    *(
+                        (sql.SET_ASIDE, [kept | {"run": run, "body": json.dumps(each)}])
+                        for each in tombstones
+                    ),
                 ],
             )
             for run, number in runs.items()

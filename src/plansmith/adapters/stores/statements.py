@@ -125,7 +125,7 @@ DELETE_RUN: Final = (
     "DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = :run)",
     "DELETE FROM claims WHERE run = :run",
     "DELETE FROM thread_runs WHERE run = :run",
-    "DELETE FROM set_aside WHERE run = :run",
+    "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
     "UPDATE tally SET runs = runs - 1",
     "DELETE FROM runs WHERE name = :run",
 )
@@ -163,6 +163,7 @@ ADD: Final = f"""
 """  # noqa: S608 - constants
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
+TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
 
 TEMPLATES: Final = "SELECT name, version, removed, hash, body FROM templates ORDER BY name, version"
 TEMPLATE_VERSION: Final = """

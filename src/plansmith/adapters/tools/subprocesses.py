@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -30,7 +31,9 @@ _START: Final = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from plansmith.adapters.tools.subprocess_main import main; main()"
 )
-_MOST: Final = 4  # at the same time
+_MOST: Final = 4  # at the same time, for each of those who share this process
+# Whose work it is: the key of a tenant.
+SHARE: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
 _IDLE: Final = 1  # kept for the next call, since a start takes a third of a second
 _LOOK_S: Final = 0.05
 _GRACE_S: Final = 8.0
@@ -60,7 +63,7 @@ class Subprocesses:
         self._owner = os.getpid()
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
-        self._slots = threading.Semaphore(_MOST)
+        self._slots: dict[str, threading.Semaphore] = {}
 
     def call(
         self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
@@ -90,13 +93,15 @@ class Subprocesses:
     @contextmanager
     def _take_child(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
         end = time.monotonic() + limits.seconds
-        while not self._slots.acquire(timeout=_LOOK_S):
+        with self._lock:
+            slots = self._slots.setdefault(SHARE.get(), threading.Semaphore(_MOST))
+        while not slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
                 raise ToolBusy(Sentence("sql.too_many"), hint=Sentence("sql.later"))
         try:
             yield
         finally:
-            self._slots.release()
+            slots.release()
 
     def _child(self) -> _Child:
         with self._lock:

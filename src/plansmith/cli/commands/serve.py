@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import html
 import sys
 import threading
 import webbrowser
@@ -19,6 +20,7 @@ from plansmith.cli.options import add_parts, positive, settings_of
 from plansmith.cli.ui.words import own_text
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
+from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
 from plansmith.server.settings import Serve
 
@@ -109,9 +111,17 @@ def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
         sys.stderr.flush()
         if not args.no_browser:
             # In a thread: a browser that does not start must not block the server.
-            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+            threading.Thread(target=_open, args=(link,), daemon=True).start()
 
     return announce
+
+
+def _open(link: str) -> None:
+    """Opens the link by a page that only its owner can read: everybody can read command lines."""
+    page, there = data_folder() / "open.html", html.escape(link)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(page, f'<!doctype html><meta http-equiv=refresh content="0;url={there}">')
+    webbrowser.open(page.as_uri())
 
 
 def _run_server() -> Any:

@@ -24,6 +24,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run
 from plansmith.ports import Agent, ChatModel
+from plansmith.runs.deletion import delete_run
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
 
@@ -112,13 +113,7 @@ class JManus:
 
     async def delete(self, run_id: str) -> bool:
         """Deletes a run that has ended, with its journal; false if there is none."""
-        run = await self.smith.get(run_id)
-        if not run.status.over:
-            raise Refused(f"run {run_id} is {run.status}", hint="stop it first")
-        delete = getattr(self.smith.store, "delete_run", None)
-        if delete is None:
-            raise Refused("this store cannot delete runs", hint="use SQLite, PostgreSQL or memory")
-        return bool(await delete(run_id))
+        return await delete_run(self.smith.runs.journals, run_id)
 
 
 def _ends(step: ManusStep) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore
+from plansmith.server.event_reader import EventReader
 
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_BATCH: Final = 500
 
 
 class Metrics:
@@ -112,18 +114,17 @@ class Spans:
 
             yield end
 
-    async def follow(self, store: PlanStore) -> None:
+    async def follow(self, store: PlanStore, events: EventReader) -> None:
         """Makes spans of runs and steps from the events of the store, from now on."""
         if self._tracer is None:
             return
         position = await store.wait_news(-1)
         while True:
-            for each in await store.news(position):
-                position = each.position
-                for event in await store.events(each.run, after=each.number - 1):
-                    if event.number == each.number:
-                        self.take(event)
             with suppress(PlansmithError):
+                while news := await store.news(position, limit=_BATCH):
+                    for event in (await events.read(news)).values():
+                        self.take(event)
+                    position = news[-1].position
                 await store.wait_news(position)
                 continue
             await asyncio.sleep(1)

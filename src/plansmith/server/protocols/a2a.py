@@ -59,6 +59,9 @@ from plansmith.threads.turn import Turn
 
 PATH: Final = "/a2a"
 _PLAN: Final = "plan"
+# What is kept of a tenant's tasks.
+MOST_BYTES: Final = 16_000_000
+_TASK_BYTES: Final = 5_000
 _STATES: Final = {
     RunStatus.DONE: TaskState.TASK_STATE_COMPLETED,
     RunStatus.PARTLY_DONE: TaskState.TASK_STATE_COMPLETED,
@@ -148,6 +151,22 @@ class RunTasks(InMemoryTaskStore):
         super().__init__()
         self._state = server_state
         self._created = created
+        self._saved: dict[str, tuple[int, Any]] = {}
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the tasks take."""
+        return sum(size for size, _ in self._saved.values())
+
+    async def save(self, task: Task, context: Any) -> None:
+        """Stores a task; the oldest ones are rebuilt from their runs when somebody asks."""
+        await super().save(task, context)
+        self._created.discard(task.id)
+        self._saved.pop(task.id, None)
+        self._saved[task.id] = task.ByteSize() + _TASK_BYTES, context
+        while self.size > MOST_BYTES:
+            oldest = next(iter(self._saved))
+            await super().delete(oldest, self._saved.pop(oldest)[1])
 
     async def get(self, task_id: str, context: Any) -> Task | None:
         """Returns the task in the current state of its run."""

@@ -39,6 +39,8 @@ _ABOUT: Final = (
     "approves it; no tool here can approve."
 )
 _LONGEST_WAIT: Final = 60.0
+# A tenant's; one that nobody uses for half an hour ends.
+MOST_SESSIONS: Final = 200
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _BEGINS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False)
 P = ParamSpec("P")
@@ -99,7 +101,7 @@ def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute
     server = make_mcp(server_state)
     # The gate has checked host, origin, token and size.
     free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = server.streamable_http_app(transport_security=free)
+    app = server.streamable_http_app(transport_security=free, max_sessions=MOST_SESSIONS)
     return app.routes, [server.session_manager.run]
 
 

@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.events import Event
 from plansmith.ports import JournalStore, News
 from plansmith.server.auth import Auth
 from plansmith.server.errors import HttpProblem
@@ -25,8 +24,8 @@ from plansmith.server.state import ServerState
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
-_BATCH: Final = 500
-_WAITING: Final = 100
+_BATCH: Final = 100
+_WAITING: Final = 4
 _END: Final = ""
 _AWAY_S: Final = 0.5
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -220,23 +219,11 @@ class _Stream:
 
     async def _event_texts(self, news: Sequence[News]) -> AsyncIterator[str]:
         mine = [each for each in news if self._run in ("", each.run)]
-        found = await self._events(mine)
-        for each in mine:
-            event = found.get((each.run, each.number))
-            if event is not None:  # a run that was removed meanwhile has none
-                self._state.metrics.events += 1
-                data = event.shown_json(self._language) | {"position": each.position}
-                yield _text("run_event", data, at=each.position)
-
-    async def _events(self, news: Sequence[News]) -> Mapping[tuple[str, int], Event]:
-        firsts: dict[str, int] = {}
-        for each in news:
-            firsts.setdefault(each.run, each.number)
-        found: dict[tuple[str, int], Event] = {}
-        for run, first in firsts.items():
-            for event in await self._store.events(run, after=first - 1):
-                found[run, event.number] = event
-        return found
+        reader = self._state.events
+        for each, event in (await reader.read(mine)).items():
+            self._state.metrics.events += 1
+            text = reader.text(event, each.position, self._language)
+            yield f"id: {each.position}\nevent: run_event\ndata: {text}\n\n"
 
 
 def _text(event: str, data: Mapping[str, Json], *, at: int | None = None) -> str:

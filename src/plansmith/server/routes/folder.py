@@ -55,7 +55,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
     folder = ask.server_state.settings.folder()
     files, total = await asyncio.to_thread(_listed, folder)
     return {
-        "path": str(folder),
+        "path": ask.server_state.smith.runs.journals.recorded_folder or folder.name,
         "name": folder.name or str(folder),
         "files": files,
         "total": total,

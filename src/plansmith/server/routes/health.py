@@ -9,8 +9,10 @@ from typing import Final
 from starlette.responses import JSONResponse, PlainTextResponse
 
 from plansmith.errors import PlansmithError
+from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
+from plansmith.server.auth import PROBE
 from plansmith.server.errors import HttpProblem, not_found
 from plansmith.server.middleware import ALIVE, page_response
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -29,6 +31,16 @@ async def alive(ask: Ask, _: Nothing) -> Answer:
 
 async def ready(ask: Ask, _: Nothing) -> Answer:
     """Checks that the store can be read and written, and that open runs were resumed."""
+    try:
+        found = await _readiness(ask)
+    except HttpProblem:
+        if ask.grant is not PROBE:
+            raise
+        return JSONResponse({"status": "not ready"}, 503)
+    return {**ALIVE} if ask.grant is PROBE else found
+
+
+async def _readiness(ask: Ask) -> dict[str, Json]:
     smith = ask.server_state.smith
     try:
         async with asyncio.timeout(_STORE_S):

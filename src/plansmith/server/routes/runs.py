@@ -21,6 +21,7 @@ from plansmith.planner.request import PlanRequest
 from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
+from plansmith.runs.deletion import delete_run
 from plansmith.runs.planning import SEEN_FIRST
 from plansmith.runs.service import RunService
 from plansmith.server.errors import HttpProblem
@@ -135,16 +136,12 @@ def _cannot_approve(ask: Ask, run: Run) -> Sentence | None:
 
 
 async def remove(ask: Ask, _: Nothing) -> Answer:
-    """Cancels a run if it is open, and removes it if the store can."""
+    """Cancels a run if it is open, and deletes it once nobody works on it any more."""
     server_state, smith = ask.server_state, ask.server_state.smith
-    run = await server_state.run(ask.run)
-    delete = getattr(smith.store, "delete_run", None)
-    if delete is None:
-        raise Refused(Sentence("store.no_removal"), hint=Sentence("error.use_other_store"))
-    if not run.status.over:
+    if not (await server_state.run(ask.run)).status.over:
         await server_state.background.halt_planning(ask.run)
         await smith.cancel(ask.run, by=ask.by)
-    await delete(ask.run)
+    await delete_run(smith.runs.journals, ask.run, by=ask.by)
     server_state.open_runs.forget(ask.run)
     return Response(status_code=204)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 from starlette.responses import Response
 
@@ -55,9 +56,16 @@ def _tenant_rows(effective: TenantSettings) -> Iterator[Json]:
     default = leaves(Settings())
     for name, value in leaves(effective).items():
         if name in default:
-            told = HIDDEN if name == "store" else shown(name, value)
+            told = HIDDEN if name == "store" else _inside(shown(name, value), effective.data())
             source = "default" if value == default[name] else "tenant"
             yield {"name": name, "value": told, "source": source}
+
+
+def _inside(value: Json, home: Path) -> Json:
+    """Returns a value with paths as they are in the folder of a tenant."""
+    if isinstance(value, list):
+        return [_inside(each, home) for each in value]
+    return value.removeprefix(f"{home}/") if isinstance(value, str) else value
 
 
 async def log_out(ask: Ask, _: Nothing) -> Answer:

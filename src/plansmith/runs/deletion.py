@@ -1,0 +1,61 @@
+"""Deletes runs; a call of theirs whose outcome nobody knows leaves a tombstone in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from plansmith.errors import NotFound, Refused
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from plansmith.plan.data import Json
+    from plansmith.runs.journals import Journals
+
+_KNOWN: Final = (StepStatus.DONE, StepStatus.SKIPPED)
+
+
+async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool:
+    """Deletes a run that is over and that no process works on; false if there is none.
+
+    The intent of a call is stored before the call. So a journal that has not grown since its
+    tombstones were made names every call there was.
+
+    Raises:
+        Refused: The run is not over, or the store cannot delete.
+        RunBusy: A living process has not let go of the run.
+    """
+    delete = getattr(journals.store, "delete_run", None)
+    if delete is None:
+        raise Refused(Sentence("store.no_removal"), hint=Sentence("error.use_other_store"))
+    while True:
+        try:
+            journal = await journals.load(run_id)
+        except NotFound:
+            return False
+        if not journal.run.status.over:
+            hint = Sentence("thread.cancel_first", run=run_id)
+            raise Refused(Sentence("error.not_over", run=run_id), hint=hint)
+        await journals.owners.need_released(run_id)
+        found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
+        if await delete(run_id, last=journal.last, tombstones=found):
+            return True
+
+
+def _tombstones(run: Run, by: e.Actor, now: datetime) -> Iterator[Json]:
+    for name, step in run.steps.items():
+        if step.status is StepStatus.UNKNOWN or (step.unsure and step.status not in _KNOWN):
+            yield {
+                "run": run.id,
+                "step": name,
+                "callee": step.callee,
+                "key": step.key,
+                "inputs": step.inputs,
+                "began_at": step.started_at.isoformat() if step.started_at else "",
+                "deleted_at": now.isoformat(),
+                "deleted_by": by.label,
+            }
