@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.adapters.approvals import Approval, ApprovalFile
+from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.adapters.tools.mcp.settings import parse_servers
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
@@ -23,7 +24,6 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
-PROJECT_FILE: Final = "plansmith.toml"
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_FILES: Final = 500
 _SHOWN: Final = 8

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from plansmith.adapters.protected_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.migrations import migrate_sqlite
-from plansmith.adapters.stores.open_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import (
     JournalDamaged,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, command_line
@@ -18,7 +19,7 @@ from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
-from plansmith.trust import PROJECT_FILE, Content, Project, TrustBook
+from plansmith.trust import Content, Project, TrustBook
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
 _EXPLAINED: Final = (

@@ -6,30 +6,30 @@ import asyncio
 import csv
 import io
 import os
-import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from starlette.requests import ClientDisconnect
 
+from plansmith.adapters.protected_files import PROJECT_FILE
+from plansmith.adapters.tools.folder import Folder
+from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.server.auth import need_scope
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import setup as b
 from plansmith.text import visible
-from plansmith.trust import PROJECT_FILE
 
 _MOST_FILES: Final = 200
 _MOST_SEEN: Final = 5_000
 _HEAD: Final = 65_536
 _ROWS: Final = 20
 _MOST_COLUMNS: Final = 40
-_LONGEST: Final = 200  # bytes of a name, below the limit of every file system
 _TABLES: Final = {".csv": ",", ".tsv": "\t"}
 _KINDS: Final = {
     ".csv": "table",
@@ -120,13 +120,16 @@ def _is_number(text: str) -> bool:
 
 async def put(ask: Ask, given: b.PutQuery) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
-    folder = ask.server_state.settings.folder()
-    name = _checked_name(ask.path("file"))
-    await asyncio.to_thread(_check_place, folder / name, replace=given.replace)
-    with tempfile.TemporaryDirectory(dir=_writable(folder), prefix=".plansmith-upload-") as made:
-        path = Path(made) / "file"
-        size = await _received(ask, path)
-        await asyncio.to_thread(_placed, path, folder / name, replace=given.replace)
+    if given.replace:
+        need_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
+    folder = Folder(_writable(ask.server_state.settings.folder()))
+    name = ask.path("file")
+    _check_name(folder, name)
+    try:
+        with folder.replacing(name, overwrite=given.replace) as file:
+            size = await _received(ask, file)
+    except ToolFailed as failure:
+        raise _refused(name, failure) from None
     ask.server_state.log.info("file_added", name=name, size=size, by=ask.by.name)
     return {"name": name, "size": size}
 
@@ -141,65 +144,45 @@ def _writable(folder: Path) -> Path:
     raise HttpProblem(409, "not_writable", why, hint=hint)
 
 
-def _checked_name(name: str) -> str:
-    """Returns the name of a file at the top of the folder, which may not be a settings file."""
-    bad = (
-        not name.strip(" .")
-        or name.startswith(".")
-        or any(each in name for each in "/\\\0")
-        or visible(name) != name
-        or len(name.encode(errors="replace")) > _LONGEST
-    )
-    if bad:
-        hint = Sentence("error.bad_name_hint")
-        raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
-    if name.casefold() == PROJECT_FILE:
-        hint = Sentence("error.settings_file_hint")
-        raise HttpProblem(
-            422, "bad_name", Sentence("error.settings_file", file=PROJECT_FILE), hint=hint
-        )
-    return name
-
-
-def _check_place(path: Path, *, replace: bool) -> None:
+def _check_name(folder: Folder, name: str) -> None:
+    """Refuses what cannot be the name of a file at the top of the folder."""
     try:
-        state = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(state.st_mode):
-        hint = Sentence("error.other_name")
-        raise HttpProblem(409, "not_a_file", Sentence("error.no_file", file=path.name), hint=hint)
-    if not replace:
-        raise _exists(path.name)
+        if folder.parts(name) == (name,) and visible(name) == name:
+            return
+    except ToolFailed:
+        pass
+    hint = Sentence("error.bad_name_hint")
+    raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
 
 
-def _exists(name: str) -> HttpProblem:
-    hint = Sentence("error.file_exists_hint")
-    return HttpProblem(409, "exists", Sentence("error.file_exists", file=name), hint=hint)
+def _refused(name: str, failure: ToolFailed) -> HttpProblem:
+    match getattr(failure.message, "code", ""):
+        case "file.exists":
+            hint = Sentence("error.file_exists_hint")
+            return HttpProblem(409, "exists", Sentence("error.file_exists", file=name), hint=hint)
+        case "file.no_file":
+            hint = Sentence("error.other_name")
+            return HttpProblem(409, "not_a_file", Sentence("error.no_file", file=name), hint=hint)
+        case "":
+            why = Sentence("error.no_space", error=failure.message)
+            return HttpProblem(507, "no_space", why, hint=Sentence("error.no_space_hint"))
+        case _:
+            return HttpProblem(409, "protected", failure.message, hint=failure.hint)
 
 
-async def _received(ask: Ask, path: Path) -> int:
+async def _received(ask: Ask, file: BinaryIO) -> int:
     """Writes the body to a file piece by piece; returns its size."""
     size = 0
     try:
-        with path.open("wb") as file:
-            async for piece in ask.request.stream():
-                size += len(piece)
-                await asyncio.to_thread(file.write, piece)
+        async for piece in ask.request.stream():
+            size += len(piece)
+            await asyncio.to_thread(file.write, piece)
     except ClientDisconnect:
         raise HttpProblem(400, "cut_off", Sentence("error.cut_off")) from None
-    except OSError as error:
-        why, hint = Sentence("error.no_space", error=str(error)), Sentence("error.no_space_hint")
-        raise HttpProblem(507, "no_space", why, hint=hint) from None
+    await asyncio.to_thread(_flushed, file)
     return size
 
 
-def _placed(temporary: Path, path: Path, *, replace: bool) -> None:
-    """Gives the whole file its name in one step; never over another one unasked."""
-    if replace:
-        temporary.replace(path)
-        return
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise _exists(path.name) from None
+def _flushed(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())  # here, and not in the event loop when the file gets its name
