@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.protected_files import protect
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
@@ -22,6 +23,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.options import Options
+from plansmith.trust import command_files
 
 if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
@@ -287,8 +289,11 @@ def make_servers(
     found = all_servers(settings.mcp)
     for note in found.notes:
         tell(note)
+    servers = {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()}
+    for server in servers.values():
+        protect(command_files(server.model_dump(mode="json"), settings.data()))
     return mcp_servers.McpServers(
-        {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()},
+        servers,
         approvals=_approvals(settings),
         environment=_Lookup(secrets, "mcp"),
         tell=tell,
@@ -300,7 +305,7 @@ def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
 
     In the working folder, `npx` and `python -m` would run whatever code lies there.
     """
-    if not server.command or server.cwd:
+    if not server.command or server.cwd or server.copied:
         return server
     folder = data / "servers"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

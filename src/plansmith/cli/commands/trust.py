@@ -19,7 +19,7 @@ from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
-from plansmith.trust import Content, Project, TrustBook
+from plansmith.trust import Content, Project, TrustBook, TrustedFile
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
 _EXPLAINED: Final = (
@@ -100,12 +100,15 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
     """Yields the full content to be trusted, without control characters."""
     yield own_text("trust.head", file=safe(str(project.folder / PROJECT_FILE)))
     yield ""
-    for path, data in content.files.items():
+    # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
+    for path, file in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
         yield f"--- {safe(content.name(path))}"
-        if data is None:
+        if file is None:
             yield f"  {own_text('trust.no_file')}"
+        elif file.data is None:
+            yield f"  {own_text('trust.binary', size=file.size, hash=file.hash)}"
         else:
-            text = data.decode("utf-8", errors="backslashreplace")
+            text = file.data.decode("utf-8", errors="backslashreplace")
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
         yield ""
     yield own_text("trust.would")
@@ -113,6 +116,10 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
         yield f"  {own_text('error.with_hint', message=own(meaning), hint=names)}"
     yield ""
     yield own_text("cli.hash", hash=content.hash)
+
+
+def _is_binary(file: TrustedFile | None) -> bool:
+    return file is not None and file.data is None
 
 
 def allows(project: Project) -> list[tuple[str, str]]:

@@ -79,6 +79,18 @@ class ServerLimits(Record):
     progress: Whole = Field(default=200, ge=0)
 
 
+class TrustedFiles(Record):
+    """The files of a folder that a server starts from; `plansmith trust` fills it in.
+
+    Attributes:
+        folder: The folder that you trust.
+        files: Files in it by path, with their SHA-256: compared and copied right before each start.
+    """
+
+    folder: str
+    files: dict[str, str] = {}
+
+
 class ServerSettings(Record):
     """One server: a command or a URL. `${NAME}` is filled in from the environment.
 
@@ -95,6 +107,7 @@ class ServerSettings(Record):
         enabled: Whether it is used.
         tools: Your settings for its tools, by name.
         limits: Limits of time, size and number.
+        copied: The files that it starts from, as copies; for servers of folders that you trust.
     """
 
     command: str = ""
@@ -109,6 +122,7 @@ class ServerSettings(Record):
     enabled: Flag = True
     tools: dict[str, ToolSettings] = {}
     limits: ServerLimits = ServerLimits.with_defaults()
+    copied: TrustedFiles | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
