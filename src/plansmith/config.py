@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError, field_validator
 from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.notices.settings import NoticeSettings
 from plansmith.adapters.oidc.settings import OidcSettings
-from plansmith.adapters.protected_files import PROJECT_FILE, beside, protect
+from plansmith.adapters.protected_files import PROJECT_FILE, protect
 from plansmith.adapters.secrets import SecretSource
-from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import McpSettings
+from plansmith.adapters.tools.mcp.trusted_copy import read_regular_file
 from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import Misconfigured
 from plansmith.folder_settings import Table, at, harmless, with_paths
@@ -28,7 +28,7 @@ from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.settings import PlannerSettings
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import safe
-from plansmith.trust import Project, TrustBook, left_out, read_regular_file
+from plansmith.trust import Project, TrustBook, left_out
 
 if TYPE_CHECKING:
     import tomllib
@@ -226,26 +226,9 @@ def load_settings(
         merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
     )
     merged = merge_tables(merged, _from_environment(environment))
-    merged = merge_tables(merged, dict(changes or {}))
-    settings = parse_settings(merged, Sentence("settings.the_settings"))
-    protect(_started_with(merged, settings.store_url(environment), environment))
-    return settings
-
-
-def _started_with(merged: Table, store: str, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yields the files and folders of the settings; documents may be changed."""
-    named: list[str] = []
-
-    def note(path: tuple[str, ...], name: str) -> str:
-        if path != ("documents",):
-            named.append(str(name))
-        return name
-
-    with_paths(merged, note)
-    yield from (Path(each).expanduser() for each in named)
-    yield from (data_folder(environment), config_folder(environment), state_folder(environment))
-    if store.startswith("sqlite:"):
-        yield from beside([sqlite_path(store)])
+    return parse_settings(
+        merge_tables(merged, dict(changes or {})), Sentence("settings.the_settings")
+    )
 
 
 def _user_settings(folder: Path) -> Table:

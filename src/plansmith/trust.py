@@ -6,20 +6,24 @@ import getpass
 import json
 import os
 import shlex
-import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from plansmith.adapters.approvals import Approval, ApprovalFile
 from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.adapters.tools.mcp.settings import parse_servers
-from plansmith.adapters.tools.mcp.trusted_copy import file_hash, word_forms
+from plansmith.adapters.tools.mcp.trusted_copy import (
+    MOST_PROGRAM,
+    MOST_TEXT,
+    read_regular_file,
+    word_forms,
+)
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.folder_settings import Table, at, with_paths
@@ -27,69 +31,8 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
-_MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_FILES: Final = 500
 _SHOWN: Final = 8
-
-
-class TrustedFile(NamedTuple):
-    """A file: its hash and size, and its content unless it is binary or large."""
-
-    hash: str
-    size: int
-    data: bytes | None
-
-
-@contextmanager
-def _opened(path: Path, *, links: bool) -> Iterator[BinaryIO | None]:
-    """Opens a regular file; gives None where there is no file."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        # A pipe must not block us, and a link must not lead out of the folder.
-        handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
-    except (FileNotFoundError, NotADirectoryError):
-        yield None
-        return
-    except OSError as error:
-        why = Sentence("trust.symlink") if not links and path.is_symlink() else error.strerror
-        raise Misconfigured(Sentence("trust.not_read", path=safe(str(path)), why=why)) from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Misconfigured(Sentence("trust.not_regular", path=safe(str(path))))
-        yield file
-
-
-def read_regular_file(path: Path, *, links: bool = True) -> bytes | None:
-    """Returns the content of a regular file, or None where there is no file."""
-    with _opened(path, links=links) as file:
-        data = b"" if file is None else file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise Misconfigured(Sentence("trust.too_large", path=safe(str(path)), most=_MAX_BYTES))
-    return None if file is None else data
-
-
-def _file(data: bytes | None) -> TrustedFile | None:
-    return None if data is None else TrustedFile(sha256(data).hexdigest(), len(data), data)
-
-
-def _program(path: Path) -> TrustedFile | None:
-    """Reads a file of a server's command, which may be a program of any size."""
-    with _opened(path, links=True) as file:
-        if file is None:
-            return None
-        data, size = file.read(_MAX_BYTES + 1), os.fstat(file.fileno()).st_size
-        file.seek(0)
-        whole = file_hash(file)
-    is_shown = len(data) <= _MAX_BYTES and sha256(data).hexdigest() == whole and is_text(data)
-    return TrustedFile(whole, size, data if is_shown else None)
-
-
-def is_text(data: bytes) -> bool:
-    """Whether a person can read it."""
-    try:
-        return "\0" not in data.decode()
-    except UnicodeDecodeError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +41,15 @@ class Content:
 
     folder: Path
     settings: Table
-    files: Mapping[Path, TrustedFile | None]
+    files: Mapping[Path, bytes | None]
 
     @property
     def hashes(self) -> dict[str, Json]:
         """Returns the hash of each file by name; None for a missing file."""
-        return {self.name(path): file and file.hash for path, file in self.files.items()}
-
-    def data(self, path: Path) -> bytes | None:
-        """Returns the content of a file that settings name."""
-        file = self.files.get(path)
-        return file and file.data
+        return {
+            self.name(path): None if data is None else sha256(data).hexdigest()
+            for path, data in self.files.items()
+        }
 
     @property
     def hash(self) -> str:
@@ -149,22 +90,22 @@ def left_out(project: Project, *, changed: bool) -> str:
 def read_content(folder: Path, data: bytes, settings: Table) -> Content:
     """Reads every file that a folder's settings use, each once."""
     folder = folder.resolve()
-    files: dict[Path, TrustedFile | None] = {folder / PROJECT_FILE: _file(data)}
+    files: dict[Path, bytes | None] = {folder / PROJECT_FILE: data}
 
-    def add(path: Path, read: Callable[[Path], TrustedFile | None]) -> None:
+    def add(path: Path, most: int) -> None:
         if len(files) >= _MAX_FILES:
             raise Misconfigured(
                 Sentence("trust.too_many", folder=safe(str(folder)), most=_MAX_FILES)
             )
         if path not in files:
-            files[path] = read(path)
+            files[path] = read_regular_file(path, most=most)
 
     for named in _named_files(settings, folder):
         for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
-            add(path, lambda each: _file(read_regular_file(each)))
+            add(path, MOST_TEXT)
     for server in _servers(settings, folder, files):
         for path in command_files(server, folder):
-            add(path, _program)
+            add(path, MOST_PROGRAM)
     return Content(folder, settings, files)
 
 
@@ -185,16 +126,13 @@ def _named_files(settings: Table, folder: Path) -> list[Path]:
     return found
 
 
-def _servers(
-    settings: Table, folder: Path, files: Mapping[Path, TrustedFile | None]
-) -> Iterator[Table]:
+def _servers(settings: Table, folder: Path, files: Mapping[Path, bytes | None]) -> Iterator[Table]:
     """Yields the MCP servers of the settings and of the MCP files they name."""
     mcp = settings.get("mcp", {})
     yield from mcp.get("servers", {}).values()
     for name in mcp.get("files", ()):
         try:
-            found = files.get(at(folder, name))
-            value = json.loads((found and found.data) or b"{}")
+            value = json.loads(files.get(at(folder, name)) or b"{}")
             table = value.get("mcpServers", value.get("servers", {}))
             yield from (each for each in table.values() if isinstance(each, dict))
         except (ValueError, AttributeError, RecursionError):
@@ -208,7 +146,7 @@ def command_files(server: Table, folder: Path) -> Iterator[Path]:
     trusted folder is there when its server starts, so nobody has to guess what a command runs.
     """
     args, env, cwd = server.get("args"), server.get("env"), str(server.get("cwd") or "")
-    words = [server.get("command"), *cast("Any", args if isinstance(args, list) else ())]
+    words = [server.get("command"), *cast("Any", args if isinstance(args, list | tuple) else ())]
     words += cast("Table", env).values() if isinstance(env, dict) else ()
     forms = [form for word in words for form in word_forms(str(word))]
     for form in [".", *forms] if cwd else forms:
@@ -256,7 +194,7 @@ class TrustBook:
 
     def copy(self, content: Content, path: Path) -> Path:
         """Copies a trusted file, so that nobody can change it between the check and its use."""
-        data = content.data(path)
+        data = content.files.get(path)
         place = (
             self._data / "trusted" / content.hash / sha256(str(path.parent).encode()).hexdigest()
         )
@@ -300,7 +238,7 @@ class TrustBook:
         servers: Table = dict(mcp.get("servers", {}))
         for name in mcp.get("files", ()):
             path = at(folder, name)
-            read = parse_servers(content.data(path) or b"", path)
+            read = parse_servers(content.files.get(path) or b"", path)
             for note in read.notes:
                 tell(note)
             duplicates = sorted(servers.keys() & read.servers.keys())
@@ -317,4 +255,4 @@ def _copied(server: Table, content: Content) -> Table:
         return server
     hashes, found = content.hashes, command_files(server, content.folder)
     files = {name: hashes[name] for name in map(content.name, found)}
-    return server | {"copied": {"folder": str(content.folder), "files": files}}
+    return server | {"folder": str(content.folder), "files": files}

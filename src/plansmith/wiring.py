@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.protected_files import protect
+from plansmith.adapters.protected_files import beside, protect
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
-from plansmith.config import Settings, load_settings
+from plansmith.config import Settings, config_folder, load_settings, state_folder
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
+from plansmith.folder_settings import with_paths
 from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
 from plansmith.plan.sentence import Sentence
@@ -92,6 +93,7 @@ def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource
 def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plansmith:
     """Makes a Plansmith as the settings say; the given parts replace those of the settings."""
     settings = settings or load_settings()
+    protect(_started_with(settings))
     tell = parts.setdefault("tell", lambda _: None)
     clock = parts.setdefault("clock", SystemClock())
     secrets = parts.setdefault("secrets", SecretBox(settings.secrets))
@@ -119,6 +121,21 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
 
     smith = Plansmith(settings=settings, **_with_models(parts, settings, clock=clock, tell=say))
     return smith
+
+
+def _started_with(settings: Settings) -> Iterator[Path]:
+    """Yields the files and folders that settings name, but for documents, which may change."""
+    named: list[str] = []
+
+    def note(_: tuple[str, ...], name: str) -> str:
+        named.append(name)
+        return name
+
+    with_paths(settings.model_dump(mode="json", exclude={"documents"}, exclude_none=True), note)
+    yield from (Path(each).expanduser() for each in named)
+    yield from (settings.data(), config_folder(), state_folder())
+    if settings.store_url().startswith("sqlite:"):
+        yield from beside([sqlite_path(settings.store_url())])
 
 
 def _with_models(parts: Parts, settings: Settings, *, clock: Clock, tell: Tell) -> Parts:
@@ -305,7 +322,7 @@ def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
 
     In the working folder, `npx` and `python -m` would run whatever code lies there.
     """
-    if not server.command or server.cwd or server.copied:
+    if not server.command or server.cwd or server.folder:
         return server
     folder = data / "servers"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import stat
 import time
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,11 @@ from typing import Any, Final
 from plansmith.adapters.tools.documents.text import file_text, is_paged
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.patterns import search_forms
-from plansmith.adapters.tools.toolset import NOTES, noted
+from plansmith.adapters.tools.toolset import NOTES, Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Call
 
 
 def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
@@ -110,34 +109,19 @@ class FileToolLimits:
     seconds: float = 40.0
 
 
-class FileTools:
+class FileTools(ToolSet):
     """The three tools, confined to a folder; they do not see hidden files."""
 
     def __init__(self, root: Path, *, limits: FileToolLimits | None = None) -> None:
         self._folder = Folder(root)
         self._limits = limits or FileToolLimits()
+        works = (self._list, self._read, self._search)
+        super().__init__([BuiltIn(*each) for each in zip(FILE_TOOLS, works, strict=True)])
 
-    async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the three tools."""
-        return FILE_TOOLS
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Lists a folder, reads a file or searches a folder."""
-        del call
-        match tool:
-            case "files.list":
-                return await asyncio.to_thread(self._list, _text(arguments, "folder", "."))
-            case "files.read":
-                return await asyncio.to_thread(self._read, _text(arguments, "path"))
-            case "files.search":
-                text, folder = _text(arguments, "text"), _text(arguments, "folder", ".")
-                return await asyncio.to_thread(self._search, text, folder)
-            case _:
-                raise ToolFailed(Sentence("unknown.tool", name=tool))
-
-    def _list(self, name: str) -> Json:
+    def _list(self, given: Arguments, job: Job) -> Json:
+        del job
         found, inside = list[Json](), list[Json]()
-        for path, state in self._folder.entries(self._plain(name)):
+        for path, state in self._folder.entries(self._plain(given.get("folder", "."))):
             if stat.S_ISDIR(state.st_mode):
                 inside.append(path)
             else:
@@ -148,8 +132,9 @@ class FileTools:
         listed: dict[str, Json] = {"files": found[:most], "folders": inside[:most]}
         return listed | {"left_out": left_out} if left_out else listed
 
-    def _read(self, name: str) -> dict[str, Json]:
-        path, found = self._named(self._plain(name))
+    def _read(self, given: Arguments, job: Job) -> Json:
+        del job
+        path, found = self._named(self._plain(given["path"]))
         text, notes = file_text(path, self._data(path))
         return noted({"path": path, "text": text}, [*found, *notes])
 
@@ -160,7 +145,7 @@ class FileTools:
     def _named(self, name: str) -> tuple[str, list[str]]:
         """Returns the path of a file; a name alone may stand for the one file in a subfolder."""
         parts = self._folder.parts(name)
-        if len(parts) == 1 and not self._folder.has(name):
+        if len(parts) == 1 and not os.path.lexists(self._folder.root / name):
             alike = [
                 path
                 for path, _ in self._folder.walk(".")
@@ -175,15 +160,18 @@ class FileTools:
         root = str(self._folder.root)
         return name.removeprefix(root).lstrip("/") if name.startswith(f"{root}/") else name
 
-    def _search(self, text: str, name: str) -> Json:
+    def _search(self, given: Arguments, job: Job) -> Json:
         """Returns the files that contain the text, with the first matching lines."""
+        text: str = given["text"]
         if not text.strip():
             raise ToolFailed(Sentence("file.no_query"), hint=Sentence("file.give_word"))
         needles = search_forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0
         end = time.monotonic() + self._limits.seconds
-        for path, _ in self._folder.walk(self._plain(name)):
+        for path, _ in self._folder.walk(self._plain(given.get("folder", "."))):
+            if job.given_up:
+                break
             if searched + unreadable >= self._limits.searched or time.monotonic() > end:
                 left_out += 1
                 continue
@@ -215,10 +203,3 @@ class FileTools:
         if not lines:
             return []
         return [{"path": path, "count": len(lines), "lines": lines[: self._limits.lines_each]}]
-
-
-def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None) -> str:
-    value = arguments.get(name, otherwise)
-    if not isinstance(value, str):
-        raise ToolFailed(Sentence("file.wants_text", name=name))
-    return value

@@ -137,13 +137,6 @@ class Folder:
             with replacing(place, last, name, old=known) as file:
                 yield file
 
-    def has(self, name: str) -> bool:
-        """Whether anything has this name, be it a link."""
-        with suppress(ToolFailed, OSError), self.parent(name) as (place, last):
-            os.stat(last, dir_fd=place, follow_symlinks=False)
-            return True
-        return False
-
     def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yields the regular files and folders in a folder; skips links and hidden ones."""
         parts = self.parts(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
-from plansmith.trust import Content, Project, TrustBook, TrustedFile
+from plansmith.trust import Content, Project, TrustBook
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
 _EXPLAINED: Final = (
@@ -101,14 +102,15 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
     yield own_text("trust.head", file=safe(str(project.folder / PROJECT_FILE)))
     yield ""
     # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
-    for path, file in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
+    for path, data in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
         yield f"--- {safe(content.name(path))}"
-        if file is None:
+        if data is None:
             yield f"  {own_text('trust.no_file')}"
-        elif file.data is None:
-            yield f"  {own_text('trust.binary', size=file.size, hash=file.hash)}"
+        elif _is_binary(data):
+            digest = sha256(data).hexdigest()
+            yield f"  {own_text('trust.binary', size=len(data), hash=digest)}"
         else:
-            text = file.data.decode("utf-8", errors="backslashreplace")
+            text = data.decode()
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
         yield ""
     yield own_text("trust.would")
@@ -118,8 +120,11 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
     yield own_text("cli.hash", hash=content.hash)
 
 
-def _is_binary(file: TrustedFile | None) -> bool:
-    return file is not None and file.data is None
+def _is_binary(data: bytes | None) -> bool:
+    try:
+        return "\0" in (data or b"").decode()
+    except UnicodeDecodeError:
+        return True
 
 
 def allows(project: Project) -> list[tuple[str, str]]:

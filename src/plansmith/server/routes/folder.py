@@ -6,8 +6,9 @@ import asyncio
 import csv
 import io
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -64,47 +65,41 @@ async def show(ask: Ask, _: Nothing) -> Answer:
     }
 
 
-def _listed(folder: Path) -> tuple[list[Json], int]:
+def _listed(path: Path) -> tuple[list[Json], int]:
     """Returns the newest files at the top of the folder, and how many there are."""
-    found: list[tuple[float, Path, int]] = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for number, each in enumerate(entries):
-            if number >= _MOST_SEEN:
-                break
-            if each.name.startswith(".") or each.name == PROJECT_FILE:
-                continue
-            with suppress(OSError):
-                if each.is_file(follow_symlinks=False):
-                    state = each.stat(follow_symlinks=False)
-                    found.append((state.st_mtime, Path(each.path), state.st_size))
-    newest = sorted(found, key=lambda each: (-each[0], each[1].name))[:_MOST_FILES]
-    return [_file(path, size) for _, path, size in newest], len(found)
+    folder = Folder(path)
+    found = [
+        (-state.st_mtime, name, state.st_size)
+        for name, state in islice(folder.entries("."), _MOST_SEEN)
+        if stat.S_ISREG(state.st_mode) and name != PROJECT_FILE
+    ]
+    return [_file(folder, name, size) for _, name, size in sorted(found)[:_MOST_FILES]], len(found)
 
 
-def _file(path: Path, size: int) -> Json:
-    suffix = path.suffix.lower()
-    columns: list[Json] = [*_columns(path)] if suffix in _TABLES else []
+def _file(folder: Folder, name: str, size: int) -> Json:
+    suffix = Path(name).suffix.lower()
+    columns: list[Json] = [*_columns(folder, name)] if suffix in _TABLES else []
     kind = _KINDS.get(suffix, "other")
-    return {"name": path.name, "size": size, "kind": kind, "columns": columns}
+    return {"name": name, "size": size, "kind": kind, "columns": columns}
 
 
-def _columns(path: Path) -> Iterator[Json]:
+def _columns(folder: Folder, name: str) -> Iterator[Json]:
     """Yields the columns of a table by its first lines, and whether they hold numbers."""
     try:
-        with path.open("rb") as file:
+        with folder.opened(name) as file:
             text = file.read(_HEAD).decode("utf-8-sig", "replace")
-    except OSError:
+    except ToolFailed:
         return
-    rows = csv.reader(io.StringIO(text), delimiter=_TABLES[path.suffix.lower()])
+    rows = csv.reader(io.StringIO(text), delimiter=_TABLES[Path(name).suffix.lower()])
     try:
         head, *some = [row for row, _ in zip(rows, range(_ROWS), strict=False)]
     except (ValueError, csv.Error):
         return
-    for place, name in enumerate(head[:_MOST_COLUMNS]):
+    for place, column in enumerate(head[:_MOST_COLUMNS]):
         values = [row[place] for row in some if place < len(row) and row[place].strip()]
         different = len(set(values)) if values else 0
         yield {
-            "name": visible(name.strip())[:80],
+            "name": visible(column.strip())[:80],
             "numeric": bool(values) and all(map(_is_number, values)),
             "repeats": 0 < different < len(values),
         }

@@ -7,12 +7,12 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from plansmith.adapters.tools.mcp.settings import ServerSettings, TrustedFiles
+from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.adapters.tools.mcp.trusted_copy import refuse_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
@@ -44,7 +44,8 @@ class Target:
     url: str = ""
     headers: Mapping[str, str] | None = None
     secrets: tuple[str, ...] = ()
-    copied: TrustedFiles | None = None
+    folder: str = ""
+    files: Mapping[str, str] | None = None
 
     def hush(self, text: str) -> str:
         """Removes the filled-in secret values from a text."""
@@ -69,7 +70,8 @@ def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) 
         "cwd": expand(settings.cwd, environment),
         "env": _shown(settings.env),
         "pass_env": list(settings.pass_env),
-        "copied": settings.copied.to_json() if settings.copied else None,
+        "folder": settings.folder,
+        "files": {**settings.files},
     }
 
 
@@ -99,9 +101,9 @@ def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
         found, folder = shutil.which(command), str(definition["cwd"])
         yield Sentence("mcp.that_is", file=safe(found)) if found else Sentence("mcp.no_command")
         yield Sentence("mcp.in_folder", folder=safe(folder)) if folder else Sentence("mcp.here")
-        if isinstance(copied := definition["copied"], dict):
-            yield Sentence("mcp.copied", folder=safe(str(copied["folder"])))
-            yield from _values("mcp.copied_file", copied["files"])
+        if definition["folder"]:
+            yield Sentence("mcp.copied", folder=safe(str(definition["folder"])))
+            yield from _values("mcp.copied_file", definition["files"])
         yield from _values("mcp.environment", definition["env"])
         passed = definition["pass_env"]
         if isinstance(passed, list) and passed:
@@ -137,20 +139,20 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
         name: environment[name] for name in (*PASSED, *settings.pass_env) if name in environment
     }
     given = {key: expand(each, environment) for key, each in settings.env.items()}
-    found = Target(
-        command=expand(settings.command, environment),
-        args=tuple(expand(each, environment) for each in settings.args),
+    args = tuple(expand(each, environment) for each in settings.args)
+    command, cwd = expand(settings.command, environment), expand(settings.cwd, environment)
+    if settings.folder:
+        refuse_folder(Path(settings.folder), (command, *args, *given.values(), f"./{cwd}"))
+        given["PLANSMITH_FOLDER"] = settings.folder
+    return Target(
+        command=command,
+        args=args,
         env=passed | given,
-        cwd=expand(settings.cwd, environment) or None,
+        cwd=cwd or None,
         secrets=secrets,
-        copied=settings.copied,
+        folder=settings.folder,
+        files=settings.files,
     )
-    if settings.copied is None:
-        return found
-    texts = (found.command, *found.args, *given.values(), f"./{found.cwd or ''}")
-    refuse_folder(Path(settings.copied.folder), texts)
-    folder = {"PLANSMITH_FOLDER": settings.copied.folder}
-    return replace(found, env=passed | given | folder)
 
 
 def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:

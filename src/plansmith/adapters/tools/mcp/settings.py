@@ -79,18 +79,6 @@ class ServerLimits(Record):
     progress: Whole = Field(default=200, ge=0)
 
 
-class TrustedFiles(Record):
-    """The files of a folder that a server starts from; `plansmith trust` fills it in.
-
-    Attributes:
-        folder: The folder that you trust.
-        files: Files in it by path, with their SHA-256: compared and copied right before each start.
-    """
-
-    folder: str
-    files: dict[str, str] = {}
-
-
 class ServerSettings(Record):
     """One server: a command or a URL. `${NAME}` is filled in from the environment.
 
@@ -107,7 +95,8 @@ class ServerSettings(Record):
         enabled: Whether it is used.
         tools: Your settings for its tools, by name.
         limits: Limits of time, size and number.
-        copied: The files that it starts from, as copies; for servers of folders that you trust.
+        folder: The folder that it belongs to, if it is one that you trust: it starts in a copy.
+        files: The files of that folder that it starts from, with the SHA-256 of each.
     """
 
     command: str = ""
@@ -122,7 +111,8 @@ class ServerSettings(Record):
     enabled: Flag = True
     tools: dict[str, ToolSettings] = {}
     limits: ServerLimits = ServerLimits.with_defaults()
-    copied: TrustedFiles | None = None
+    folder: str = ""
+    files: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -125,8 +125,8 @@ async def copied_transport(
 ) -> AsyncGenerator[Streams]:
     """Starts the command in a copy of the files that were trusted, if it is a folder's."""
     with ExitStack() as stack:
-        if target.copied is not None:
-            copying = trusted_copy(Path(target.copied.folder), target.copied.files)
+        if target.folder:
+            copying = trusted_copy(Path(target.folder), target.files or {})
             place = await asyncio.to_thread(stack.enter_context, copying)
             target = replace(target, cwd=f"{place}/{target.cwd or '.'}")
         async with stdio_transport(target, limits=limits, output=output) as streams:

@@ -1,4 +1,4 @@
-"""Copies the files of a folder's server right before it starts; the copy is what runs."""
+"""Reads the files of a folder that a person trusts; its servers start in copies of them."""
 
 from __future__ import annotations
 
@@ -9,56 +9,54 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Final
+from typing import Final
 
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
-_PIECE: Final = 1 << 20
+MOST_TEXT: Final = 4 * 1024 * 1024
+MOST_PROGRAM: Final = 256 * 1024 * 1024
+
+
+def read_regular_file(path: Path, *, links: bool = True, most: int = MOST_TEXT) -> bytes | None:
+    """Returns the content of a regular file, or None where there is no file."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        # A pipe must not block us, and a link must not lead out of the folder.
+        handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        why = Sentence("trust.symlink") if not links and path.is_symlink() else error.strerror
+        raise Misconfigured(Sentence("trust.not_read", path=safe(str(path)), why=why)) from None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise Misconfigured(Sentence("trust.not_regular", path=safe(str(path))))
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise Misconfigured(Sentence("trust.too_large", path=safe(str(path)), most=most))
+    return data
 
 
 @contextmanager
 def trusted_copy(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """Gives a new folder with copies of files whose hashes are as they were trusted.
+    """Gives a new folder with copies of files, if their hashes are as they were trusted.
 
-    Files that are named by their whole path are compared and stay where they are.
+    Programs outside the folder, which have their whole path, are compared and stay there.
     """
     with TemporaryDirectory(prefix="plansmith-server-", ignore_cleanup_errors=True) as made:
         for name, trusted in files.items():
-            copy = None if name.startswith("/") else Path(made, name)
-            if _copied(folder / name, copy) != trusted:
+            data = read_regular_file(folder / name, most=MOST_PROGRAM) or b""
+            if sha256(data).hexdigest() != trusted:
                 hint = Sentence("mcp.trust_again", folder=safe(str(folder)))
                 raise ToolFailed(Sentence("mcp.file_changed", name=safe(name)), hint=hint)
+            if not name.startswith("/"):
+                copy = Path(made, name)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(data)
+                copy.chmod(0o700)
         yield Path(made)
-
-
-def _copied(path: Path, copy: Path | None) -> str:
-    """Copies a file, if it is to be copied; returns the hash of what was read; "" if it failed."""
-    try:
-        # Not blocking, so that a pipe in the place of a file cannot hold us.
-        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as source:
-            state = os.fstat(source.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                return ""
-            if copy is None:
-                return file_hash(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            with copy.open("wb") as target:
-                copy.chmod(stat.S_IMODE(state.st_mode) & 0o500 | 0o200)
-                return file_hash(source, target)
-    except OSError:
-        return ""
-
-
-def file_hash(source: BinaryIO, copy: BinaryIO | None = None) -> str:
-    """Returns the hash of a file, and writes what was read to a copy."""
-    found = sha256()
-    while piece := source.read(_PIECE):
-        found.update(piece)
-        if copy is not None:
-            copy.write(piece)
-    return found.hexdigest()
 
 
 def word_forms(text: str) -> Iterator[str]:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from plansmith.adapters.tools.tables.numbers import is_number
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith.text import is_formula
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
 Rows = Sequence[Sequence[Any]]
 
@@ -54,7 +54,7 @@ def _safe(value: Any) -> Any:
     """Escapes a text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(value, str) or not value.startswith(_FORMULA) or is_number(value):
+    if not isinstance(value, str) or not is_formula(value) or is_number(value):
         return value
     return f"'{value}"
 
