@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.protected_files import beside, protect
+from plansmith.adapters.protected_files import PROJECT_FILE, beside, protect
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
@@ -132,8 +132,9 @@ def _started_with(settings: Settings) -> Iterator[Path]:
         return name
 
     with_paths(settings.model_dump(mode="json", exclude={"documents"}, exclude_none=True), note)
-    yield from (Path(each).expanduser() for each in named)
-    yield from (settings.data(), config_folder(), state_folder())
+    for path in (Path(each).expanduser() for each in named):
+        yield from (path, *path.glob("*"))
+    yield from (settings.folder() / PROJECT_FILE, settings.data(), config_folder(), state_folder())
     if settings.store_url().startswith("sqlite:"):
         yield from beside([sqlite_path(settings.store_url())])
 

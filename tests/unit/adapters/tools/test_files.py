@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,74 @@ async def test_a_search_that_cannot_be_says_why(
 ) -> None:
     with pytest.raises(ToolFailed, match=why):
         await use(folder, "files.search", **words)
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("files.read", {"path": "sub/c.txt"}),
+        ("files.read", {"path": "c.txt"}),
+        ("files.search", {"text": "outside"}),
+        ("files.search", {"text": "outside", "folder": "sub"}),
+        ("files.list", {"folder": "sub"}),
+    ],
+)
+async def test_a_folder_that_becomes_a_link_at_any_step_leads_nowhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tool: str, words: dict[str, Any]
+) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("c.txt", "elsewhere.txt"):
+        (elsewhere / name).write_text("an outside secret", encoding="utf-8")
+    sub, aside = folder / "sub", folder.parent / "aside"
+    step = 0
+    swapped = True
+    while swapped:
+        step += 1
+        left, swapped = step, False
+
+        def swap() -> None:
+            nonlocal left, swapped
+            left -= 1
+            if left == 0:
+                sub.rename(aside)
+                sub.symlink_to(elsewhere)
+                swapped = True
+
+        with monkeypatch.context() as patch:
+            for name in ("open", "stat", "lstat", "scandir", "listdir", "readlink"):
+                _before_each(name, swap, patch)
+            try:
+                found = await use(folder, tool, **words)
+            except ToolFailed as failure:
+                found = str(failure)
+        assert "an outside secret" not in str(found), step
+        assert "elsewhere.txt" not in str(found), step
+        if swapped:
+            sub.unlink()
+            aside.rename(sub)
+    assert step > 3
+
+
+def _before_each(name: str, act: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
+    """Lets somebody act before each of these calls of the operating system."""
+    real = getattr(os, name)
+
+    def raced(*given: Any, **more: Any) -> Any:
+        patch.setattr(os, name, real)  # what the other one does is not raced itself
+        act()
+        patch.setattr(os, name, raced)
+        return real(*given, **more)
+
+    patch.setattr(os, name, raced)
+
+
+async def test_a_folder_that_cannot_be_listed_says_so_without_a_path(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    tools = FileTools(root)
+    root.rmdir()
+    for tool, words in (("files.list", {}), ("files.read", {"path": "a"}), ("files.find", {})):
+        with pytest.raises(ToolFailed) as failure:
+            await tools.call(tool, words, Call(key="k"))
+        assert str(tmp_path) not in str(failure.value)
