@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import is_formula
 
+_RETURN: Final = re.compile(r"\r\n?")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
 Rows = Sequence[Sequence[Any]]
 
@@ -54,9 +56,10 @@ def _safe(value: Any) -> Any:
     """Escapes a text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(value, str) or not is_formula(value) or is_number(value):
+    if not isinstance(value, str):
         return value
-    return f"'{value}"
+    value = _RETURN.sub("\n", value)  # alone, it would begin a row, and it is not quoted
+    return f"'{value}" if is_formula(value) and not is_number(value) else value
 
 
 def _markdown(names: Sequence[str], rows: Rows) -> str:
