@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +103,7 @@ def read_content(folder: Path, data: bytes, settings: Table) -> Content:
         for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
             add(path, MOST_TEXT)
     for server in _servers(settings, folder, files):
-        for path in command_files(server, folder):
+        for path in command_files(server, folder) if server.get("command") else ():
             add(path, MOST_PROGRAM)
     return Content(folder, settings, files)
 
@@ -130,13 +129,9 @@ def _servers(settings: Table, folder: Path, files: Mapping[Path, bytes | None]) 
     """Yields the MCP servers of the settings and of the MCP files they name."""
     mcp = settings.get("mcp", {})
     yield from mcp.get("servers", {}).values()
-    for name in mcp.get("files", ()):
-        try:
-            value = json.loads(files.get(at(folder, name)) or b"{}")
-            table = value.get("mcpServers", value.get("servers", {}))
-            yield from (each for each in table.values() if isinstance(each, dict))
-        except (ValueError, AttributeError, RecursionError):
-            continue  # reported where the file is used
+    for path in (at(folder, name) for name in mcp.get("files", ())):
+        with suppress(Misconfigured):  # reported where the file is used
+            yield from map(dict, parse_servers(files.get(path) or b"", path).servers.values())
 
 
 def command_files(server: Table, folder: Path) -> Iterator[Path]:
@@ -145,10 +140,8 @@ def command_files(server: Table, folder: Path) -> Iterator[Path]:
     Of folders that they name, and of the one that it starts in, all files. Nothing else of a
     trusted folder is there when its server starts, so nobody has to guess what a command runs.
     """
-    args, env, cwd = server.get("args"), server.get("env"), str(server.get("cwd") or "")
-    words = [server.get("command"), *cast("Any", args if isinstance(args, list | tuple) else ())]
-    words += cast("Table", env).values() if isinstance(env, dict) else ()
-    forms = [form for word in words for form in word_forms(str(word))]
+    words = [server["command"], *server.get("args", ()), *server.get("env", {}).values()]
+    forms, cwd = [form for word in words for form in word_forms(word)], server.get("cwd") or ""
     for form in [".", *forms] if cwd else forms:
         path = Path(os.path.normpath(folder / cwd / form))
         with suppress(OSError):  # too long for a path
@@ -254,5 +247,5 @@ def _copied(server: Table, content: Content) -> Table:
     if not server.get("command"):
         return server
     hashes, found = content.hashes, command_files(server, content.folder)
-    files = {name: hashes[name] for name in map(content.name, found)}
+    files = {name: hashes[name] for name in map(content.name, found) if hashes.get(name)}
     return server | {"folder": str(content.folder), "files": files}

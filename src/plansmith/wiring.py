@@ -309,7 +309,7 @@ def make_servers(
         tell(note)
     servers = {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()}
     for server in servers.values():
-        protect(command_files(server.model_dump(mode="json"), settings.data()))
+        protect(command_files(dict(server), settings.data()))
     return mcp_servers.McpServers(
         servers,
         approvals=_approvals(settings),

@@ -109,7 +109,8 @@ class Folder:
                 if same:
                     return Written(created=False, changed=False)
                 check_free(name, overwrite=overwrite)
-            _put(place, last, data, name=name, old=known if overwrite else None)
+            with replacing(place, last, name, old=known) as file:
+                file.write(data)
             return Written(created=known is None, changed=True)
 
     def update(
@@ -124,7 +125,8 @@ class Folder:
                 raise ToolFailed(
                     Sentence("file.changed", name=name), hint=Sentence("error.once_more")
                 )
-            _put(place, last, data, name=name, old=known)
+            with replacing(place, last, name, old=known) as file:
+                file.write(data)
             return data
 
     @contextmanager
@@ -192,7 +194,7 @@ class Folder:
             raise failed(name, error) from None
         try:
             if writes and is_protected(self.root.parent.stat(), self.root.name, None):
-                raise _protected(name)
+                raise protected(name)
             for part in parts:
                 if writes:
                     check_writable(handle, part, name)
@@ -255,10 +257,11 @@ def check_writable(place: int, last: str, name: str) -> None:
     with suppress(OSError):
         state = os.stat(last, dir_fd=place, follow_symlinks=False)
     if is_protected(os.fstat(place), last, state):
-        raise _protected(name)
+        raise protected(name)
 
 
-def _protected(name: str) -> ToolFailed:
+def protected(name: str) -> ToolFailed:
+    """Returns the error for such a file, or a folder with one in it."""
     hint = Sentence("file.protected_hint")
     return ToolFailed(Sentence("file.protected", name=name), hint=hint)
 
@@ -315,19 +318,11 @@ def _open(place: int, last: str, name: str) -> BinaryIO | None:
     return os.fdopen(handle, "rb")
 
 
-def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result | None) -> None:
-    with replacing(place, last, name, old=old) as file:
-        file.write(data)
-
-
 @contextmanager
 def replacing(
     place: int, last: str, name: str, *, old: os.stat_result | None
 ) -> Generator[BinaryIO]:
-    """Opens a temporary file and renames it at the end: no one sees an incomplete file.
-
-    It gets the permissions of the old file.
-    """
+    """Opens a temporary file and renames it at the end: no one sees an incomplete file."""
     check_parts(place, last, name)
     beside = f".{secrets.token_hex(8)}.part"
     try:

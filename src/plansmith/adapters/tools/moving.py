@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from plansmith.adapters.protected_files import is_held, is_protected_below
+from plansmith.adapters.protected_files import is_protected_below
 from plansmith.adapters.tools.folder import (
     Folder,
     check_parts,
     failed,
     flush,
+    protected,
     regular,
     replacing,
     stamp,
@@ -190,7 +191,7 @@ class MovingTools(ToolSet):
             if not entry.is_folder:
                 _check_file(entry)
             elif is_protected_below(entry.state):
-                raise _in_use(entry)
+                raise protected(entry.name)
             yield entry
 
     @contextmanager
@@ -276,16 +277,9 @@ def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
 
 
 def _check_file(entry: _Entry) -> None:
-    """Refuses what is no file, and a database that is in use."""
-    state = regular(entry.place, entry.last, entry.name)
-    if state is not None and is_held(state):
-        raise _in_use(entry)
+    """Refuses what is no file, and a database with changes that wait beside it."""
+    regular(entry.place, entry.last, entry.name)
     check_parts(entry.place, entry.last, entry.name)
-
-
-def _in_use(entry: _Entry) -> ToolFailed:
-    hint = Sentence("file.database_inside" if entry.is_folder else "file.database_used")
-    return ToolFailed(Sentence("file.untouched", name=entry.name), hint=hint)
 
 
 def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:

@@ -31,6 +31,7 @@ _MOST_SEEN: Final = 5_000
 _HEAD: Final = 65_536
 _ROWS: Final = 20
 _MOST_COLUMNS: Final = 40
+_REFUSALS: Final = {"file.exists": "exists", "file.no_file": "not_a_file"}
 _TABLES: Final = {".csv": ",", ".tsv": "\t"}
 _KINDS: Final = {
     ".csv": "table",
@@ -117,26 +118,16 @@ async def put(ask: Ask, given: b.PutQuery) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     if given.replace:
         need_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
-    folder = Folder(_writable(ask.server_state.settings.folder()))
+    folder = Folder(ask.server_state.settings.folder())
     name = ask.path("file")
     _check_name(folder, name)
     try:
         with folder.replacing(name, overwrite=given.replace) as file:
             size = await _received(ask, file)
     except ToolFailed as failure:
-        raise _refused(name, failure) from None
+        raise _refused(failure) from None
     ask.server_state.log.info("file_added", name=name, size=size, by=ask.by.name)
     return {"name": name, "size": size}
-
-
-def _writable(folder: Path) -> Path:
-    if os.access(folder, os.W_OK | os.X_OK):
-        return folder
-    why, hint = (
-        Sentence("error.folder_closed", folder=str(folder)),
-        Sentence("error.folder_closed_hint"),
-    )
-    raise HttpProblem(409, "not_writable", why, hint=hint)
 
 
 def _check_name(folder: Folder, name: str) -> None:
@@ -150,19 +141,12 @@ def _check_name(folder: Folder, name: str) -> None:
     raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
 
 
-def _refused(name: str, failure: ToolFailed) -> HttpProblem:
-    match getattr(failure.message, "code", ""):
-        case "file.exists":
-            hint = Sentence("error.file_exists_hint")
-            return HttpProblem(409, "exists", Sentence("error.file_exists", file=name), hint=hint)
-        case "file.no_file":
-            hint = Sentence("error.other_name")
-            return HttpProblem(409, "not_a_file", Sentence("error.no_file", file=name), hint=hint)
-        case "":
-            why = Sentence("error.no_space", error=failure.message)
-            return HttpProblem(507, "no_space", why, hint=Sentence("error.no_space_hint"))
-        case _:
-            return HttpProblem(409, "protected", failure.message, hint=failure.hint)
+def _refused(failure: ToolFailed) -> HttpProblem:
+    if not isinstance(failure.message, Sentence):  # it is what the system says
+        return HttpProblem(507, "not_written", Sentence("error.not_written", error=failure.message))
+    code = _REFUSALS.get(failure.message.code, "protected")
+    hint = Sentence("error.file_exists_hint") if code == "exists" else failure.hint
+    return HttpProblem(409, code, failure.message, hint=hint)
 
 
 async def _received(ask: Ask, file: BinaryIO) -> int:

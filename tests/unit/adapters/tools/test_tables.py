@@ -334,8 +334,7 @@ FORMULAS = (
     "@home",
     "﹢1+1",
     "\t=1",
-    "\r=1",
-    "\n",
+    "\n=1",
 )
 
 
@@ -347,6 +346,8 @@ async def test_no_text_of_a_table_is_a_formula_and_numbers_stay(tmp_path: Path) 
         head, *cells = [row[0] for row in csv.reader(file)]
     assert head == "'=head"
     assert cells == [*(f"'{each}" for each in FORMULAS), *map(str, numbers)]
+    await use(tmp_path, "write", path="r.csv", rows=[{"a": "x\r=1"}, {"a": "\r=1"}])
+    assert (tmp_path / "r.csv").read_bytes() == b'a\n"x\n=1"\n"\'\n=1"\n'
 
 
 async def test_rows_are_written_and_formulas_made_harmless(tmp_path: Path) -> None:
