@@ -14,8 +14,10 @@ from pydantic import Field, ValidationError, field_validator
 from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.notices.settings import NoticeSettings
 from plansmith.adapters.oidc.settings import OidcSettings
+from plansmith.adapters.protected_files import PROJECT_FILE, protect
 from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
+from plansmith.adapters.tools.mcp.trusted_copy import read_regular_file
 from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import Misconfigured
 from plansmith.folder_settings import Table, at, harmless, with_paths
@@ -26,7 +28,7 @@ from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.settings import PlannerSettings
 from plansmith.review.settings import ReviewPolicy
 from plansmith.text import safe
-from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_regular_file
+from plansmith.trust import Project, TrustBook, left_out
 
 if TYPE_CHECKING:
     import tomllib
@@ -264,6 +266,7 @@ def _project_settings(
             known, content = None, None
             tell(with_hint(error.message, error.hint))
         if content is not None and book.trusts(content):
+            protect(content.files)
             return book.settings(content, tell)
         tell(left_out(project, changed=known is not None))
     place = folder.resolve()

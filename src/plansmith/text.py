@@ -13,6 +13,8 @@ HAN_RANGE: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 CJK_RANGE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 HAN: Final = re.compile(f"[{HAN_RANGE}]")
 WIDTH: Final = 160
+_FORMULA: Final = frozenset("=+-@")
+_CONTROL: Final = frozenset("\t\r\n")
 _LINE_ENDS: Final = re.compile(r"\r\n?")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Characters that a reader does not see: control and format characters, line separators, fillers
@@ -23,6 +25,12 @@ _HIDDEN: Final = lazy_pattern(
     "\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet may take a cell for a formula, be it after spaces or in full width."""
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])
+    return first in _FORMULA or text[:1] in _CONTROL
 
 
 def safe(text: str) -> str:

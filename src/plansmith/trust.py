@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import shlex
-import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.adapters.approvals import Approval, ApprovalFile
+from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.adapters.tools.mcp.settings import parse_servers
+from plansmith.adapters.tools.mcp.trusted_copy import (
+    MOST_PROGRAM,
+    MOST_TEXT,
+    read_regular_file,
+    word_forms,
+)
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.folder_settings import Table, at, with_paths
@@ -23,30 +30,8 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 
-PROJECT_FILE: Final = "plansmith.toml"
-_MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_FILES: Final = 500
 _SHOWN: Final = 8
-
-
-def read_regular_file(path: Path, *, links: bool = True) -> bytes | None:
-    """Returns the content of a regular file, or None where there is no file."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        # A pipe must not block us, and a link must not lead out of the folder.
-        handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        why = Sentence("trust.symlink") if not links and path.is_symlink() else error.strerror
-        raise Misconfigured(Sentence("trust.not_read", path=safe(str(path)), why=why)) from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Misconfigured(Sentence("trust.not_regular", path=safe(str(path))))
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise Misconfigured(Sentence("trust.too_large", path=safe(str(path)), most=_MAX_BYTES))
-    return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +91,20 @@ def read_content(folder: Path, data: bytes, settings: Table) -> Content:
     folder = folder.resolve()
     files: dict[Path, bytes | None] = {folder / PROJECT_FILE: data}
 
-    def add(path: Path) -> None:
+    def add(path: Path, most: int) -> None:
         if len(files) >= _MAX_FILES:
             raise Misconfigured(
                 Sentence("trust.too_many", folder=safe(str(folder)), most=_MAX_FILES)
             )
         if path not in files:
-            files[path] = read_regular_file(path)
+            files[path] = read_regular_file(path, most=most)
 
     for named in _named_files(settings, folder):
         for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
-            add(path)
+            add(path, MOST_TEXT)
     for server in _servers(settings, folder, files):
-        for path in _command_files(server, folder):
-            add(path)
+        for path in command_files(server, folder) if server.get("command") else ():
+            add(path, MOST_PROGRAM)
     return Content(folder, settings, files)
 
 
@@ -144,29 +129,27 @@ def _servers(settings: Table, folder: Path, files: Mapping[Path, bytes | None]) 
     """Yields the MCP servers of the settings and of the MCP files they name."""
     mcp = settings.get("mcp", {})
     yield from mcp.get("servers", {}).values()
-    for name in mcp.get("files", ()):
-        try:
-            value = json.loads(files.get(at(folder, name)) or b"{}")
-            table = value.get("mcpServers", value.get("servers", {}))
-            yield from (each for each in table.values() if isinstance(each, dict))
-        except (ValueError, AttributeError, RecursionError):
-            continue  # reported where the file is used
+    for path in (at(folder, name) for name in mcp.get("files", ())):
+        with suppress(Misconfigured):  # reported where the file is used
+            yield from map(dict, parse_servers(files.get(path) or b"", path).servers.values())
 
 
-def _command_files(server: Table, folder: Path) -> Iterator[Path]:
-    """Yields the files that a server's command line names, such as its script."""
-    place = at(folder, str(server.get("cwd") or "."))
-    args = server.get("args")
-    more = cast("list[object]", args) if isinstance(args, list) else []
-    for word in map(str, (server.get("command"), *more)):
-        module = word.replace(".", "/")
-        forms = (word, word.partition("=")[2], f"{module}.py", f"{module}/__main__.py")
-        for path in (at(place, each) for each in forms if each and "\0" not in each):
-            try:
-                if path.is_file():
-                    yield path
-            except OSError:
-                continue  # too long for a path
+def command_files(server: Table, folder: Path) -> Iterator[Path]:
+    """Yields the files that a server's command, arguments and variables name.
+
+    Of folders that they name, and of the one that it starts in, all files. Nothing else of a
+    trusted folder is there when its server starts, so nobody has to guess what a command runs.
+    """
+    words = [server["command"], *server.get("args", ()), *server.get("env", {}).values()]
+    forms, cwd = [form for word in words for form in word_forms(word)], server.get("cwd") or ""
+    for form in [".", *forms] if cwd else forms:
+        path = Path(os.path.normpath(folder / cwd / form))
+        with suppress(OSError):  # too long for a path
+            if path.is_file():
+                yield path
+            elif path.is_relative_to(folder):
+                below = (each for each in path.rglob("*") if not each.is_symlink())
+                yield from sorted(islice((each for each in below if each.is_file()), _MAX_FILES))
 
 
 class TrustBook:
@@ -256,11 +239,13 @@ class TrustBook:
                 why = Sentence("trust.two_servers", path=path, name=duplicates[0])
                 raise Misconfigured(why, hint=Sentence("trust.rename_one"))
             servers |= {each: dict(server) for each, server in read.servers.items()}
-        return {name: _in_folder(each, folder) for name, each in servers.items()}
+        return {name: _copied(each, content) for name, each in servers.items()}
 
 
-def _in_folder(server: Table, folder: Path) -> Table:
-    cwd = str(server.get("cwd") or ".")
-    if not server.get("command") or cwd.startswith("${"):
+def _copied(server: Table, content: Content) -> Table:
+    """Returns a server that starts in a copy of the files that it can start from."""
+    if not server.get("command"):
         return server
-    return server | {"cwd": str(at(folder, cwd))}
+    hashes, found = content.hashes, command_files(server, content.folder)
+    files = {name: hashes[name] for name in map(content.name, found) if hashes.get(name)}
+    return server | {"folder": str(content.folder), "files": files}

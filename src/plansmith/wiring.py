@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.protected_files import PROJECT_FILE, beside, protect
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
-from plansmith.config import Settings, load_settings
+from plansmith.config import Settings, config_folder, load_settings, state_folder
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
+from plansmith.folder_settings import with_paths
 from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.options import Options
+from plansmith.trust import command_files
 
 if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
@@ -90,6 +93,7 @@ def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource
 def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plansmith:
     """Makes a Plansmith as the settings say; the given parts replace those of the settings."""
     settings = settings or load_settings()
+    protect(_started_with(settings))
     tell = parts.setdefault("tell", lambda _: None)
     clock = parts.setdefault("clock", SystemClock())
     secrets = parts.setdefault("secrets", SecretBox(settings.secrets))
@@ -119,6 +123,22 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     if not settings.records_folder:
         smith.runs.journals.recorded_folder = ""
     return smith
+
+
+def _started_with(settings: Settings) -> Iterator[Path]:
+    """Yields the files and folders that settings name, but for documents, which may change."""
+    named: list[str] = []
+
+    def note(_: tuple[str, ...], name: str) -> str:
+        named.append(name)
+        return name
+
+    with_paths(settings.model_dump(mode="json", exclude={"documents"}, exclude_none=True), note)
+    for path in (Path(each).expanduser() for each in named):
+        yield from (path, *path.glob("*"))
+    yield from (settings.folder() / PROJECT_FILE, settings.data(), config_folder(), state_folder())
+    if settings.store_url().startswith("sqlite:"):
+        yield from beside([sqlite_path(settings.store_url())])
 
 
 def _with_models(parts: Parts, settings: Settings, *, clock: Clock, tell: Tell) -> Parts:
@@ -289,8 +309,11 @@ def make_servers(
     found = all_servers(settings.mcp)
     for note in found.notes:
         tell(note)
+    servers = {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()}
+    for server in servers.values():
+        protect(command_files(dict(server), settings.data()))
     return mcp_servers.McpServers(
-        {name: _in_own_folder(each, settings.data()) for name, each in found.servers.items()},
+        servers,
         approvals=_approvals(settings),
         environment=_Lookup(secrets, "mcp"),
         tell=tell,
@@ -302,7 +325,7 @@ def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
 
     In the working folder, `npx` and `python -m` would run whatever code lies there.
     """
-    if not server.command or server.cwd:
+    if not server.command or server.cwd or server.folder:
         return server
     folder = data / "servers"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.commands import Told, typed
 
+from plansmith.adapters.protected_files import may_write
+from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.tools.mcp.launch import launch_definition
-from plansmith.adapters.tools.mcp.servers import pinned_hash
+from plansmith.adapters.tools.mcp.servers import McpServers, pinned_hash
 from plansmith.adapters.tools.mcp.settings import ServerSettings
+from plansmith.config import load_settings
+from plansmith.wiring import make_servers
 
 KEY = "canary-key-4711"
 SERVER = "from pathlib import Path\nPath({marker!r}).touch()\n"
@@ -90,6 +95,8 @@ class Listener:
 class Folder:
     """A hostile folder, and a person who works in it."""
 
+    more: ClassVar[dict[str, str]] = {}
+
     def __init__(self, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
         self.here, self.home, self.markers = tmp_path / "clone", tmp_path / "home", tmp_path / "m"
@@ -132,6 +139,7 @@ class Folder:
             "LANG": "en_US.UTF-8",
             "PLANSMITH_OFFLINE": "1",
             "THE_KEY": KEY,
+            **self.more,
         }
 
     def types(self, *words: str) -> Told:
@@ -375,3 +383,141 @@ def test_the_doctor_tells_what_of_a_strange_folder_is_left_out(folder: Folder) -
     [found] = [each for each in folder.json("doctor") if each["subject"] == "folder"]
     assert found["level"] == "warning"
     assert "models.plan.base_url" in found["message"]
+
+
+class Started:
+    """A trusted folder with one MCP server that a person has approved."""
+
+    def __init__(self, folder: Folder, command: str, files: dict[str, str]) -> None:
+        self.folder, self.here = folder, folder.here
+        for name, text in files.items():
+            (self.here / name).parent.mkdir(exist_ok=True)
+            (self.here / name).write_text(text, encoding="utf-8")
+        settings = f"[mcp.servers.theirs]\n{command}\n"
+        (self.here / "plansmith.toml").write_text(settings, encoding="utf-8")
+        folder.trust()
+        [waiting] = folder.json("tools", "approve")
+        folder.types("tools", "approve", "theirs", "--hash", waiting["hash"])
+
+    def start(self, change: Callable[[], object] = lambda: None) -> str:
+        """Starts the server after the settings were read and something changed; what is told."""
+        told: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            for name in os.environ.keys() - self.folder.environment.keys():
+                patch.delenv(name)
+            for name, value in self.folder.environment.items():
+                patch.setenv(name, value)
+            patch.chdir(self.here)
+            settings = load_settings(tell=told.append)
+            servers = make_servers(settings, secrets=SecretBox({}), tell=told.append)
+            change()
+            if servers is not None:
+                asyncio.run(self._listed(servers))
+        return " ".join(told)
+
+    async def _listed(self, servers: McpServers) -> None:
+        async with servers:
+            await servers.tools()
+
+
+def touch(marker: Path) -> str:
+    return f"from pathlib import Path\nPath({str(marker)!r}).touch()\n"
+
+
+@pytest.mark.parametrize("how", ["write", "rename", "link"])
+def test_a_server_file_that_changes_after_it_was_trusted_does_not_run(
+    folder: Folder, how: str
+) -> None:
+    good, bad = (touch(folder.markers / each) for each in ("good", "bad"))
+    started = Started(folder, 'command = "python3"\nargs = ["server.py"]', {"server.py": good})
+    started.start()
+    assert folder.ran == ["good"]
+    assert not may_write(folder.here / "server.py")  # so no upload and no tool changes it
+    (folder.markers / "good").unlink()
+    server, other = folder.here / "server.py", folder.here / "other.py"
+
+    def change() -> None:
+        (server if how == "write" else other).write_text(bad, encoding="utf-8")
+        if how == "rename":
+            other.replace(server)
+        elif how == "link":
+            server.unlink()
+            server.symlink_to(other)
+
+    assert "server.py is not as you trusted it" in started.start(change)
+    assert folder.ran == []
+    assert "changed since you trusted it" in started.start()  # in the next process
+    assert folder.ran == []
+
+
+HIDDEN_CODE = {
+    "a shell that runs another file": (
+        'command = "sh"\nargs = ["-c", "sh ./go.sh"]',
+        "go.sh",
+    ),
+    "a file for the shell to begin with": (
+        'command = "bash"\nargs = ["-c", "true"]\nenv.BASH_ENV = "./go.sh"',
+        "go.sh",
+    ),
+    "a module of a package": ('command = "python3"\nargs = ["-m", "pkg.go"]', "pkg/go.py"),
+    "a module of the folder": ('command = "python3"\nargs = ["-m", "go"]', "go.py"),
+    "a path for modules": (
+        'command = "python3"\nargs = ["-m", "go"]\nenv.PYTHONPATH = "lib:."',
+        "lib/go.py",
+    ),
+    "a folder that shadows the library": (
+        'command = "python3"\nargs = ["server.py"]',
+        "json.py",
+    ),
+    "the whole path": ('command = "sh"\nargs = ["{here}/go.sh"]', "go.sh"),
+    "the whole path in a shell": ('command = "sh"\nargs = ["-c", "sh {here}/go.sh"]', "go.sh"),
+    "a variable with the path": ('command = "sh"\nargs = ["${{PLACE}}/go.sh"]', "go.sh"),
+    "the folder to start in": ('command = "sh"\nargs = ["go.sh"]\ncwd = "{here}"', "go.sh"),
+    "a path upwards": ('command = "sh"\nargs = ["../clone/go.sh"]', "go.sh"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN_CODE)
+def test_code_of_the_folder_that_nobody_trusted_runs_by_no_roundabout_way(
+    folder: Folder, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Folder.more, "PLACE", str(folder.here))
+    command, hidden = HIDDEN_CODE[name]
+    bad = folder.markers / "bad"
+    code = touch(bad) if hidden.endswith(".py") else f"touch '{bad}'\n"
+    files = {hidden: "", "server.py": "import json\n"}
+    started = Started(folder, command.format(here=folder.here), files)
+    started.start(lambda: (folder.here / hidden).write_text(code, encoding="utf-8"))
+    started.start()
+    assert folder.ran == []
+
+
+def test_a_server_of_several_files_starts_in_a_copy_of_its_folder(folder: Folder) -> None:
+    files = {
+        "server/main.py": "import helper\n",
+        "server/helper.py": touch(folder.markers / "helped")
+        + "import os\nassert os.path.isdir(os.environ['PLANSMITH_FOLDER'])\n"
+        + "open('left.py', 'w').write('')\n",
+    }
+    command = 'command = "python3"\nargs = ["main.py"]\ncwd = "server"'
+    started = Started(folder, command, files)
+    started.start()
+    assert folder.ran == ["helped"]
+    assert not (folder.here / "server" / "left.py").exists()
+    (folder.markers / "helped").unlink()
+    changed = folder.here / "server" / "helper.py"
+    assert "helper.py" in started.start(lambda: changed.write_text("raise SystemExit"))
+    assert folder.ran == []
+
+
+def test_an_interpreter_is_trusted_by_its_hash_and_texts_are_shown_first(folder: Folder) -> None:
+    files = {"server.py": touch(folder.markers / "good")}
+    python = Path(sys.executable).resolve()
+    command = f'command = "{python}"\nargs = ["server.py"]'
+    started = Started(folder, command, files)
+    shown = folder.types("trust").out
+    assert len(shown.splitlines()) < 40
+    assert shown.index("--- server.py") < shown.index(f"--- {python}") < shown.index("SHA-256")
+    assert f"{python.stat().st_size} bytes" in shown.replace(",", "")
+    started.start()
+    assert folder.ran == ["good"]

@@ -31,6 +31,12 @@ test("CSV quotes what needs it and marks what a spreadsheet would run", () => {
   const table = { columns: ["a", 'b"c'], rows: [["=1+1", -5], ["x,y\nz", null], ["-3", "@home"]] as Json[][] };
   assert.equal(toCsv(table), 'a,"b""c"\n\'=1+1,-5\n"x,y\nz",\n-3,\'@home\n');
   assert.equal(toTabs({ columns: ["a"], rows: [["x\ty\nz"]] }), "a\nx y z");
+  for (const text of ["=1", " =1", "\u3000=1", "＝1", "+a", "－2+3", "@home"]) {
+    const one = { columns: ["a"], rows: [[text]] as Json[][] };
+    assert.equal(toTabs(one), `a\n'${text}`);
+    assert.equal(toCsv(one), `a\n'${text}\n`);
+  }
+  assert.equal(toTabs({ columns: ["a"], rows: [["-5"], [-5], ["+5"]] }), "a\n-5\n-5\n+5");
 });
 
 test("a file of values is a table only if it is one", () => {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from plansmith.errors import JournalDamaged, NotFound
 from plansmith.plan.events import Event, read_event
 from plansmith.plan.sentence import Sentence
+from plansmith.text import is_formula
 
 if TYPE_CHECKING:
     from plansmith.ports import PlanStore
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 AuditFormat = Literal["jsonl", "csv"]
 COLUMNS: Final = ("at", "user", "kind", "name", "action", "run", "number", "body", "before", "hash")
 _BATCH: Final = 200
-# A spreadsheet takes a cell that begins like this for a formula.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +98,9 @@ def _cells(event: Event) -> Iterator[str]:
 
 def _csv(cells: Iterator[str] | tuple[str, ...]) -> str:
     text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerow([_harmless(each) for each in cells])
+    harmless = [f"'{each}" if is_formula(each) else each for each in cells]
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerow(harmless)
     return text.getvalue()
-
-
-def _harmless(cell: str) -> str:
-    """Returns a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
 
 
 def altered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.protected_files import protect
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.config import Settings
@@ -215,9 +216,11 @@ def make_server(
     """Makes the server on a bound socket, and the object that checks its clients."""
     port = int(sock.getsockname()[1])
     token = load_token(serve.token_file)
+    tokens_file = serve.tokens_file or serve.token_file.with_name("tokens.json")
+    protect((serve.token_file, tokens_file))
     auth = Auth(
         token,
-        tokens=TokenFile(serve.tokens_file or serve.token_file.with_name("tokens.json")),
+        tokens=TokenFile(tokens_file),
         by=server_state.by,
         now=server_state.smith.runs.journals.clock.now,
         port=port,

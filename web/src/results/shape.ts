@@ -53,9 +53,14 @@ export const isNumeric = (table: Table, column: number): boolean =>
   table.rows.some((row) => row[column] !== null) && table.rows.every((row) => row[column] === null || numeric(row[column]!) !== null);
 
 // A text that a spreadsheet would take for a formula is marked as text.
-const cell = (value: Json): string => {
+const marked = (value: Json): string => {
   const text = value === null ? "" : shown(value);
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+  const formula = /^[\t\r\n]/.test(text) || /^[=+\-@]/.test(text.trimStart().slice(0, 1).normalize("NFKC"));
+  return typeof value === "string" && formula && (Number.isNaN(Number(text)) || !text.trim()) ? `'${text}` : text;
+};
+
+const cell = (value: Json): string => {
+  const safe = marked(value);
   return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 };
 
@@ -63,7 +68,7 @@ export const toCsv = (table: Table): string =>
   [table.columns, ...table.rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
 
 export const toTabs = (table: Table): string =>
-  [table.columns, ...table.rows].map((row) => row.map((each) => (each === null ? "" : shown(each)).replace(/[\t\r\n]+/g, " ")).join("\t")).join("\n");
+  [table.columns, ...table.rows].map((row) => row.map((each) => marked(each).replace(/[\t\r\n]+/g, " ")).join("\t")).join("\n");
 
 // The rows of a file of comma- or tab-separated values; null where it is none.
 export function parseCsv(text: string, mark = ","): Table | null {

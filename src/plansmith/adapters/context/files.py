@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
-from plansmith.adapters.stores.open_files import is_held
+from plansmith.adapters.protected_files import is_held
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 

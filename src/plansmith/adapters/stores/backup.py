@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, NamedTuple
 
+from plansmith.adapters.protected_files import beside, may_write, protect
 from plansmith.adapters.stores.database import converting_errors, is_locked, open_database
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
 from plansmith.plan.sentence import Sentence
@@ -35,15 +36,17 @@ def back_up(store: Path, target: Path, *, force: bool = False, tell: Tell) -> Co
         )
     if target.exists() and not force:
         raise Refused(Sentence("store.exists", file=target), hint=Sentence("store.force_replaces"))
-    if target.exists() and target.samefile(store):
-        raise Refused(Sentence("store.backup_over_itself"))
+    protect(beside([store]))
+    if not may_write(target):
+        raise Refused(Sentence("file.protected", name=target), hint=Sentence("store.name_other"))
     with _new_file(target) as copy:
         with closing(open_database(store)) as source:
             _copy(source, copy, tell)
         tell(Sentence("store.checking_copy"))
         runs = _checked(copy)
         _sync(copy)
-        copy.replace(target)
+        with converting_errors(target), _alone(target) if target.exists() else nullcontext():
+            copy.replace(target)
     _sync(target.parent)
     return Copied(target.stat().st_size, runs)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from plansmith.adapters.stores.open_files import SUFFIXES, hold, release
+from plansmith.adapters.protected_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.adapters.stores.versions import prepare_sqlite
 from plansmith.errors import (

@@ -97,6 +97,7 @@ class _UnwrittenFolder(Folder):
         self.changes: list[FileChange] = []
 
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
+        self.check_writable(name)
         check_size(name, data, most)
         before, after = self.content(name), Content.of(data)
         if before is not None and before != after:
@@ -108,6 +109,7 @@ class _UnwrittenFolder(Folder):
         self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
     ) -> bytes:
         del make  # a file that is not there is told to `change`
+        self.check_writable(name)
         before = self.read(name, most=most) if self._is_there(name) else None
         data = change(before)
         check_size(name, data, most)
@@ -124,6 +126,12 @@ class _UnwrittenFolder(Folder):
             if state.st_size > _MOST_BYTES:
                 return Content(None, state.st_size, repr(stamp(state)).encode())
             return Content.of(file.read())
+
+    def check_writable(self, name: str) -> None:
+        """Refuses what the call itself would refuse to write."""
+        if self.root.joinpath(*self.parts(name)).parent.is_dir():
+            with self.parent(name, writes=True):
+                pass
 
     def _is_there(self, name: str) -> bool:
         return os.path.lexists(self.root.joinpath(*self.parts(name)))
@@ -194,9 +202,13 @@ def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
 def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json]) -> Preview:
     old = folder.plain(str(values.get("path", "")))
     is_folder = folder.is_folder(old)
+    if spec != moving.COPY:
+        folder.check_writable(old)
     if spec == moving.DELETE and is_folder:
         return Preview(moved=(old,))
     target = "" if spec == moving.DELETE else new_path(folder, old, str(values.get("to", "")))
+    if target:
+        folder.check_writable(target)
     if is_folder:
         return Preview(moved=(old, target))  # its files are not shown one by one
     content = folder.content(old)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.adapters.stores.open_files import is_held
 from plansmith.adapters.tools.documents.text import file_text, is_paged
+from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.patterns import search_forms
-from plansmith.adapters.tools.toolset import NOTES, noted
+from plansmith.adapters.tools.toolset import NOTES, Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Call
 
 
 def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
@@ -111,119 +109,69 @@ class FileToolLimits:
     seconds: float = 40.0
 
 
-class FileTools:
+class FileTools(ToolSet):
     """The three tools, confined to a folder; they do not see hidden files."""
 
     def __init__(self, root: Path, *, limits: FileToolLimits | None = None) -> None:
-        self._root = root.resolve()
+        self._folder = Folder(root)
         self._limits = limits or FileToolLimits()
+        works = (self._list, self._read, self._search)
+        super().__init__([BuiltIn(*each) for each in zip(FILE_TOOLS, works, strict=True)])
 
-    async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the three tools."""
-        return FILE_TOOLS
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Lists a folder, reads a file or searches a folder."""
-        del call
-        match tool:
-            case "files.list":
-                return await asyncio.to_thread(self._list, _text(arguments, "folder", "."))
-            case "files.read":
-                return await asyncio.to_thread(self._read, _text(arguments, "path"))
-            case "files.search":
-                text, folder = _text(arguments, "text"), _text(arguments, "folder", ".")
-                return await asyncio.to_thread(self._search, text, folder)
-            case _:
-                raise ToolFailed(Sentence("unknown.tool", name=tool))
-
-    def _list(self, name: str) -> Json:
-        folder = self._inside(name)
-        try:
-            paths = sorted(folder.iterdir())
-        except NotADirectoryError:
-            raise ToolFailed(Sentence("file.no_folder", name=name)) from None
-        except OSError as error:
-            raise _failed(name, error) from None
-        found = [path for path in paths if self._is_listed(path)]
-        files: list[Json] = [self._entry(path) for path in found[: self._limits.files]]
-        inside = [path for path in paths if self._is_folder(path)]
-        folders: list[Json] = [
-            path.relative_to(self._root).as_posix() for path in inside[: self._limits.files]
-        ]
-        left_out = len(found) + len(inside) - len(files) - len(folders)
-        listed: dict[str, Json] = {"files": files, "folders": folders}
+    def _list(self, given: Arguments, job: Job) -> Json:
+        del job
+        found, inside = list[Json](), list[Json]()
+        for path, state in self._folder.entries(self._plain(given.get("folder", "."))):
+            if stat.S_ISDIR(state.st_mode):
+                inside.append(path)
+            else:
+                changed = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
+                found.append({"path": path, "size": state.st_size, "modified": changed})
+        most = self._limits.files
+        left_out = len(found[most:]) + len(inside[most:])
+        listed: dict[str, Json] = {"files": found[:most], "folders": inside[:most]}
         return listed | {"left_out": left_out} if left_out else listed
 
-    def _entry(self, path: Path) -> Json:
-        status = path.stat()
-        changed = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
-        name = path.relative_to(self._root).as_posix()
-        return {"path": name, "size": status.st_size, "modified": changed}
+    def _read(self, given: Arguments, job: Job) -> Json:
+        del job
+        path, found = self._named(self._plain(given["path"]))
+        text, notes = file_text(path, self._data(path))
+        return noted({"path": path, "text": text}, [*found, *notes])
 
-    def _is_folder(self, path: Path) -> bool:
-        """Whether an entry is a folder that may be opened; links are not."""
-        if path.name.startswith(".") or path.is_symlink():
-            return False
-        try:
-            path.name.encode()
-            return path.is_dir()
-        except (OSError, UnicodeEncodeError):
-            return False
+    def _data(self, path: str) -> bytes:
+        most = self._limits.paged_bytes if is_paged(path) else self._limits.bytes_each
+        return self._folder.read(path, most=most)
 
-    def _is_listed(self, path: Path) -> bool:
-        """Whether an entry is a file that may be read, after its links are resolved."""
-        if path.name.startswith("."):
-            return False
-        try:
-            path.name.encode()
-            target = path.resolve(strict=True)
-        except (OSError, RuntimeError, UnicodeEncodeError):
-            return False
-        return target.is_file() and self._is_open(target)
-
-    def _read(self, name: str) -> dict[str, Json]:
-        path, found = self._named(name)
-        most = self._limits.paged_bytes if is_paged(path.name) else self._limits.bytes_each
-        try:
-            data = _bytes(path, most + 1)
-        except OSError as error:
-            raise _failed(name, error) from None
-        if data is None:
-            raise ToolFailed(Sentence("file.no_file", name=name))
-        if len(data) > most:
-            message = f"{name} is larger than {most:,} bytes"
-            raise ToolFailed(message, hint=Sentence("file.read_smaller"))
-        shown = path.relative_to(self._root).as_posix()
-        text, notes = file_text(shown, data)
-        return noted({"path": shown, "text": text}, [*found, *notes])
-
-    def _named(self, name: str) -> tuple[Path, list[str]]:
-        """Resolves the path of a file; a name alone may stand for the one file in a subfolder."""
-        try:
-            return self._inside(name), []
-        except ToolFailed:
-            alike = {
+    def _named(self, name: str) -> tuple[str, list[str]]:
+        """Returns the path of a file; a name alone may stand for the one file in a subfolder."""
+        parts = self._folder.parts(name)
+        if len(parts) == 1 and not os.path.lexists(self._folder.root / name):
+            alike = [
                 path
-                for path in (self._below(self._root) if name.strip() and "/" not in name else ())
-                if path.name.casefold() == name.casefold()
-            }
-            if len(alike) != 1 or (self._root / name).is_symlink():
-                raise
-        path = self._inside(alike.pop().relative_to(self._root).as_posix())
-        return path, [f"there is no {name} here; {path.relative_to(self._root)} was read"]
+                for path, _ in self._folder.walk(".")
+                if path.rpartition("/")[2].casefold() == name.casefold()
+            ]
+            if len(alike) == 1:
+                return alike[0], [f"there is no {name} here; {alike[0]} was read"]
+        return "/".join(parts), []
 
-    def _search(self, text: str, name: str) -> Json:
+    def _plain(self, name: str) -> str:
+        """Returns a path relative to the folder, which may be given whole."""
+        root = str(self._folder.root)
+        return name.removeprefix(root).lstrip("/") if name.startswith(f"{root}/") else name
+
+    def _search(self, given: Arguments, job: Job) -> Json:
         """Returns the files that contain the text, with the first matching lines."""
+        text: str = given["text"]
         if not text.strip():
             raise ToolFailed(Sentence("file.no_query"), hint=Sentence("file.give_word"))
-        folder = self._inside(name)
-        if not folder.is_dir():
-            raise ToolFailed(Sentence("file.no_folder", name=name))
         needles = search_forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0
         end = time.monotonic() + self._limits.seconds
-        for path in self._below(folder):
+        for path, _ in self._folder.walk(self._plain(given.get("folder", "."))):
+            if job.given_up:
+                break
             if searched + unreadable >= self._limits.searched or time.monotonic() > end:
                 left_out += 1
                 continue
@@ -240,22 +188,13 @@ class FileTools:
             result["not_text"] = unreadable
         return result | {"left_out": left_out} if left_out else result
 
-    def _below(self, folder: Path) -> Iterator[Path]:
-        """Yields the files in a folder and its subfolders in order; skips links to folders."""
-        for place, folders, files in os.walk(folder):
-            folders[:] = sorted(each for each in folders if not each.startswith("."))
-            yield from (
-                path for each in sorted(files) if self._is_listed(path := Path(place) / each)
-            )
-
-    def _content(self, path: Path) -> str | None:
+    def _content(self, path: str) -> str | None:
         try:
-            read = self._read(path.relative_to(self._root).as_posix())
+            return file_text(path, self._data(path))[0]
         except ToolFailed:
             return None
-        return str(read["text"])
 
-    def _matches(self, path: Path, content: str, needles: Sequence[str]) -> list[Json]:
+    def _matches(self, path: str, content: str, needles: Sequence[str]) -> list[Json]:
         lines: list[Json] = [
             {"line": number, "text": line.strip()[: self._limits.letters_each]}
             for number, line in enumerate(content.splitlines(), start=1)
@@ -263,54 +202,4 @@ class FileTools:
         ]
         if not lines:
             return []
-        name = path.relative_to(self._root).as_posix()
-        return [{"path": name, "count": len(lines), "lines": lines[: self._limits.lines_each]}]
-
-    def _inside(self, name: str) -> Path:
-        """Resolves a name; refuses it if it leads out of the folder."""
-        if "\0" in name or not name.strip():
-            raise ToolFailed(Sentence("file.no_path", name=name))
-        try:
-            path = (self._root / name).resolve(strict=True)
-        except FileNotFoundError:
-            raise ToolFailed(Sentence("file.absent", name=name)) from None
-        except (OSError, RuntimeError) as error:
-            raise ToolFailed(Sentence("file.not_followed", name=name, error=error)) from None
-        if not path.is_relative_to(self._root):
-            hint = Sentence("file.inside_only")
-            raise ToolFailed(Sentence("file.outside", name=name), hint=hint)
-        if not self._is_open(path):
-            raise ToolFailed(Sentence("file.hidden", name=name), hint=Sentence("file.hidden_hint"))
-        return path
-
-    def _is_open(self, path: Path) -> bool:
-        """Whether a resolved path is inside the folder and no part of it is hidden."""
-        if not path.is_relative_to(self._root):
-            return False
-        return not any(part.startswith(".") for part in path.relative_to(self._root).parts)
-
-
-def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None) -> str:
-    value = arguments.get(name, otherwise)
-    if not isinstance(value, str):
-        raise ToolFailed(Sentence("file.wants_text", name=name))
-    return value
-
-
-def _bytes(path: Path, most: int) -> bytes | None:
-    """Returns the first bytes of a regular file; None for anything else."""
-    if is_held(path.lstat()):
-        return None
-    # Not blocking: a pipe in the place of a file must not hold the run.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(most)
-    finally:
-        os.close(handle)
-
-
-def _failed(name: str, error: OSError) -> ToolFailed:
-    return ToolFailed(Sentence("error.cannot_read_file", name=name, error=error.strerror or error))
+        return [{"path": path, "count": len(lines), "lines": lines[: self._limits.lines_each]}]

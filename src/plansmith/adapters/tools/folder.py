@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from plansmith.adapters.stores.open_files import is_held
+from plansmith.adapters.protected_files import is_held, is_protected
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.sentence import Sentence
 
@@ -24,7 +24,7 @@ _BESIDE: Final = ("-wal", "-journal", "-shm")
 # Not blocking, so that a pipe in the place of a file cannot hold a thread.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Folder:
     def is_folder(self, name: str) -> bool:
         """Whether there is a folder of this name that can be entered."""
         try:
-            with self._folder(self.parts(name), name, make=False):
+            with self._folder(self.parts(name), name):
                 return True
         except ToolFailed:
             return False
@@ -102,21 +102,22 @@ class Folder:
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
         """Writes a file atomically; the same content again changes nothing."""
         check_size(name, data, most)
-        with self.parent(name, make=True) as (place, last):
+        with self.parent(name, make=True, writes=True) as (place, last):
             known = regular(place, last, name)
             if known is not None:
                 same = known.st_size == len(data) and _content(place, last, name, most) == data
                 if same:
                     return Written(created=False, changed=False)
                 check_free(name, overwrite=overwrite)
-            _put(place, last, data, name=name, old=known if overwrite else None)
+            with replacing(place, last, name, old=known) as file:
+                file.write(data)
             return Written(created=known is None, changed=True)
 
     def update(
         self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
     ) -> bytes:
         """Replaces a file by the result of `change`, which gets None for a missing file."""
-        with self.parent(name, make=make) as (place, last):
+        with self.parent(name, make=make, writes=True) as (place, last):
             known = regular(place, last, name)
             data = change(None if known is None else _content(place, last, name, most))
             check_size(name, data, most)
@@ -124,14 +125,40 @@ class Folder:
                 raise ToolFailed(
                     Sentence("file.changed", name=name), hint=Sentence("error.once_more")
                 )
-            _put(place, last, data, name=name, old=known)
+            with replacing(place, last, name, old=known) as file:
+                file.write(data)
             return data
+
+    @contextmanager
+    def replacing(self, name: str, *, overwrite: bool) -> Generator[BinaryIO]:
+        """Opens a file to write it piece by piece; it gets its name when it is complete."""
+        with self.parent(name, make=True, writes=True) as (place, last):
+            known = regular(place, last, name)
+            if known is not None:
+                check_free(name, overwrite=overwrite)
+            with replacing(place, last, name, old=known) as file:
+                yield file
+
+    def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yields the regular files and folders in a folder; skips links and hidden ones."""
+        parts = self.parts(name)
+        with self._folder(parts, name) as handle:
+            try:
+                with os.scandir(handle) as listed:
+                    found = sorted(each.name for each in listed if _is_open(each.name))
+            except OSError as error:
+                raise failed(name, error) from None
+            for each in found:
+                with suppress(OSError):  # it is gone meanwhile
+                    state = os.stat(each, dir_fd=handle, follow_symlinks=False)
+                    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):
+                        yield "/".join((*parts, each)), state
 
     def walk(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yields the regular files in a folder and its subfolders; skips links and hidden ones."""
         parts = self.parts(name)
         start = "/".join(parts)
-        with self._folder(parts, name, make=False) as handle:
+        with self._folder(parts, name) as handle:
             for place, folders, files, inside in os.fwalk(".", dir_fd=handle):
                 folders[:] = sorted(each for each in folders if _is_open(each))
                 for each in sorted(filter(_is_open, files)):
@@ -142,19 +169,35 @@ class Folder:
                             yield below, state
 
     @contextmanager
-    def parent(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
-        """Opens the folder of a file; gives its handle and the last part of the path."""
+    def parent(
+        self, name: str, *, make: bool = False, writes: bool = False
+    ) -> Generator[tuple[int, str]]:
+        """Opens the folder of a file; gives its handle and the last part of the path.
+
+        `writes` refuses what may not be written, and `make` makes the folders that are missing.
+        """
         parts = self.parts(name)
         if not parts or name.endswith("/"):
             raise _refused(name, "is not the name of a file", "give the path of a file")
-        with self._folder(parts[:-1], name, make=make) as handle:
+        with self._folder(parts[:-1], name, make=make, writes=writes) as handle:
+            if writes:
+                check_writable(handle, parts[-1], name)
             yield handle, parts[-1]
 
     @contextmanager
-    def _folder(self, parts: tuple[str, ...], name: str, *, make: bool) -> Generator[int]:
-        handle = os.open(self.root, _ENTER)
+    def _folder(
+        self, parts: tuple[str, ...], name: str, *, make: bool = False, writes: bool = False
+    ) -> Generator[int]:
         try:
+            handle = os.open(self.root, _ENTER)
+        except OSError as error:
+            raise failed(name, error) from None
+        try:
+            if writes and is_protected(self.root.parent.stat(), self.root.name, None):
+                raise protected(name)
             for part in parts:
+                if writes:
+                    check_writable(handle, part, name)
                 inner = _enter(handle, part, name, make=make)
                 os.close(handle)
                 handle = inner
@@ -206,6 +249,21 @@ def regular(place: int, last: str, name: str) -> os.stat_result | None:
     if not stat.S_ISREG(state.st_mode):
         raise ToolFailed(Sentence("file.no_file", name=name), hint=Sentence("file.refused_kinds"))
     return state
+
+
+def check_writable(place: int, last: str, name: str) -> None:
+    """Refuses a name of a file that this process was started with or has open."""
+    state = None
+    with suppress(OSError):
+        state = os.stat(last, dir_fd=place, follow_symlinks=False)
+    if is_protected(os.fstat(place), last, state):
+        raise protected(name)
+
+
+def protected(name: str) -> ToolFailed:
+    """Returns the error for such a file, or a folder with one in it."""
+    hint = Sentence("file.protected_hint")
+    return ToolFailed(Sentence("file.protected", name=name), hint=hint)
 
 
 def check_parts(place: int, last: str, name: str) -> None:
@@ -260,24 +318,27 @@ def _open(place: int, last: str, name: str) -> BinaryIO | None:
     return os.fdopen(handle, "rb")
 
 
-def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result | None) -> None:
-    """Writes a temporary file and renames it, so that no one sees an incomplete file."""
+@contextmanager
+def replacing(
+    place: int, last: str, name: str, *, old: os.stat_result | None
+) -> Generator[BinaryIO]:
+    """Opens a temporary file and renames it at the end: no one sees an incomplete file."""
     check_parts(place, last, name)
     beside = f".{secrets.token_hex(8)}.part"
     try:
-        handle = os.open(beside, MAKE, 0o666, dir_fd=place)
+        handle = os.open(beside, _MAKE, 0o666 if old is None else 0o600, dir_fd=place)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
                 if old is not None:
-                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)
+                    os.fchmod(handle, stat.S_IMODE(old.st_mode) & 0o777)
+                yield file
+                file.flush()
                 os.fsync(file.fileno())
-            if old is None:
+            if old is not None:
+                os.rename(beside, last, src_dir_fd=place, dst_dir_fd=place)
+            else:
                 # A link, and not a rename, fails where somebody took the name meanwhile.
                 os.link(beside, last, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
-            else:
-                os.rename(beside, last, src_dir_fd=place, dst_dir_fd=place)
             flush(place, name)
         finally:
             with suppress(FileNotFoundError):

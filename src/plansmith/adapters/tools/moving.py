@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from plansmith.adapters.stores.open_files import is_held, is_held_below
-from plansmith.adapters.tools.folder import MAKE, Folder, check_parts, failed, flush, regular, stamp
+from plansmith.adapters.protected_files import is_protected_below
+from plansmith.adapters.tools.folder import (
+    Folder,
+    check_parts,
+    failed,
+    flush,
+    protected,
+    regular,
+    replacing,
+    stamp,
+)
 from plansmith.adapters.tools.toolset import (
     TEXT,
     Arguments,
@@ -109,9 +117,9 @@ class MovingTools(ToolSet):
 
     def _move(self, given: Arguments, job: Job) -> Json:
         del job
-        with self._turn, self._there(given["path"], given["to"]) as old:
+        with self._turn, self._there(given["path"], given["to"], writes=True) as old:
             to = new_path(self._folder, old.name, given["to"])
-            with self._entry(to, make=True) as new:
+            with self._entry(to, make=True, writes=True) as new:
                 _move(old, new, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name}
 
@@ -122,7 +130,10 @@ class MovingTools(ToolSet):
                     Sentence("file.is_folder", name=old.name), hint=Sentence("file.one_by_one")
                 )
             to = new_path(self._folder, old.name, given["to"])
-            with self._folder.opened(old.name) as source, self._entry(to, make=True) as new:
+            with (
+                self._folder.opened(old.name) as source,
+                self._entry(to, make=True, writes=True) as new,
+            ):
                 size = os.fstat(source.fileno()).st_size
                 if size > self._most:
                     raise ToolFailed(Sentence("file.large", name=old.name, most=self._most))
@@ -131,9 +142,7 @@ class MovingTools(ToolSet):
 
     def _copied(self, source: BinaryIO, new: _Entry, job: Job, *, overwrite: bool) -> bool:
         """Copies beside the target and renames then; the same content again changes nothing."""
-        if new.state is None:
-            check_parts(new.place, new.last, new.name)
-        else:
+        if new.state is not None:
             _check_file(new)
             with self._folder.opened(new.name) as there:
                 if _equal(source, there):
@@ -142,27 +151,19 @@ class MovingTools(ToolSet):
                 raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE)
             source.seek(0)
         before = os.fstat(source.fileno())
-        beside = f".{secrets.token_hex(8)}.part"
-        try:
-            _fill(new.place, beside, source, job)
+        with replacing(new.place, new.last, new.name, old=new.state) as file:
+            while piece := source.read(_PIECE):
+                if job.given_up:
+                    raise ToolFailed(Sentence("file.copy_stopped"))
+                file.write(piece)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
             if stamp(before) != stamp(os.fstat(source.fileno())):
                 raise ToolFailed(Sentence("file.changed_copying"), hint=Sentence("error.once_more"))
-            if new.state is None:
-                # A link, and not a rename, fails where somebody took the name meanwhile.
-                os.link(beside, new.last, src_dir_fd=new.place, dst_dir_fd=new.place)
-            else:
-                os.rename(beside, new.last, src_dir_fd=new.place, dst_dir_fd=new.place)
-        except OSError as error:
-            raise failed(new.name, error) from None
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=new.place)
-        flush(new.place, new.name)
         return True
 
     def _delete(self, given: Arguments, job: Job) -> Json:
         del job
-        with self._turn, self._there(given["path"]) as old:
+        with self._turn, self._there(given["path"], writes=True) as old:
             try:
                 if old.is_folder:
                     os.rmdir(old.last, dir_fd=old.place)
@@ -177,9 +178,9 @@ class MovingTools(ToolSet):
             return {"path": old.name, "deleted": True}
 
     @contextmanager
-    def _there(self, name: str, to: str = "") -> Generator[_Entry]:
+    def _there(self, name: str, to: str = "", *, writes: bool = False) -> Generator[_Entry]:
         """Opens a file or folder that is there; refuses links, devices and databases in use."""
-        with self._entry(name.rstrip("/")) as entry:
+        with self._entry(name.rstrip("/"), writes=writes) as entry:
             if entry.state is None:
                 # Whether that is our own doing cannot be told: a person has to look.
                 gone = to and self._folder.is_file(to)
@@ -189,14 +190,14 @@ class MovingTools(ToolSet):
                 raise ToolFailed(Sentence("file.absent", name=entry.name), hint=hint)
             if not entry.is_folder:
                 _check_file(entry)
-            elif is_held_below(entry.state):
-                raise _in_use(entry)
+            elif is_protected_below(entry.state):
+                raise protected(entry.name)
             yield entry
 
     @contextmanager
-    def _entry(self, name: str, *, make: bool = False) -> Generator[_Entry]:
+    def _entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[_Entry]:
         shown = "/".join(self._folder.parts(name))
-        with self._folder.parent(name, make=make) as (place, last):
+        with self._folder.parent(name, make=make, writes=writes) as (place, last):
             try:
                 state = os.stat(last, dir_fd=place, follow_symlinks=False)
             except FileNotFoundError:
@@ -276,16 +277,9 @@ def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
 
 
 def _check_file(entry: _Entry) -> None:
-    """Refuses what is no file, and a database that is in use."""
-    state = regular(entry.place, entry.last, entry.name)
-    if state is not None and is_held(state):
-        raise _in_use(entry)
+    """Refuses what is no file, and a database with changes that wait beside it."""
+    regular(entry.place, entry.last, entry.name)
     check_parts(entry.place, entry.last, entry.name)
-
-
-def _in_use(entry: _Entry) -> ToolFailed:
-    hint = Sentence("file.database_inside" if entry.is_folder else "file.database_used")
-    return ToolFailed(Sentence("file.untouched", name=entry.name), hint=hint)
 
 
 def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
@@ -300,19 +294,6 @@ def _is_other_spelling(old: _Entry, new: _Entry) -> bool:
     """Whether both names are one entry, on a disk that does not tell letter cases apart."""
     only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
     return only and _is_same(old, new.state)
-
-
-def _fill(place: int, name: str, source: BinaryIO, job: Job) -> None:
-    """Copies a file into a new one, with its permissions, and makes it durable."""
-    mode = stat.S_IMODE(os.fstat(source.fileno()).st_mode) & 0o777
-    with os.fdopen(os.open(name, MAKE, 0o600, dir_fd=place), "wb") as file:
-        while piece := source.read(_PIECE):
-            if job.given_up:
-                raise ToolFailed(Sentence("file.copy_stopped"))
-            file.write(piece)
-        file.flush()
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
 
 
 def _equal(first: BinaryIO, second: BinaryIO) -> bool:

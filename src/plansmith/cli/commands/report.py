@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from plansmith.adapters.protected_files import may_write
 from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -15,7 +16,7 @@ from plansmith.cli.options import add_json, add_store, add_tools
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines, print_markdown, print_text
 from plansmith.cli.ui.words import own, own_text
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.replay.player import Replayed, replay
@@ -68,6 +69,8 @@ def _written(report: Report, form: str, *, whole: bool = False) -> str:
 
 def write_file(name: str, text: str) -> None:
     """Writes a text to a file; raises `Misconfigured` if that fails."""
+    if not may_write(Path(name)):
+        raise Refused(Sentence("file.protected", name=name), hint=Sentence("file.protected_hint"))
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:

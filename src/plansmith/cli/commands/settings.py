@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, settings_of
@@ -14,7 +15,6 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.server.settings import rows_with_sources
 from plansmith.text import safe
-from plansmith.trust import PROJECT_FILE
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

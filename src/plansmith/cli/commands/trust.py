@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, command_line
@@ -18,7 +20,7 @@ from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
-from plansmith.trust import PROJECT_FILE, Content, Project, TrustBook
+from plansmith.trust import Content, Project, TrustBook
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
 _EXPLAINED: Final = (
@@ -99,12 +101,16 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
     """Yields the full content to be trusted, without control characters."""
     yield own_text("trust.head", file=safe(str(project.folder / PROJECT_FILE)))
     yield ""
-    for path, data in content.files.items():
+    # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
+    for path, data in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
         yield f"--- {safe(content.name(path))}"
         if data is None:
             yield f"  {own_text('trust.no_file')}"
+        elif _is_binary(data):
+            digest = sha256(data).hexdigest()
+            yield f"  {own_text('trust.binary', size=len(data), hash=digest)}"
         else:
-            text = data.decode("utf-8", errors="backslashreplace")
+            text = data.decode()
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
         yield ""
     yield own_text("trust.would")
@@ -112,6 +118,13 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
         yield f"  {own_text('error.with_hint', message=own(meaning), hint=names)}"
     yield ""
     yield own_text("cli.hash", hash=content.hash)
+
+
+def _is_binary(data: bytes | None) -> bool:
+    try:
+        return "\0" in (data or b"").decode()
+    except UnicodeDecodeError:
+        return True
 
 
 def allows(project: Project) -> list[tuple[str, str]]:

@@ -7,29 +7,31 @@ import csv
 import io
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from starlette.requests import ClientDisconnect
 
+from plansmith.adapters.protected_files import PROJECT_FILE
+from plansmith.adapters.tools.folder import Folder
+from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.server.auth import need_scope
 from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import setup as b
 from plansmith.text import visible
-from plansmith.trust import PROJECT_FILE
 
 _MOST_FILES: Final = 200
 _MOST_SEEN: Final = 5_000
 _HEAD: Final = 65_536
 _ROWS: Final = 20
 _MOST_COLUMNS: Final = 40
-_LONGEST: Final = 200  # bytes of a name, below the limit of every file system
+_REFUSALS: Final = {"file.exists": "exists", "file.no_file": "not_a_file"}
 _TABLES: Final = {".csv": ",", ".tsv": "\t"}
 _KINDS: Final = {
     ".csv": "table",
@@ -64,47 +66,41 @@ async def show(ask: Ask, _: Nothing) -> Answer:
     }
 
 
-def _listed(folder: Path) -> tuple[list[Json], int]:
+def _listed(path: Path) -> tuple[list[Json], int]:
     """Returns the newest files at the top of the folder, and how many there are."""
-    found: list[tuple[float, Path, int]] = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for number, each in enumerate(entries):
-            if number >= _MOST_SEEN:
-                break
-            if each.name.startswith(".") or each.name == PROJECT_FILE:
-                continue
-            with suppress(OSError):
-                if each.is_file(follow_symlinks=False):
-                    state = each.stat(follow_symlinks=False)
-                    found.append((state.st_mtime, Path(each.path), state.st_size))
-    newest = sorted(found, key=lambda each: (-each[0], each[1].name))[:_MOST_FILES]
-    return [_file(path, size) for _, path, size in newest], len(found)
+    folder = Folder(path)
+    found = [
+        (-state.st_mtime, name, state.st_size)
+        for name, state in islice(folder.entries("."), _MOST_SEEN)
+        if stat.S_ISREG(state.st_mode) and name != PROJECT_FILE
+    ]
+    return [_file(folder, name, size) for _, name, size in sorted(found)[:_MOST_FILES]], len(found)
 
 
-def _file(path: Path, size: int) -> Json:
-    suffix = path.suffix.lower()
-    columns: list[Json] = [*_columns(path)] if suffix in _TABLES else []
+def _file(folder: Folder, name: str, size: int) -> Json:
+    suffix = Path(name).suffix.lower()
+    columns: list[Json] = [*_columns(folder, name)] if suffix in _TABLES else []
     kind = _KINDS.get(suffix, "other")
-    return {"name": path.name, "size": size, "kind": kind, "columns": columns}
+    return {"name": name, "size": size, "kind": kind, "columns": columns}
 
 
-def _columns(path: Path) -> Iterator[Json]:
+def _columns(folder: Folder, name: str) -> Iterator[Json]:
     """Yields the columns of a table by its first lines, and whether they hold numbers."""
     try:
-        with path.open("rb") as file:
+        with folder.opened(name) as file:
             text = file.read(_HEAD).decode("utf-8-sig", "replace")
-    except OSError:
+    except ToolFailed:
         return
-    rows = csv.reader(io.StringIO(text), delimiter=_TABLES[path.suffix.lower()])
+    rows = csv.reader(io.StringIO(text), delimiter=_TABLES[Path(name).suffix.lower()])
     try:
         head, *some = [row for row, _ in zip(rows, range(_ROWS), strict=False)]
     except (ValueError, csv.Error):
         return
-    for place, name in enumerate(head[:_MOST_COLUMNS]):
+    for place, column in enumerate(head[:_MOST_COLUMNS]):
         values = [row[place] for row in some if place < len(row) and row[place].strip()]
         different = len(set(values)) if values else 0
         yield {
-            "name": visible(name.strip())[:80],
+            "name": visible(column.strip())[:80],
             "numeric": bool(values) and all(map(_is_number, values)),
             "repeats": 0 < different < len(values),
         }
@@ -120,86 +116,52 @@ def _is_number(text: str) -> bool:
 
 async def put(ask: Ask, given: b.PutQuery) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
-    folder = ask.server_state.settings.folder()
-    name = _checked_name(ask.path("file"))
-    await asyncio.to_thread(_check_place, folder / name, replace=given.replace)
-    with tempfile.TemporaryDirectory(dir=_writable(folder), prefix=".plansmith-upload-") as made:
-        path = Path(made) / "file"
-        size = await _received(ask, path)
-        await asyncio.to_thread(_placed, path, folder / name, replace=given.replace)
+    if given.replace:
+        need_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
+    folder = Folder(ask.server_state.settings.folder())
+    name = ask.path("file")
+    _check_name(folder, name)
+    try:
+        with folder.replacing(name, overwrite=given.replace) as file:
+            size = await _received(ask, file)
+    except ToolFailed as failure:
+        raise _refused(failure) from None
     ask.server_state.log.info("file_added", name=name, size=size, by=ask.by.name)
     return {"name": name, "size": size}
 
 
-def _writable(folder: Path) -> Path:
-    if os.access(folder, os.W_OK | os.X_OK):
-        return folder
-    why, hint = (
-        Sentence("error.folder_closed", folder=str(folder)),
-        Sentence("error.folder_closed_hint"),
-    )
-    raise HttpProblem(409, "not_writable", why, hint=hint)
-
-
-def _checked_name(name: str) -> str:
-    """Returns the name of a file at the top of the folder, which may not be a settings file."""
-    bad = (
-        not name.strip(" .")
-        or name.startswith(".")
-        or any(each in name for each in "/\\\0")
-        or visible(name) != name
-        or len(name.encode(errors="replace")) > _LONGEST
-    )
-    if bad:
-        hint = Sentence("error.bad_name_hint")
-        raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
-    if name.casefold() == PROJECT_FILE:
-        hint = Sentence("error.settings_file_hint")
-        raise HttpProblem(
-            422, "bad_name", Sentence("error.settings_file", file=PROJECT_FILE), hint=hint
-        )
-    return name
-
-
-def _check_place(path: Path, *, replace: bool) -> None:
+def _check_name(folder: Folder, name: str) -> None:
+    """Refuses what cannot be the name of a file at the top of the folder."""
     try:
-        state = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(state.st_mode):
-        hint = Sentence("error.other_name")
-        raise HttpProblem(409, "not_a_file", Sentence("error.no_file", file=path.name), hint=hint)
-    if not replace:
-        raise _exists(path.name)
+        if folder.parts(name) == (name,) and visible(name) == name:
+            return
+    except ToolFailed:
+        pass
+    hint = Sentence("error.bad_name_hint")
+    raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
 
 
-def _exists(name: str) -> HttpProblem:
-    hint = Sentence("error.file_exists_hint")
-    return HttpProblem(409, "exists", Sentence("error.file_exists", file=name), hint=hint)
+def _refused(failure: ToolFailed) -> HttpProblem:
+    if not isinstance(failure.message, Sentence):  # it is what the system says
+        return HttpProblem(507, "not_written", Sentence("error.not_written", error=failure.message))
+    code = _REFUSALS.get(failure.message.code, "protected")
+    hint = Sentence("error.file_exists_hint") if code == "exists" else failure.hint
+    return HttpProblem(409, code, failure.message, hint=hint)
 
 
-async def _received(ask: Ask, path: Path) -> int:
+async def _received(ask: Ask, file: BinaryIO) -> int:
     """Writes the body to a file piece by piece; returns its size."""
     size = 0
     try:
-        with path.open("wb") as file:
-            async for piece in ask.request.stream():
-                size += len(piece)
-                await asyncio.to_thread(file.write, piece)
+        async for piece in ask.request.stream():
+            size += len(piece)
+            await asyncio.to_thread(file.write, piece)
     except ClientDisconnect:
         raise HttpProblem(400, "cut_off", Sentence("error.cut_off")) from None
-    except OSError as error:
-        why, hint = Sentence("error.no_space", error=str(error)), Sentence("error.no_space_hint")
-        raise HttpProblem(507, "no_space", why, hint=hint) from None
+    await asyncio.to_thread(_flushed, file)
     return size
 
 
-def _placed(temporary: Path, path: Path, *, replace: bool) -> None:
-    """Gives the whole file its name in one step; never over another one unasked."""
-    if replace:
-        temporary.replace(path)
-        return
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise _exists(path.name) from None
+def _flushed(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())  # here, and not in the event loop when the file gets its name

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,23 +76,23 @@ async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path
 @pytest.mark.parametrize(
     ("tool", "words", "why"),
     [
-        ("files.read", {"path": "../outside.txt"}, "outside the working folder"),
-        ("files.read", {"path": "sub/../../outside.txt"}, "outside the working folder"),
-        ("files.read", {"path": "/etc/passwd"}, "outside the working folder"),
-        ("files.read", {"path": "out-link"}, "outside the working folder"),
-        ("files.read", {"path": "out-folder/outside.txt"}, "outside the working folder"),
-        ("files.list", {"folder": ".."}, "outside the working folder"),
-        ("files.list", {"folder": "out-folder"}, "outside the working folder"),
+        ("files.read", {"path": "../outside.txt"}, "leads out of the working folder"),
+        ("files.read", {"path": "sub/../../outside.txt"}, "leads out of the working folder"),
+        ("files.read", {"path": "/etc/passwd"}, "is an absolute path"),
+        ("files.read", {"path": "out-link"}, "is not a file"),
+        ("files.read", {"path": "out-folder/outside.txt"}, "links are not followed"),
+        ("files.list", {"folder": ".."}, "leads out of the working folder"),
+        ("files.list", {"folder": "out-folder"}, "links are not followed"),
         ("files.read", {"path": ".secret"}, "hidden"),
-        ("files.read", {"path": "hidden-link"}, "hidden"),
-        ("files.read", {"path": "loop"}, "cannot be followed"),
-        ("files.read", {"path": "none.txt"}, "there is no none.txt"),
+        ("files.read", {"path": "hidden-link"}, "is not a file"),
+        ("files.read", {"path": "loop"}, "is not a file"),
+        ("files.read", {"path": "none.txt"}, "there is no file none.txt"),
         ("files.read", {"path": "sub"}, "is not a file"),
         ("files.read", {"path": "pipe"}, "is not a file"),
-        ("files.read", {"path": "a.txt\0"}, "not a path"),
-        ("files.read", {"path": ""}, "not a path"),
-        ("files.read", {"path": 3}, "has to be a text"),
-        ("files.read", {}, "has to be a text"),
+        ("files.read", {"path": "a.txt\0"}, "not allowed in names"),
+        ("files.read", {"path": ""}, "not the name of a file"),
+        ("files.read", {"path": 3}, "is not of type"),
+        ("files.read", {}, "is a required property"),
         ("files.read", {"path": "binary"}, "not a text file"),
         ("files.read", {"path": "latin"}, "not a text file in UTF-8"),
         ("files.read", {"path": "big"}, "larger than 1,000 bytes"),
@@ -115,14 +116,14 @@ async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
         await use(folder, tool, FileToolLimits(bytes_each=1000), **words)
 
 
-async def test_links_are_listed_only_where_they_stay_inside(folder: Path) -> None:
+async def test_links_are_not_listed(folder: Path) -> None:
     (folder / "out-link").symlink_to(folder.parent / "outside.txt")
     (folder / "hidden-link").symlink_to(folder / ".secret")
     (folder / "gone-link").symlink_to(folder / "gone")
     (folder / "in-link").symlink_to(folder / "sub" / "c.txt")
     os.mkfifo(folder / "pipe")
     listed = await use(folder, "files.list", folder=".")
-    assert [each["path"] for each in listed["files"]] == ["a.txt", "b.txt", "in-link"]
+    assert [each["path"] for each in listed["files"]] == ["a.txt", "b.txt"]
 
 
 async def test_the_root_may_itself_be_a_hidden_folder_or_a_link(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ async def test_a_search_says_what_it_left_out_and_stays_inside(folder: Path) -> 
     [
         ({"text": " ", "folder": "."}, "nothing to search"),
         ({"text": "x", "folder": "a.txt"}, "not a folder"),
-        ({"text": "x", "folder": ".."}, "outside"),
+        ({"text": "x", "folder": ".."}, "leads out"),
     ],
 )
 async def test_a_search_that_cannot_be_says_why(
@@ -179,3 +180,74 @@ async def test_a_search_that_cannot_be_says_why(
 ) -> None:
     with pytest.raises(ToolFailed, match=why):
         await use(folder, "files.search", **words)
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("files.read", {"path": "sub/c.txt"}),
+        ("files.read", {"path": "c.txt"}),
+        ("files.search", {"text": "outside"}),
+        ("files.search", {"text": "outside", "folder": "sub"}),
+        ("files.list", {"folder": "sub"}),
+    ],
+)
+async def test_a_folder_that_becomes_a_link_at_any_step_leads_nowhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tool: str, words: dict[str, Any]
+) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("c.txt", "elsewhere.txt"):
+        (elsewhere / name).write_text("an outside secret", encoding="utf-8")
+    sub, aside = folder / "sub", folder.parent / "aside"
+    step = 0
+    swapped = True
+    while swapped:
+        step += 1
+        left, swapped = step, False
+
+        def swap() -> None:
+            nonlocal left, swapped
+            left -= 1
+            if left == 0:
+                sub.rename(aside)
+                sub.symlink_to(elsewhere)
+                swapped = True
+
+        with monkeypatch.context() as patch:
+            for name in ("open", "stat", "lstat", "scandir", "listdir", "readlink"):
+                _before_each(name, swap, patch)
+            try:
+                found = await use(folder, tool, **words)
+            except ToolFailed as failure:
+                found = str(failure)
+        assert "an outside secret" not in str(found), step
+        assert "elsewhere.txt" not in str(found), step
+        if swapped:
+            sub.unlink()
+            aside.rename(sub)
+    assert step > 3
+
+
+def _before_each(name: str, act: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
+    """Lets somebody act before each of these calls of the operating system."""
+    real = getattr(os, name)
+
+    def raced(*given: Any, **more: Any) -> Any:
+        patch.setattr(os, name, real)  # what the other one does is not raced itself
+        act()
+        patch.setattr(os, name, raced)
+        return real(*given, **more)
+
+    patch.setattr(os, name, raced)
+
+
+async def test_a_folder_that_cannot_be_listed_says_so_without_a_path(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    tools = FileTools(root)
+    root.rmdir()
+    for tool, words in (("files.list", {}), ("files.read", {"path": "a"}), ("files.find", {})):
+        with pytest.raises(ToolFailed) as failure:
+            await tools.call(tool, words, Call(key="k"))
+        assert str(tmp_path) not in str(failure.value)

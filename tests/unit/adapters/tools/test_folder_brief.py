@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores.open_files import hold, release
+from plansmith.adapters.protected_files import hold, release
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.folder_brief import FolderBrief
 from plansmith.adapters.tools.folder_brief.details import Reading, entries_of

@@ -265,7 +265,7 @@ async def test_a_store_in_use_is_neither_moved_nor_deleted_nor_replaced(folder: 
             ("files.move", {"path": "a.txt", "to": "runs.db", "overwrite": True}),
             ("files.copy", {"path": "a.txt", "to": "runs.db", "overwrite": True}),
         ):
-            with pytest.raises(ToolFailed, match=r"runs\.db is not"):
+            with pytest.raises(ToolFailed, match=r"runs\.db (is not|may not be changed|and runs)"):
                 await use(folder, tool, **words)
     with sqlite3.connect(folder / "runs.db") as database:
         assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
@@ -279,7 +279,7 @@ async def test_a_folder_that_holds_a_store_in_use_is_not_moved(folder: Path) -> 
         steps = [{"id": "a", "tool": "files.list", "inputs": {}}]
         await smith.submit(Plan.model_validate({"goal": "g", "steps": steps}))
         for path in ("sub", "sub/deep"):
-            with pytest.raises(ToolFailed, match="is not touched"):
+            with pytest.raises(ToolFailed, match="may not be changed"):
                 await use(folder, "files.move", path=path, to="elsewhere")
     assert (await use(folder, "files.move", path="sub", to="elsewhere"))["path"] == "elsewhere"
 
@@ -298,7 +298,7 @@ async def test_a_database_is_not_parted_from_changes_that_wait_beside_it(folder:
         ("files.copy", {"path": "a.txt", "to": "shop.db", "overwrite": True}),
         ("files.move", {"path": "a.txt", "to": "shop.db", "overwrite": True}),
     ):
-        with pytest.raises(ToolFailed, match="belong together"):
+        with pytest.raises(ToolFailed, match=r"belong together|may not be changed"):
             await use(folder, tool, **words)
     used.close()  # which takes the changes in
     assert (await use(folder, "files.move", path="shop.db", to="old.db"))["path"] == "old.db"

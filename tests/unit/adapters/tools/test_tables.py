@@ -324,6 +324,32 @@ async def test_large_tables_are_refused_and_slow_questions_ended(tmp_path: Path)
         await source.call("tables.sql", words, Call(key="k"))
 
 
+FORMULAS = (
+    "=1+1",
+    " =1+1",
+    "\u3000=1",
+    "＝1+1",
+    "+cmd|x",
+    "－2+3",
+    "@home",
+    "﹢1+1",
+    "\t=1",
+    "\n=1",
+)
+
+
+async def test_no_text_of_a_table_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:
+    numbers = ["-5", "+5", "-5.50", "1e3", -5, 0.5]
+    rows = [{"=head": each} for each in (*FORMULAS, *numbers)]
+    await use(tmp_path, "write", path="x.csv", rows=rows)
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        head, *cells = [row[0] for row in csv.reader(file)]
+    assert head == "'=head"
+    assert cells == [*(f"'{each}" for each in FORMULAS), *map(str, numbers)]
+    await use(tmp_path, "write", path="r.csv", rows=[{"a": "x\r=1"}, {"a": "\r=1"}])
+    assert (tmp_path / "r.csv").read_bytes() == b'a\n"x\n=1"\n"\'\n=1"\n'
+
+
 async def test_rows_are_written_and_formulas_made_harmless(tmp_path: Path) -> None:
     rows = [{"a": "=HYPERLINK(1)", "b": True, "c": -5}, {"a": "-5", "b": None, "c": 0.5}]
     done = await use(tmp_path, "write", path="out/x.csv", rows=rows)

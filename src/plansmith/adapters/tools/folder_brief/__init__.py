@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from plansmith.adapters.stores.open_files import is_held
+from plansmith.adapters.protected_files import is_held
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.folder_brief.details import Entry, Reading, entries_of
 from plansmith.adapters.tools.folder_brief.layout import BriefLines, brief_lines

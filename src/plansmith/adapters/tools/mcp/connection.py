@@ -31,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.settings import ServerLimits
 from plansmith.adapters.tools.mcp.tap import Tap, tapped
-from plansmith.adapters.tools.mcp.transports import ServerOutput, stdio_transport, web_transport
+from plansmith.adapters.tools.mcp.transports import ServerOutput, copied_transport, web_transport
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
@@ -184,7 +184,7 @@ class Connection:
         transport: AbstractAsyncContextManager[Any] = (
             web_transport(self._target, limits=self._limits)
             if self._target.url
-            else stdio_transport(self._target, limits=self._limits, output=self._output)
+            else copied_transport(self._target, limits=self._limits, output=self._output)
         )
         return Client(
             cast("Any", tapped(transport, self._tap)),
@@ -235,6 +235,8 @@ class Connection:
         if self._output.fault:
             return ToolFailed(self._output.fault)
         cause = next(_leaves(error))
+        if isinstance(cause, ToolFailed):
+            return cause
         why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
         if isinstance(cause, (FileNotFoundError, PermissionError)):
             return ToolFailed(Sentence("mcp.cannot_start", why=why))

@@ -8,10 +8,12 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from plansmith.adapters.tools.mcp.settings import ServerSettings
+from plansmith.adapters.tools.mcp.trusted_copy import refuse_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
@@ -42,6 +44,8 @@ class Target:
     url: str = ""
     headers: Mapping[str, str] | None = None
     secrets: tuple[str, ...] = ()
+    folder: str = ""
+    files: Mapping[str, str] | None = None
 
     def hush(self, text: str) -> str:
         """Removes the filled-in secret values from a text."""
@@ -66,6 +70,8 @@ def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) 
         "cwd": expand(settings.cwd, environment),
         "env": _shown(settings.env),
         "pass_env": list(settings.pass_env),
+        "folder": settings.folder,
+        "files": {**settings.files},
     }
 
 
@@ -95,6 +101,9 @@ def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
         found, folder = shutil.which(command), str(definition["cwd"])
         yield Sentence("mcp.that_is", file=safe(found)) if found else Sentence("mcp.no_command")
         yield Sentence("mcp.in_folder", folder=safe(folder)) if folder else Sentence("mcp.here")
+        if definition["folder"]:
+            yield Sentence("mcp.copied", folder=safe(str(definition["folder"])))
+            yield from _values("mcp.copied_file", definition["files"])
         yield from _values("mcp.environment", definition["env"])
         passed = definition["pass_env"]
         if isinstance(passed, list) and passed:
@@ -130,12 +139,19 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
         name: environment[name] for name in (*PASSED, *settings.pass_env) if name in environment
     }
     given = {key: expand(each, environment) for key, each in settings.env.items()}
+    args = tuple(expand(each, environment) for each in settings.args)
+    command, cwd = expand(settings.command, environment), expand(settings.cwd, environment)
+    if settings.folder:
+        refuse_folder(Path(settings.folder), (command, *args, *given.values(), f"./{cwd}"))
+        given["PLANSMITH_FOLDER"] = settings.folder
     return Target(
-        command=expand(settings.command, environment),
-        args=tuple(expand(each, environment) for each in settings.args),
+        command=command,
+        args=args,
         env=passed | given,
-        cwd=expand(settings.cwd, environment) or None,
+        cwd=cwd or None,
         secrets=secrets,
+        folder=settings.folder,
+        files=settings.files,
     )
 
 

@@ -95,6 +95,8 @@ class ServerSettings(Record):
         enabled: Whether it is used.
         tools: Your settings for its tools, by name.
         limits: Limits of time, size and number.
+        folder: The folder that it belongs to, if it is one that you trust: it starts in a copy.
+        files: The files of that folder that it starts from, with the SHA-256 of each.
     """
 
     command: str = ""
@@ -109,6 +111,8 @@ class ServerSettings(Record):
     enabled: Flag = True
     tools: dict[str, ToolSettings] = {}
     limits: ServerLimits = ServerLimits.with_defaults()
+    folder: str = ""
+    files: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -9,8 +9,10 @@ import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
@@ -22,6 +24,7 @@ from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, json
 
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.settings import ServerLimits
+from plansmith.adapters.tools.mcp.trusted_copy import trusted_copy
 
 _CHUNK: Final = 64 * 1024
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
@@ -114,6 +117,20 @@ async def stdio_transport(
     finally:
         for stream in (to_session, read, write, from_session):
             stream.close()
+
+
+@asynccontextmanager
+async def copied_transport(
+    target: Target, *, limits: ServerLimits, output: ServerOutput
+) -> AsyncGenerator[Streams]:
+    """Starts the command in a copy of the files that were trusted, if it is a folder's."""
+    with ExitStack() as stack:
+        if target.folder:
+            copying = trusted_copy(Path(target.folder), target.files or {})
+            place = await asyncio.to_thread(stack.enter_context, copying)
+            target = replace(target, cwd=f"{place}/{target.cwd or '.'}")
+        async with stdio_transport(target, limits=limits, output=output) as streams:
+            yield streams
 
 
 async def _read_messages(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from plansmith.adapters.tools.tables.numbers import is_number
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith.text import is_formula
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_RETURN: Final = re.compile(r"\r\n?")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
 Rows = Sequence[Sequence[Any]]
 
@@ -54,9 +56,10 @@ def _safe(value: Any) -> Any:
     """Escapes a text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(value, str) or not value.startswith(_FORMULA) or is_number(value):
+    if not isinstance(value, str):
         return value
-    return f"'{value}"
+    value = _RETURN.sub("\n", value)  # alone, it would begin a row, and it is not quoted
+    return f"'{value}" if is_formula(value) and not is_number(value) else value
 
 
 def _markdown(names: Sequence[str], rows: Rows) -> str:
