@@ -16,7 +16,7 @@ if sys.platform != "win32":
 
 PROJECT_FILE: Final = "plansmith.toml"
 # What SQLite and a store keep beside a database.
-SUFFIXES: Final = ("", "-wal", "-shm", "-journal", "-ends")
+SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 # Of the process and not of an object, because locks, arguments and open files are.
 _held: Final[Counter[Path]] = Counter()
 _started: Final[dict[str, set[Path]]] = {}
