@@ -86,10 +86,11 @@ def recognises(value: Json) -> bool:
     """Whether a value looks like JManus' format; steps in words alone are not enough."""
     if not isinstance(value, dict):
         return False
-    steps = value.get("steps")
-    return bool({snake(name) for name in value} & _MARKS) or (
-        isinstance(steps, list) and bool(steps) and all(map(_is_step, steps))
-    )
+    return bool({snake(name) for name in value} & _MARKS) or _are_steps(value.get("steps"))
+
+
+def _are_steps(value: Json) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
 
 
 def _is_step(value: Json) -> bool:
@@ -99,7 +100,9 @@ def _is_step(value: Json) -> bool:
 def read(value: Json) -> Reading:
     """Reads a plan; each step gets the results of those before it."""
     notes = Notes()
-    head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
+    head: dict[str, Json] = {"steps": value} if _are_steps(value) else {}
+    if isinstance(value, dict):
+        head = _shown(value, _PLAN_FIELDS, notes)
     given = objects(head.get("steps", []))
     direct = head.get("direct_response")
     direct = None if text_of(direct).lower() in ("", "false") else direct
@@ -109,6 +112,8 @@ def read(value: Json) -> Reading:
     if direct and given:
         notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
+    if not steps:
+        return Reading(None, (*not_a_plan(TITLE, _HINT), *notes.problems))
     document: dict[str, Json] = {
         "goal": raw_text(head["title"] if "title" in head else head.get("user_request")),
         "thought": raw_text(head.get("thought")),

@@ -73,7 +73,7 @@ def _is_step(value: Json) -> bool:
 def read(value: Json) -> Reading:
     """Reads a plan; Python steps and the report get all earlier results, SQL steps none."""
     notes = Notes()
-    head: dict[str, Json] = {"execution_plan": value} if isinstance(value, list) else {}
+    head: dict[str, Json] = {"execution_plan": value} if recognises(value) else {}
     if isinstance(value, dict):
         head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
     given = objects(head.get("execution_plan"))
