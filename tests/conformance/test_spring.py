@@ -535,7 +535,7 @@ async def test_a_request_is_planned_in_the_words_of_the_planning_function(script
 
 
 async def test_a_plan_without_steps_is_refused_with_what_to_do() -> None:
-    with pytest.raises(PlanInvalid, match="not a plan of JManus"):
+    with pytest.raises(PlanInvalid, match="no plan of JManus"):
         await manus().create(title="t", steps=[])
     with pytest.raises(PlanInvalid, match="does not say what to do"):
         plan_from({"title": "t", "steps": ["[BROWSER_AGENT]"]})

@@ -225,7 +225,7 @@ async def test_a_direct_response_without_words_answers_the_request_itself(
 
 def test_a_direct_response_without_any_words_is_refused_and_not_asked_as_a_question_mark() -> None:
     for given in ({"directResponse": True}, {"directResponse": "false", "title": "t"}):
-        with pytest.raises(PlanInvalid, match="not a plan of JManus"):
+        with pytest.raises(PlanInvalid, match="no plan of JManus"):
             plan_from({"steps": [], **given})
 
 

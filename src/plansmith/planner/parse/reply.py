@@ -68,9 +68,9 @@ def parse_value(
     tolerant = Shape()
     fields = tolerant.head(head)
     made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
+    none = _no_plan(text or str(value), Sentence("ps.no_list_of_steps"))
     # An object may say that it has no steps; an empty list may be anything.
     if steps is None or (not any(made) and (steps or steps is value)):
-        none = _no_plan(text or str(value), Sentence("ps.no_list_of_steps"))
         return Parsed(None, [none, *tolerant.notes])
     document: dict[str, Json] = {"goal": goal, "locale": locale}
     document |= fields
@@ -78,7 +78,8 @@ def parse_value(
     made_of = read(document)
     if isinstance(made_of, Plan):
         return Parsed(made_of, tolerant.notes)
-    return _without_bad_parts(document, made_of, tolerant.notes)
+    found = _without_bad_parts(document, made_of, tolerant.notes)
+    return found if found.plan is not None else Parsed(None, [none, *found.problems])
 
 
 def read_plan_value(text: str) -> Json:
