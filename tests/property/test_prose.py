@@ -27,45 +27,11 @@ from plansmith.planner.parse.reply import parse
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 
-WORDS = [
-    "I",
-    "am",
-    "sorry",
-    "but",
-    "cannot",
-    "buy",
-    "100",
-    "shares",
-    "for",
-    "you",
-    "please",
-    "see",
-    "our",
-    "policy",
-    "on",
-    "page",
-    "note",
-    "that",
-    "the",
-    "report",
-    "is",
-    "missing",
-    "which",
-    "file",
-    "do",
-    "you",
-    "mean",
-    "should",
-    "we",
-    "use",
-    "Oslo",
-    "steps",
-    "plan",
-    "title",
-    "name",
-    "agent",
-    "text",
-]
+WORDS = (
+    *("I", "am", "sorry", "but", "cannot", "buy", "100", "shares", "see", "our", "policy", "note"),
+    *("report", "is", "missing", "which", "file", "do", "you", "mean", "steps", "plan", "title"),
+    *("name", "agent", "text", "Oslo"),
+)
 PHRASE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 WORD = st.sampled_from(WORDS)
 AROUND = (

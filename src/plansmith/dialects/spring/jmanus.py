@@ -33,7 +33,7 @@ from plansmith.dialects.habits import (
 from plansmith.dialects.openmanus import in_words
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import PARAMS, Ref, escape_text, pieces
+from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
@@ -52,7 +52,8 @@ _PLAN_FIELDS: Final = frozenset(
         COLUMNS,
     }
 )
-_STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS})
+_CALL: Final = ("tool_to_use", "tool_parameters")
+_STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS, *_CALL})
 # Fields that JManus stores beside a plan, about display and execution.
 _ASIDE: Final = frozenset(
     {
@@ -158,6 +159,15 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
         text = raw_text(fields.get("step_requirement"))
+        before = [str(step["id"]) for step in steps]
+        if tool := text_of(fields.get("tool_to_use")):
+            given = fields.get("tool_parameters")
+            named = given.items() if isinstance(given, dict) else ()
+            steps.append({
+                "id": f"s{place}", "title": text, "tool": tool, "after": [*before[-1:]],
+                "inputs": {name: literal(each) for name, each in named},
+            })  # fmt: skip
+            continue
         tag = _TAG.fullmatch(text)
         agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
         # If the agent has its own field, a tag in the text stays.
@@ -169,7 +179,6 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
             continue
         if not agent:
             notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
-        before = [str(step["id"]) for step in steps]
         inputs = result_inputs(before)
         ends = text_of(fields.get(COLUMNS)) or columns
         if ends:
