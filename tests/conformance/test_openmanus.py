@@ -56,12 +56,12 @@ async def tool_with(*steps: str, plan_id: str = "p", title: str = "T") -> Planni
 class Logged(PlanningTool):
     """Overrides OpenManus' private methods, plain and async, and calls the original ones."""
 
-    def _create_plan(self, *given: Any) -> Any:
+    def _create_plan(self, *given: Any, **more: Any) -> Any:
         self.description = f"created {given[0]}"
-        return super()._create_plan(*given)
+        return super()._create_plan(*given, **more)
 
-    async def _mark_step(self, *given: Any) -> Any:
-        done = await super()._mark_step(*given)
+    async def _mark_step(self, *given: Any, **more: Any) -> Any:
+        done = await super()._mark_step(*given, **more)
         return done.model_copy(update={"output": f"marked: {done.output}"})
 
     async def _delete_plan(self, plan_id: str | None) -> Any:

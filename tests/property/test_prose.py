@@ -17,7 +17,7 @@ from plansmith.compat.deerflow import DeerFlow, Goto, parse_plan, run_agent_work
 from plansmith.compat.deerflow.configuration import Configuration
 from plansmith.compat.openmanus import PlanningFlow
 from plansmith.compat.sage import AgentRuntime, LLMPlanner
-from plansmith.compat.sage.planner import _coerce_json_array
+from plansmith.compat.sage.drafting import coerce_json_array
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.deepresearch import InformationNode
 from plansmith.compat.spring.jmanus import JManus
@@ -76,7 +76,7 @@ def test_prose_is_a_plan_in_no_format(text: str) -> None:
         assert parse(text, goal="g", shape=shape).plan is None, shape
         assert read_foreign(text.encode(), shape or None).plan is None, shape
     assert parse_plan(text) is None
-    assert all(isinstance(each, dict) for each in _coerce_json_array(f"so: {text}") or ())
+    assert all(isinstance(each, dict) for each in coerce_json_array(f"so: {text}") or ())
 
 
 class Worker:

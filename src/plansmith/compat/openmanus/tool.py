@@ -205,6 +205,7 @@ class PlanningTool(BaseTool):
 
     async def _dispatch(self, given: Arguments) -> PlanningResult:
         name = given.plan_id
+        made: Any
         match given.command:
             case "create":
                 made = self._create_plan(name, given.title, given.steps)
@@ -222,7 +223,7 @@ class PlanningTool(BaseTool):
             case _:
                 made = self._delete_plan(name)
         # An override may be a plain function, as all of them are in OpenManus.
-        return await made if inspect.isawaitable(made) else made
+        return cast("PlanningResult", await made if inspect.isawaitable(made) else made)
 
     # OpenManus' own steps, which a subclass may override; here they are to be awaited.
 
