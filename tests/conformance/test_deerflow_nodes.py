@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from plansmith.compat.deerflow import (
     Configuration,
     GraphInterrupt,
     Plan,
+    State,
     background_investigation_node,
     continue_to_running_research_team,
     coordinator_node,
@@ -35,7 +36,7 @@ from plansmith.compat.deerflow import (
     sanitize_tool_response,
     validate_and_fix_plan,
 )
-from plansmith.compat.deerflow.messages import AIMessage, HumanMessage
+from plansmith.compat.deerflow.messages import AIMessage, HumanMessage, get_message_content
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
@@ -331,6 +332,40 @@ def test_the_plan_is_taken_out_of_a_message() -> None:
     for given_ in (plan, AIMessage(content=plan), {"content": plan}, {"content": drafted()}):
         assert json.loads(extract_plan_content(given_)) == drafted()
     assert extract_plan_content(7) == "7"
+
+
+STEP = {"need_web_search": True, "title": "t", "description": "d", "step_type": "research"}
+
+
+def test_the_content_of_a_message_may_be_a_list_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = json.dumps(drafted(STEP))
+    blocks = [{"type": "text", "text": plan[:9]}, {"type": "text", "text": plan[9:]}]
+    message = SimpleNamespace(content=blocks)
+    for given_ in (message, {"content": blocks}, {"content": [plan]}):
+        assert json.loads(extract_plan_content(given_)) == drafted(STEP)
+    assert get_message_content(message) == plan
+    assert get_message_content({"content": [{"type": "image_url", "image_url": "x"}]}) != ""
+    llm = SimpleNamespace(stream=lambda _: [message])
+    monkeypatch.setattr("plansmith.compat.deerflow.nodes.get_llm_by_type", lambda *_: llm)
+    made = planner_node(asked(), {"configurable": {"enable_deep_thinking": True}})
+    assert json.loads(made.update["current_plan"]) == drafted(STEP)
+
+
+def test_the_state_and_the_accepted_plan_are_tables() -> None:
+    state = State(messages=[], current_plan=json.dumps(drafted(STEP)), auto_accepted_plan=True)
+    plan = human_feedback_node(state).update["current_plan"]
+    assert plan["title"] == plan.title
+    assert plan["steps"][0]["title"] == plan.steps[0].title
+    with pytest.raises(KeyError):
+        plan["model_dump"]
+
+
+def test_options_that_only_programs_read_are_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPORT_STYLE", "news")
+    given = {"interrupt_before_tools": ["db"], "enforce_researcher_search": False}
+    made = Configuration.from_runnable_config({"configurable": given})
+    assert (made.report_style, made.interrupt_before_tools) == ("news", ["db"])
+    assert made.enforce_researcher_search is False
 
 
 def test_a_plan_is_completed_with_types_and_fields() -> None:

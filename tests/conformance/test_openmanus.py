@@ -21,6 +21,7 @@ from plansmith.compat.openmanus import (
     TokenLimitExceeded,
     ToolResult,
 )
+from plansmith.compat.openmanus.tool import PlanningResult
 from plansmith.dialects.openmanus import DIALECT
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.planner.model_calls import read_answer
@@ -50,6 +51,37 @@ async def tool_with(*steps: str, plan_id: str = "p", title: str = "T") -> Planni
 
 
 # The planning tool
+
+
+class Logged(PlanningTool):
+    """Overrides OpenManus' private methods, plain and async, and calls the original ones."""
+
+    def _create_plan(self, *given: Any, **more: Any) -> Any:
+        self.description = f"created {given[0]}"
+        return super()._create_plan(*given, **more)
+
+    async def _mark_step(self, *given: Any, **more: Any) -> Any:
+        done = await super()._mark_step(*given, **more)
+        return done.model_copy(update={"output": f"marked: {done.output}"})
+
+    async def _delete_plan(self, plan_id: str | None) -> Any:
+        return PlanningResult(error=f"{plan_id} is kept")
+
+    def _format_plan(self, plan: Any) -> str:
+        return f"<{plan['title']}: {', '.join(plan['steps'])}>"
+
+
+async def test_a_subclass_of_the_planning_tool_overrides_its_private_methods() -> None:
+    tool = Logged()
+    said = await done(tool, "create", plan_id="p", title="T", steps=["a", "b"])
+    assert said == "Plan created successfully with ID: p\n\n<T: a, b>"
+    assert tool.description == "created p"
+    assert await done(tool, "get") == "<T: a, b>"
+    assert (await done(tool, "mark_step", step_index=0, step_status="completed")).startswith(
+        "marked: Step 0 updated in plan 'p'."
+    )
+    assert await refused(tool, "delete", plan_id="p") == "p is kept"
+    assert "T" in await done(tool, "list")
 
 
 async def test_list_on_none_and_a_row() -> None:
@@ -284,8 +316,10 @@ async def test_one_agent_a_list_or_a_table_of_agents(scripted: Script) -> None:
         flow = PlanningFlow(each, model=scripted(made("go"), "fine"))
         assert await flow.execute("do it") == "x\nPlan completed:\n\nfine"
     assert list(PlanningFlow(Worker("a")).agents) == ["default"]
-    with pytest.raises(Exception, match="needs an agent"):
-        PlanningFlow([])
+    for nobody in ([], {}):
+        flow = PlanningFlow(nobody, model=scripted())
+        assert await flow.execute("do it") == "Execution failed: No primary agent available"
+        await flow.close()
 
 
 async def test_agents_of_a_list_answer_to_their_names_and_numbers(scripted: Script) -> None:

@@ -281,6 +281,22 @@ async def test_a_programs_own_llm_is_asked_with_the_planning_tool() -> None:
     assert "go" in llm.asked[0]["messages"][-1].content
 
 
+async def test_a_planning_call_with_broken_arguments_gives_way_to_the_next_call() -> None:
+    class Twice(PlanningLLM):
+        async def ask_tool(self, **given: Any) -> Any:
+            said = await super().ask_tool(**given)
+            [call] = said.tool_calls
+            broken = SimpleNamespace(name="planning", arguments='{"title": "Broken", "steps": [')
+            said.tool_calls = [SimpleNamespace(function=broken), call]
+            return said
+
+    worker = Worker("finder", "found")
+    flow = PlanningFlow(worker, llm=Twice("look"))
+    await flow.execute("find it")
+    assert (await flow.run()).plan is not None
+    assert "look" in worker.prompts[0]
+
+
 async def test_an_llm_whose_ask_tool_is_replaced_is_asked_by_it(scripted: Script) -> None:
     llm = LLM(model=scripted("summed up"))
     vars(llm)["ask_tool"] = PlanningLLM("look").ask_tool

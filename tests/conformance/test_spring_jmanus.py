@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import plansmith
-from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
+from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.compat.spring import (
     DataAgent,
     JManus,
@@ -94,23 +94,50 @@ def manus(*agents: Any, **options: Any) -> JManus:
 
 
 def test_the_planning_tool_has_the_four_methods_of_its_interface_and_keeps_the_plan() -> None:
-    tool: PlanningToolInterface = PlanningTool()
-    assert tool.get_current_plan() is None
-    assert tool.get_current_plan_id() is None
+    held: PlanningToolInterface = PlanningTool()
+    assert isinstance(held, PlanningToolInterface)
+    assert not isinstance("a text", PlanningToolInterface)
+    assert held.get_current_plan() is None
+    assert held.get_current_plan_id() is None
     call = {"command": "create", "title": "Prices", "steps": ["[BROWSER_AGENT] look", "compare"]}
-    said = tool.apply(json.dumps(call | {"terminateColumns": "name, price"}))
+    said = held.apply(json.dumps(call | {"terminateColumns": "name, price"}))
     assert said.getOutput().startswith("Plan created successfully")
-    plan = tool.get_current_plan()
+    plan = held.get_current_plan()
     assert plan is not None
     assert (plan.title, plan.getSteps()[1].getStepRequirement()) == ("Prices", "compare")
     assert [each.terminateColumns for each in plan.steps] == ["name, price"] * 2
     java = PlanningTool()
-    again = tool.get_function_tool_callback(java)
+    again = held.get_function_tool_callback(java)
     assert "Plan created" in again.call(call)
     java.setCurrentPlanId("plan-7")
     assert java.getCurrentPlanId() == "plan-7"
     assert java.getCurrentPlan() is not plan
     assert "look" in java.getCurrentToolStateString()
+
+
+def test_a_call_that_is_no_create_makes_no_plan() -> None:
+    call = {"title": "Prices", "steps": [{"stepRequirement": "[A] look"}]}
+    for command in ({}, {"command": "create"}):
+        assert len(plan_from(call | command).steps) == 1
+    for word in ("delete", "update", "", None):
+        with pytest.raises(Refused, match="Invalid command"):
+            plan_from(call | {"command": word})
+
+
+async def test_a_step_that_names_its_tool_calls_it_with_its_parameters() -> None:
+    @tool(effect="read")
+    def look(at: str) -> str:
+        """Look at a city."""
+        return f"{at}: sunny"
+
+    step = {"stepRequirement": "Look first", "toolToUse": "look", "toolParameters": {"at": "{{x}}"}}
+    after = {"stepRequirement": "[desk] tell it"}
+    made = manus(Browser("desk"), tools=[look])
+    run = await made.create(title="T", userRequest="Is it sunny?", steps=[step, after])
+    assert run.request == "Is it sunny?"
+    run = await made.execute(run.id)
+    assert run.steps["s1"].result == "{{x}}: sunny"
+    assert run.steps["s2"].status.value == "done"
 
 
 def test_the_callback_of_the_planning_tool_describes_every_parameter() -> None:
@@ -225,7 +252,7 @@ async def test_a_direct_response_without_words_answers_the_request_itself(
 
 def test_a_direct_response_without_any_words_is_refused_and_not_asked_as_a_question_mark() -> None:
     for given in ({"directResponse": True}, {"directResponse": "false", "title": "t"}):
-        with pytest.raises(PlanInvalid, match="not a plan of JManus"):
+        with pytest.raises(PlanInvalid, match="no plan of JManus"):
             plan_from({"steps": [], **given})
 
 

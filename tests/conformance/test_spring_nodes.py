@@ -200,7 +200,7 @@ async def test_the_edge_behind_the_plan_executor_follows_status_and_repairs(
 @pytest.mark.parametrize(
     ("chosen", "node"),
     [
-        (keys.WAIT_FOR_FEEDBACK, keys.END),
+        (keys.WAIT_FOR_FEEDBACK, keys.HUMAN_FEEDBACK_NODE),
         (None, keys.END),
         (keys.PLANNER_NODE, keys.PLANNER_NODE),
         (keys.PLAN_EXECUTOR_NODE, keys.PLAN_EXECUTOR_NODE),
@@ -323,7 +323,7 @@ async def test_the_information_node_decides_where_a_research_plan_goes(
     assert updates["information_next_node"] == node
     assert await deepresearch.InformationDispatcher().apply(updates) == node
     if plan == "I sing":
-        assert "not a plan" in updates["planner_error"]
+        assert "no plan of" in updates["planner_error"]
     else:
         [step] = updates["current_plan"].steps
         assert (step.title, step.execution_status) == ("climate", None)

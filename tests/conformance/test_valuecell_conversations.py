@@ -176,7 +176,7 @@ async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any
             PlannerResponse.model_validate(
                 answer(task(pattern="recurring", schedule_config={"daily_time": "noon"}))
             ),
-            "such as 09:30",
+            "When should it run, such as daily at 09:30",
         ),
     ],
 )
@@ -233,6 +233,15 @@ async def test_the_journal_has_every_prompt_and_answer_of_planning_without_a_deb
 
 
 # The next message answers
+
+
+async def test_a_conversation_starts_once() -> None:
+    store = MemoryStore()
+    for number in range(3):  # the third message after a restart
+        smith = smith_of(ScriptedModel(answer(task())), Worker("Research"), store=store)
+        events = [event for event, _ in await said(orchestrator(smith), asked("read it"))]
+        assert events[0] == ("thread_started" if number else "conversation_started")
+        assert events.count("conversation_started") == (not number)
 
 
 async def test_the_next_message_answers_the_pending_question(scripted: Script) -> None:
@@ -492,7 +501,8 @@ async def test_the_task_manager_changes_tasks_only_as_their_status_allows() -> N
     assert await service.start_task("t1") is False
     assert await service.complete_task("t1") is True
     assert await service.fail_task("t1", "late") is False
-    assert await service.cancel_task("t1") is False
+    assert await service.cancel_task("t1") is True  # it does not run, and stays completed
+    assert await service.cancel_task("none") is False
     assert await service.start_task("none") is False
     assert (task.status, task.remote_task_ids) == (TaskStatus.COMPLETED, ["r1"])
 

@@ -64,6 +64,23 @@ def orchestrator(smith: Plansmith) -> AgentOrchestrator:
     return AgentOrchestrator(PlanService(RemoteConnections(smith)))
 
 
+@pytest.mark.parametrize("request_", ["watch Tesla", "盯着特斯拉"])
+@pytest.mark.parametrize("own", ["Which market do you mean?", ""])
+async def test_guidance_on_a_time_that_nobody_can_read_is_in_words_of_people(
+    own: str, request_: str
+) -> None:
+    bad = {"pattern": "recurring", "schedule_config": {"interval_minutes": "soon"}}
+    asks = {"adequate": False, "reason": "unclear", "guidance_message": own} if own else {}
+    given = answer(task("Watcher", **bad), **asks)
+    plan = await planned(smith_of(ScriptedModel(*[given] * 3), watcher()), asked(request_))
+    told = plan.guidance_message or ""
+    assert plan.tasks == []
+    for field in ("every_minutes", "interval_minutes", "cron", "plansmith", "schedule_config"):
+        assert field not in told
+    time = "When should it run" if request_.startswith("watch") else "何时运行"
+    assert told == own if own else time in told
+
+
 async def test_every_task_keeps_its_own_pattern_and_schedule() -> None:
     _, plan, _ = await mixed(MemoryStore())
     assert plan.guidance_message is None

@@ -212,11 +212,12 @@ async def test_the_three_general_steps_are_the_stand_in_by_setting(scripted: Scr
     assert told.hint == "set KEY"
 
 
-async def test_without_a_stand_in_the_broken_plan_itself_is_the_outcome(scripted: Script) -> None:
+async def test_without_a_fallback_a_broken_plan_is_only_a_draft(scripted: Script) -> None:
     bad = plan_of(step(tool="no_such_thing_at_all"))
     planned = await run(scripted(bad), settings={"fallback": "none", "repairs": 0})
-    assert planned.plan is not None
-    assert "now" in planned.plan.by_id
+    assert planned.plan is None
+    assert planned.draft is not None
+    assert "now" in planned.draft.by_id
     assert errors(planned) == ["PS101"]
 
 
@@ -262,9 +263,9 @@ async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
 async def test_a_plan_that_is_too_long_is_not_cut(scripted: Script) -> None:
     many = plan_of(step(), *[step(id=f"s{n}", inputs={"city": f"{n}"}) for n in range(4)])
     planned = await run(scripted(many), settings={"max_steps": 3, "repairs": 0, "fallback": "none"})
-    assert planned.plan is not None
-    assert len(planned.plan.steps) == 6
-    assert planned.plan.steps[-1].kind == "reply"
+    assert planned.draft is not None
+    assert len(planned.draft.steps) == 6
+    assert planned.draft.steps[-1].kind == "reply"
     assert "PS313" in errors(planned)
 
 

@@ -18,7 +18,6 @@ from plansmith.cli.questions import (
     read_choice,
 )
 from plansmith.cli.ui.words import error_text
-from plansmith.engine.requested import missing_in
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
 from plansmith.plan.sentence import Sentence, in_language
@@ -48,7 +47,7 @@ class Prompts:
         flag = "--approve-plan" if given == run.plan.hash else ""
         if not given and vars(session.args).get("yes_read_only"):
             # A plan made by rules is always reviewed; the flag approves it if it only reads.
-            flag = "--yes-read-only" if await _is_read_only(session, run) else ""
+            flag = "--yes-read-only" if await _only_reads(session, run) else ""
         if flag:
             session.tell(*review_lines(run, events, session, flag=flag))
             await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
@@ -119,11 +118,6 @@ async def ask_until_it_fits(session: Session, run: Run, asked: QuestionAsked) ->
             session.say(safe(error_text(error, session.words["locale"])))
         else:
             return True
-
-
-async def _is_read_only(session: Session, run: Run) -> bool:
-    """Whether `--yes-read-only` covers the plan: not if a requested change is missing."""
-    return not missing_in(run.problems) and await _only_reads(session, run)
 
 
 async def _only_reads(session: Session, run: Run) -> bool:

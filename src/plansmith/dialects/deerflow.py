@@ -109,15 +109,15 @@ def read(value: Json) -> Reading:
 def read_research(value: Json, manner: Manner) -> Reading:
     """Reads a research plan; results that a step needs become its inputs."""
     notes = Notes()
-    head: dict[str, Json] | None = {"steps": value} if isinstance(value, list) else None
+    head: dict[str, Json] | None = {"steps": value} if recognises(value) else None
     if isinstance(value, dict):
         head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
-    # A plan with enough context may have no list of steps at all.
     given = objects(head.get("steps", [])) if head else None
-    if not head or given is None or (not given and not head.keys() - {"steps"}):
-        return Reading(None, not_a_plan(manner.title, _HINT))
+    steps = _steps(given or [], manner, notes)
+    # A plan that says whether it has enough context may have no list of steps at all.
+    if head is None or given is None or not (steps or "has_enough_context" in head):
+        return Reading(None, (*not_a_plan(manner.title, _HINT), *notes.problems))
     enough = notes.flag(head.get("has_enough_context", False), "has_enough_context")
-    steps = _steps(given, manner, notes)
     title, thought = raw_text(head.get("title")), raw_text(head.get("thought"))
     ids = [str(step["id"]) for step in steps]
     report: dict[str, Json] = {

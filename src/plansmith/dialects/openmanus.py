@@ -55,6 +55,7 @@ _HINT: Final = Sentence("hint.give_form", form='{"title": …, "steps": ["[agent
 _FIELDS: Final = frozenset(
     {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
 )
+_NAMES: Final = ("title", "plan_id", "command")
 _TEXTS: Final = ("step", "text", "title", "description", "content", "name")
 _LONGEST_RESULT: Final = 2000
 _NOTHING: Final = '{{""}}'  # a task has a text: this one is empty when it is filled in
@@ -69,7 +70,7 @@ def recognises(value: Json) -> bool:
     if fields is None:
         return False
     steps = fields.get("steps")
-    named = any(fields.get(name) for name in ("title", "plan_id", "command"))
+    named = any(fields.get(name) for name in _NAMES)
     return named and isinstance(steps, list) and bool(steps) and all(map(_is_text, steps))
 
 
@@ -113,11 +114,11 @@ def _json(text: str) -> Json:
 
 
 def read(value: Json) -> Reading:
-    """Reads a call of the planning function, a stored plan, or a list of steps."""
-    fields = {"steps": value} if isinstance(value, list) else _fields(value)
+    """Reads a call of the planning function, or a stored plan."""
+    fields = _fields(value)
     notes = Notes()
-    texts = _texts(fields.get("steps"), notes) if fields is not None else None
-    if fields is None or texts is None:
+    texts = _texts(fields, notes) if fields is not None else None
+    if fields is None or not texts:
         return Reading(None, not_a_plan(TITLE, _HINT))
     for name, each in fields.items():
         if name not in _FIELDS:
@@ -135,11 +136,12 @@ def read(value: Json) -> Reading:
     return notes.reading(document)
 
 
-def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
+def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
     """Returns the step texts by id, from texts, objects, or one text with a line per step."""
+    steps = fields.get("steps")
     if isinstance(steps, str) and steps.lstrip().startswith("["):
         steps = objects(steps)
-    if isinstance(steps, str):
+    if isinstance(steps, str) and any(fields.get(name) for name in _NAMES):
         lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
         steps = [line for line in lines if line]
         notes.say(Sentence("shape.one_text"), path=("steps",))

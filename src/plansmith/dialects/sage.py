@@ -50,16 +50,19 @@ _RESULTS: Final = re.compile(r"\n\n\{\{[\w-]+\}\}(?:\n\{\{[\w-]+\}\})*\Z")
 def recognises(value: Json) -> bool:
     """Whether a value looks like SAGE's format."""
     steps = [each for each in _steps(value) or () if isinstance(each, dict)]
-    return bool(steps) and all(map(_is_step, steps))
+    return bool(steps) and all(map(is_step, steps))
 
 
-def _is_step(step: dict[str, Json]) -> bool:
-    return step.get("type") in ("tool", "reply") and not step.keys() & _NATIVE
+def is_step(value: Json) -> bool:
+    """Whether a value is an object with the fields of a step of SAGE."""
+    if not isinstance(value, dict) or value.keys() & _NATIVE:
+        return False
+    return value.get("type") in ("tool", "reply")
 
 
 def _steps(value: Json) -> Sequence[Json] | None:
     if isinstance(value, list):
-        return value
+        return value if any(map(is_step, value)) else None
     if not isinstance(value, dict):
         return None
     inner = (value[key] for key in _WRAPPERS if isinstance(value.get(key), list))

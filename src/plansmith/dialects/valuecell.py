@@ -181,10 +181,8 @@ def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
 
 
 def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
-    if isinstance(value, list):
-        return {"tasks": value}
     if not isinstance(value, dict):
-        return None
+        return {"tasks": value} if recognises(value) else None
     if _is_task(value):
         return {"tasks": [value]}
     return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)

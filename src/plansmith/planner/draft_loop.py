@@ -207,7 +207,7 @@ class DraftLoop:
         self.problems = to_show(self.problems)
         usable = self._usable
         substitute = None if usable else self._substitute()
-        final = substitute or self.plan
+        final = self.plan if usable else substitute
         if final is not None and self.request.previous is not None:
             final = final.replace(revision=self.request.previous.revision + 1)
         return Planned(

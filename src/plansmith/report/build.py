@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 from plansmith.engine.journal import whole_run
-from plansmith.engine.requested import missing_in
 from plansmith.engine.values import load_results, results_left
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
@@ -155,7 +154,6 @@ def make_report(
         made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
-        missing=tuple(in_language(each, locale) for each in missing_in(run.problems)),
         notes=notes,
         evidence=_evidence(run, results, words),
         deviations=(*early_reads(run, words), *deviations(events, words)),

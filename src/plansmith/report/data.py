@@ -84,7 +84,6 @@ class Report:
     made_by: str
     plan: str
     answer: Answer
-    missing: tuple[str, ...]
     notes: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     deviations: tuple[Entry, ...]
@@ -98,7 +97,7 @@ class Report:
     @property
     def is_answered(self) -> bool:
         """Whether all was done and there is an answer, so that nothing is said before it."""
-        lacking = self.missing or self.dropped or self.failures
+        lacking = self.dropped or self.failures
         return self.status == "done" and bool(self.answer.text) and not lacking
 
     @property
@@ -125,7 +124,6 @@ class Report:
                 ],
                 "sources": list(self.answer.sources),
             },
-            "missing": list(self.missing),
             "notes": list(self.notes),
             "evidence": [_evidence_json(each) for each in self.evidence],
             "deviations": [_entry_json(each) for each in self.deviations],

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plansmith.engine.requested import missing_in
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
@@ -103,8 +102,6 @@ def head(
     missing_lines = [
         words["dropped"].format(call=in_language(call, locale)) for call in run.dropped
     ]
-    changes = (in_language(each, locale) for each in missing_in(run.problems))
-    missing_lines += [words["left_out"].format(deed=change) for change in changes]
     missing_lines += [words["not_known"].format(step=_named(each)) for each in unsure]
     if sure:
         each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)

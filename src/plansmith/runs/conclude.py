@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from plansmith.engine.journal import Journal
-from plansmith.engine.requested import missing_in
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -25,7 +24,7 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
     if run.cancel_asked:
         return RunStatus.CANCELLED
     if _all_done(run):
-        return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
+        return RunStatus.DONE
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
     missing = {name for name in active if not run.steps[name].settled}
     if passed_over(run, acting):
@@ -34,7 +33,7 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
     skipped = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
     met = _is_met(run) and any_done and missing == skipped and not missing & set(acting)
     if not run.dropped and (met or not missing):
-        return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
+        return RunStatus.DONE
     if any_done:
         return RunStatus.PARTLY_DONE
     by_person = {name for name in missing if run.steps[name].error_kind == "person"}
@@ -100,9 +99,8 @@ def reason_for(
     run: Run, status: RunStatus, events: Sequence[e.Event], acting: Collection[str] = ()
 ) -> str:
     """Says why a run ended as it did, the most important reason first."""
-    missing = missing_in(run.problems)
     if status is not RunStatus.CANCELLED and _all_done(run):
-        return joined(missing) if missing else ""
+        return ""
     reasons: list[str] = []
     if status is RunStatus.CANCELLED:
         asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
@@ -118,7 +116,7 @@ def reason_for(
         reasons.append(Sentence("end.passed_over", steps=_first_few(names)))
     if not reasons and run.dropped:
         reasons.append(Sentence("end.dropped", calls=[*run.dropped]))
-    return joined(reasons or missing)
+    return joined(reasons)
 
 
 def _first_few(names: list[str]) -> list[str] | Sentence:

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal
-from plansmith.engine.requested import missing_in
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.engine.values import load_replies, load_values
@@ -20,7 +19,6 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not as why_alone
-from plansmith.plan.sentence import joined
 from plansmith.review.coverage import redefined
 from plansmith.runs.conclude import conclude
 from plansmith.templates.template import runs_templates
@@ -169,9 +167,6 @@ class RunExecution:
             return None
         if self._planner.has_early(run) or not self._reviser.ends_when_done:
             return None
-        missing = missing_in(run.problems)
-        if missing:
-            return e.RunFinished(status="partly_done", reason=joined(missing))
         return e.RunFinished(status="done")
 
     async def _execute_and_conclude(
@@ -362,8 +357,7 @@ def _runs(run: Run) -> bool:
 
 def _begins_as_it_is(run: Run) -> bool:
     """Tells whether a new run can be executed now, and nothing is to be asked before."""
-    asks = bool(run.questions or missing_in(run.problems))
-    return run.phase is RunStatus.PLANNING and not asks and may_execute(run)
+    return run.phase is RunStatus.PLANNING and not run.questions and may_execute(run)
 
 
 def may_execute(run: Run) -> bool:

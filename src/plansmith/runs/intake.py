@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.plan_levels import Known
-from plansmith.engine.requested import asking_about_missing, left_out
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
@@ -217,10 +216,9 @@ class PlanIntake:
         """
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
-        bodies = [*[event.body for event in journal.events], *begun]
-        used = await self._used(plan, facts.uses, journal, bodies[0], earlier)
-        more = (*left_out(bodies, plan, **known), *used.notes)
-        found = (*problems, *(each for each in more if each not in problems))
+        created = journal.events[0].body if journal.events else begun[0]
+        used = await self._used(plan, facts.uses, journal, created, earlier)
+        found = (*problems, *(each for each in used.notes if each not in problems))
         workload = facts.once(Workload, plan, known["tools"], known["agents"])
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
@@ -233,7 +231,6 @@ class PlanIntake:
             fields["templates"] = {**journal.run.templates, **now}
         body = e.PlanProposed(plan=plan, **fields | dict(about or {}))
         asked = self._review(plan, journal.run, facts, known) if reviewed is None else reviewed
-        asked = asking_about_missing(asked, plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
     async def _used(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired
 from plansmith.engine.journal import Entry, Journal
-from plansmith.engine.requested import asking_about_missing, missing_in
 from plansmith.errors import (
     JournalDamaged,
     Misconfigured,
@@ -259,13 +258,13 @@ class RunService:
         run = journal.run
         if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
             return
-        if not (sees_first(run) or run.questions or missing_in(run.problems)):
+        if not (sees_first(run) or run.questions):
             return  # whoever begins to execute it applies the policy
         review = await self.intake.review(run.plan, run, templates=run.templates)
         if sees_first(run):
             review = review or [review_on_request(run.plan)]
-        if asked := asking_about_missing(review, run.plan, run.problems):
-            await journal.append(*asked)
+        if review:
+            await journal.append(*review)
 
     async def ask_for_review(self, run_id: str, reason: str) -> None:
         """Asks for review of a plan that would otherwise run without one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from plansmith.engine.journal import SYSTEM
-from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.refs import pieces
@@ -54,10 +53,9 @@ def refuse_parts(plan: Plan | None) -> None:
 
 
 async def source_run(run_id: str, runs: RunService) -> Run:
-    """Returns a run of this folder; refuses one whose plan misses something asked for."""
+    """Returns a run of this folder."""
     source = await runs.journals.get(run_id)
     runs.journals.require_here(f"run {run_id}", source.folder)
-    refuse_missing(source.problems)
     return source
 
 

@@ -147,11 +147,3 @@ def test_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
     assert not shelf.is_declined
     shelf.decline()
     assert ModelFolder(tmp_path / "models").is_declined
-
-
-def test_a_missing_deed_is_not_offered_as_a_schedule(cli: Cli) -> None:
-    code, out, err = cli(
-        "ask", "Every day at 9:00 list the files and email them to ann@example.com", *READ_ONLY
-    )
-    assert (code, out) == (4, "")
-    assert "this cannot be a schedule: You asked to send something" in err

@@ -290,7 +290,7 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
         hint = Sentence("hint.json_or_yaml")
         return Parsed(None, [problem("PS002", error.message, hint=hint)])
     if name is None:
-        return parse_value(value)
+        return parse_value(value, text=data.decode("utf-8", "replace"))
     reading = dialect(name).read(value)
     return Parsed(reading.plan, list(reading.problems))
 

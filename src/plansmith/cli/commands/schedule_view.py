@@ -13,7 +13,6 @@ from plansmith.cli.session import Session
 from plansmith.cli.ui.output import print_json
 from plansmith.cli.ui.width import padded, text_width
 from plansmith.cli.ui.words import Words
-from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -294,7 +293,6 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     offer = Offer(run.plan, {"run": run.id, "timing": timing})
     once = Sentence("error.do_once", command=session.command("resume", run.id))
     try:
-        refuse_missing(run.problems)
         await _refuse_unusable(session, offer)
     except (Misconfigured, Refused) as error:
         why = Sentence("error.no_schedule_for", error=error.message)

@@ -2,7 +2,7 @@
 
 from plansmith.compat.deerflow.clarification import needs_clarification
 from plansmith.compat.deerflow.configuration import TURNS, Configuration, get_recursion_limit
-from plansmith.compat.deerflow.flow import TARGETS, DeerFlow, State, research_team
+from plansmith.compat.deerflow.flow import TARGETS, DeerFlow, ResearchState, research_team
 from plansmith.compat.deerflow.llms import apply_prompt_template, get_llm_by_type
 from plansmith.compat.deerflow.messages import (
     AIMessage,
@@ -28,6 +28,7 @@ from plansmith.compat.deerflow.models import (
     route_team,
 )
 from plansmith.compat.deerflow.nodes import (
+    State,
     background_investigation_node,
     coordinator_node,
     human_feedback_node,
@@ -58,6 +59,7 @@ __all__ = [
     "HumanMessage",
     "Plan",
     "Quality",
+    "ResearchState",
     "Route",
     "State",
     "Step",

@@ -20,8 +20,9 @@ class Configuration(Record):
     """The options of research; the defaults are those of DeerFlow's server.
 
     `enforce_web_search` gives every plan at least one step that searches; without
-    `enable_web_search` nothing is searched, whatever else is set. `resources` and `mcp_settings`
-    are carried for programs that read them.
+    `enable_web_search` nothing is searched, whatever else is set. `resources`, `mcp_settings`,
+    `report_style`, `enforce_researcher_search` and `interrupt_before_tools` are carried for
+    programs that read them.
     """
 
     max_plan_iterations: Whole = Field(default=1, ge=1)
@@ -34,6 +35,9 @@ class Configuration(Record):
     enforce_web_search: Flag = False
     resources: list[Any] = Field(default_factory=list[Any])
     mcp_settings: dict[str, Any] | None = None
+    report_style: str = "academic"
+    enforce_researcher_search: Flag = True
+    interrupt_before_tools: list[str] = Field(default_factory=list[str])
 
     @property
     def enforces_search(self) -> bool:
@@ -61,7 +65,7 @@ class Configuration(Record):
 def _value(name: str, given: Mapping[str, Any]) -> Any:
     """Returns an option's value: that of the environment as the type that the option has."""
     told = os.environ.get(name.upper())
-    if not told or name in ("resources", "mcp_settings"):
+    if not told or name in ("resources", "mcp_settings", "interrupt_before_tools"):
         return given.get(name)
     return int(told) if told.isdecimal() else {"true": True, "false": False}.get(told.lower(), told)
 

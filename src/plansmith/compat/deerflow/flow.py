@@ -68,7 +68,7 @@ TARGETS: Final[Mapping[str, tuple[float, float]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ResearchState:
     """The state of a piece of research, and its next node."""
 
     run_id: str
@@ -199,7 +199,7 @@ class DeerFlow:
         history: Sequence[Message] = (),
         by: str = "",
         thread_id: str = "",
-    ) -> State:
+    ) -> ResearchState:
         """Runs coordinator, background investigation and planner; continues if nobody is asked.
 
         A `thread_id` names a conversation: the request knows what came before in it, or it answers
@@ -217,7 +217,7 @@ class DeerFlow:
     def _searching(self, plan: CorePlan) -> CorePlan:
         return with_search(plan) if self.configuration.enforces_search else plan
 
-    async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> State:
+    async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> ResearchState:
         """Takes a person's decision on the plan; asks again if the words are no decision."""
         word = read_feedback(words) if isinstance(words, str) else words
         run = await self._with_search(seen := await self.smith.get(run_id))
@@ -233,17 +233,19 @@ class DeerFlow:
         await self.smith.decide(run_id, approve=move.hash, by=by)
         return self.state(await self.smith.runs.run(run_id))
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
+    async def answer(
+        self, run_id: str, question: str, value: Json, *, by: str = ""
+    ) -> ResearchState:
         """Answers a question of the coordinator or of a step."""
         run = await self.smith.get(run_id)
         return await self._execute(await answered(self.smith, run, question, value, by=by))
 
-    async def resume(self, run_id: str) -> State:
+    async def resume(self, run_id: str) -> ResearchState:
         """Continues research, also after a restart."""
         run = await self._with_search(await self.smith.get(run_id))
         return self.state(await self.smith.runs.run(run.id))
 
-    async def _execute(self, run: Run) -> State:
+    async def _execute(self, run: Run) -> ResearchState:
         """Executes the run if it waits for nobody."""
         run = await self._with_search(run)
         runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
@@ -260,14 +262,14 @@ class DeerFlow:
         plan = self._searching(run.plan)
         return run if plan == run.plan else await self.smith.edit(run.id, plan, by=_DEERFLOW)
 
-    def state(self, run: Run) -> State:
+    def state(self, run: Run) -> ResearchState:
         """Returns the state of a run as DeerFlow shows it."""
         self._shown[run.id] = run.plan.hash if run.plan is not None else ""
         usable = run.plan if run.plan is not None and not run.plan.degraded else None
         texts = [
             result_text(run, step.id) for step in (usable.steps if usable else ()) if is_work(step)
         ]
-        return State(
+        return ResearchState(
             run_id=run.id,
             goto=_goto(run),
             locale=usable.locale if usable else run.locale,

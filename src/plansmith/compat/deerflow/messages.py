@@ -87,10 +87,17 @@ def _raise(value: object) -> NoReturn:
 
 
 def get_message_content(message: object) -> str:
-    """Returns the text of a message, an object or a dict."""
-    if isinstance(message, dict):
-        return str(cast("dict[str, Any]", message).get("content") or "")
-    return str(getattr(message, "content", "") or "")
+    """Returns the text of a message, an object or a dict, with the text of all its blocks."""
+    table = cast("dict[str, Any]", message) if isinstance(message, dict) else None
+    content = table.get("content") if table is not None else getattr(message, "content", "")
+    return str(text_of_blocks(content) or content or "")
+
+
+def text_of_blocks(content: object) -> str:
+    """Returns the text of a content that is a list of blocks; empty if it is anything else."""
+    blocks = cast("list[Any]", content) if isinstance(content, list) else []
+    texts = [each if isinstance(each, str) else _field(each, "text") for each in blocks]
+    return "".join(texts)
 
 
 def role_of(message: object) -> str:

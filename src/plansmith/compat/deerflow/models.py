@@ -31,7 +31,17 @@ class StepType(StrEnum):
     PROCESSING = "processing"
 
 
-class Step(BaseModel):
+class Table(BaseModel):
+    """A record whose fields can be read as those of a table too: `plan["steps"][0]["title"]`."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns a field by its name."""
+        if name not in type(self).model_fields:
+            raise KeyError(name)
+        return getattr(self, name)
+
+
+class Step(Table):
     """One step; it is open until it has a result, which may be empty."""
 
     need_web_search: bool
@@ -66,7 +76,7 @@ class Step(BaseModel):
         return self.execution_res is not None
 
 
-class Plan(BaseModel):
+class Plan(Table):
     """A research plan; `title` is the subject of its report."""
 
     locale: str = "en-US"

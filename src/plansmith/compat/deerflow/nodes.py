@@ -71,7 +71,8 @@ __all__ = [
 ]
 
 logger: Final = logging.getLogger("plansmith")
-State = Mapping[str, Any]
+State = dict[str, Any]  # the table that the nodes of DeerFlow's graph share
+_State = Mapping[str, Any]
 # langgraph gives a node its config only if the parameter has a type of this name.
 RunnableConfig = Mapping[str, Any]
 NO_CONFIG: Final[RunnableConfig] = MappingProxyType({})
@@ -103,12 +104,12 @@ direct_response: Final = Handoff(
 )
 
 
-def preserve_state_meta_fields(state: State) -> dict[str, Any]:
+def preserve_state_meta_fields(state: _State) -> dict[str, Any]:
     """Returns the fields of a state that every command carries on."""
     return {name: state.get(name, default) for name, default in _KEPT.items()}
 
 
-def planner_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
+def planner_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     """Asks the model for a plan and returns the way on; at the limit there is no further plan."""
     configurable = Configuration.from_runnable_config(config)
     made = int(state.get("plan_iterations") or 0)
@@ -129,7 +130,7 @@ def planner_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
     return command(route.goto, {**said, "current_plan": route.plan})
 
 
-def _planner_answer(state: State, config: RunnableConfig, configurable: Configuration) -> str:
+def _planner_answer(state: _State, config: RunnableConfig, configurable: Configuration) -> str:
     clear = state.get("clarified_research_topic")
     shown = state
     if state.get("enable_clarification") and clear:
@@ -146,7 +147,7 @@ def _planner_answer(state: State, config: RunnableConfig, configurable: Configur
     kind = "reasoning" if configurable.enable_deep_thinking is True else AGENT_LLM_MAP["planner"]
     llm = get_llm_by_type(kind, config)
     if kind != "basic":
-        return "".join(chunk.content for chunk in llm.stream(messages))
+        return "".join(get_message_content(chunk) for chunk in llm.stream(messages))
     answer: Any = llm.invoke(messages)
     if hasattr(answer, "model_dump_json"):  # a model that answers with the plan itself
         return str(answer.model_dump_json())
@@ -172,7 +173,7 @@ def _json(given: object) -> Any:
         raise ValueError("nested too deep") from None
 
 
-def human_feedback_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
+def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     """Takes a person's decision on the plan; whatever is no decision goes back to the planner.
 
     The words come from langgraph's interrupt, or from `interrupt_feedback` in the state.
@@ -205,7 +206,7 @@ class _Topic(NamedTuple):
     most: int
 
 
-def coordinator_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
+def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     """Answers small talk, asks back where that is wished, else hands over with topic and locale."""
     configurable = Configuration.from_runnable_config(config)
     asks = bool(state.get("enable_clarification", False))
@@ -244,7 +245,7 @@ def coordinator_node(state: State, config: RunnableConfig = NO_CONFIG) -> Any:
     return command(goto, update | waits)
 
 
-def _topic(state: State) -> _Topic:
+def _topic(state: _State) -> _Topic:
     """Returns the topic with what the person said to the coordinator's questions."""
     kept = cast("Sequence[str]", state.get("clarification_history") or ())
     asked = str(state.get("research_topic", ""))
@@ -278,7 +279,7 @@ def _handed_over(response: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def background_investigation_node(
-    state: State, config: RunnableConfig = NO_CONFIG
+    state: _State, config: RunnableConfig = NO_CONFIG
 ) -> dict[str, str]:
     """Searches for the topic with the search tools under `tools` of the config's `configurable`."""
     configurable = Configuration.from_runnable_config(config)
@@ -300,12 +301,12 @@ async def _searched(query: str, source: ToolSource) -> list[str]:
     return [block.text for block in found.blocks]
 
 
-def research_team_node(state: State) -> None:
+def research_team_node(state: _State) -> None:
     """Marks where the team works; `continue_to_running_research_team` says who is next."""
     del state
 
 
-def reporter_node(state: State, config: RunnableConfig = NO_CONFIG) -> dict[str, str]:
+def reporter_node(state: _State, config: RunnableConfig = NO_CONFIG) -> dict[str, str]:
     """Writes the report from the observations, which stand between marks as data."""
     configurable = Configuration.from_runnable_config(config)
     plan, locale = state.get("current_plan"), str(state.get("locale", "en-US"))

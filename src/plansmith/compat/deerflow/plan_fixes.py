@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
+from plansmith.compat.deerflow.messages import text_of_blocks
 from plansmith.dialects.deerflow import RESEARCHER, is_work, read, write
 from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
@@ -114,10 +115,10 @@ def extract_plan_content(plan_data: object) -> str:
     found: Any = plan_data
     if isinstance(plan_data, dict):
         found = cast("dict[str, Any]", plan_data).get("content", plan_data)
-    elif isinstance(getattr(plan_data, "content", None), str):
+    elif isinstance(getattr(plan_data, "content", None), (str, list)):
         found = cast("Any", plan_data).content
     if isinstance(found, (dict, list)):
-        return json.dumps(found, ensure_ascii=False)
+        return text_of_blocks(found) or json.dumps(found, ensure_ascii=False)
     return str(found)
 
 

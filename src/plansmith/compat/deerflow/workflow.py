@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 from plansmith.compat.deerflow.clarification import ROUNDS
 from plansmith.compat.deerflow.configuration import Configuration
-from plansmith.compat.deerflow.flow import DeerFlow, State, research_team
+from plansmith.compat.deerflow.flow import DeerFlow, ResearchState, research_team
 from plansmith.compat.deerflow.messages import AIMessage, GraphMessage, HumanMessage, spoken
 from plansmith.compat.deerflow.models import Goto
 from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
@@ -101,7 +101,9 @@ def _history(before: Mapping[str, Any], user_input: str) -> list[Message]:
     ]
 
 
-async def _until_decided(flow: DeerFlow, state: State, ask: Ask | None, rounds: int) -> State:
+async def _until_decided(
+    flow: DeerFlow, state: ResearchState, ask: Ask | None, rounds: int
+) -> ResearchState:
     """Puts questions and plans to the person until nothing waits, or nobody answers."""
     while ask is not None and state.goto is Goto.HUMAN_FEEDBACK:
         questions = (await flow.smith.get(state.run_id)).questions
@@ -121,12 +123,14 @@ async def _until_decided(flow: DeerFlow, state: State, ask: Ask | None, rounds: 
     return state
 
 
-def _plan_text(state: State) -> str:
+def _plan_text(state: ResearchState) -> str:
     steps = state.plan.steps if state.plan else ()
     return "\n".join(f"- {step.title}: {step.description}" for step in steps)
 
 
-def _last_state(user_input: str, state: State, show: Callable[[str], None]) -> dict[str, Any]:
+def _last_state(
+    user_input: str, state: ResearchState, show: Callable[[str], None]
+) -> dict[str, Any]:
     """Returns the state under DeerFlow's names, after its messages were shown."""
     said: list[GraphMessage] = [HumanMessage(content=user_input)]
     if state.plan is not None:

@@ -9,8 +9,6 @@ from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from plansmith.errors import Misconfigured
-
 _NUMBERED: Final = re.compile(r"agent_\d+|default")
 
 
@@ -38,7 +36,7 @@ class BaseFlow(BaseModel, ABC):
     def __init__(self, agents: Workers, **data: Any) -> None:
         found = _by_key(agents)
         wanted = str(data.pop("primary_agent_key", None) or "").lower()
-        key = aliases(found).get(wanted, next(iter(found)))
+        key = aliases(found).get(wanted, next(iter(found), None))
         super().__init__(agents=found, primary_agent_key=key, **data)
 
     @property
@@ -67,8 +65,6 @@ def _by_key(agents: Workers) -> dict[str, Any]:
         found = {f"agent_{place}": agent for place, agent in enumerate(listed)}
     else:
         found = {"default": agents}
-    if not found:
-        raise Misconfigured("a planning flow needs an agent", hint="give one, a list or a table")
     return found
 
 

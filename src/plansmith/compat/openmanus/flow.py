@@ -363,7 +363,7 @@ class PlanningFlow(BaseFlow):
 
     def _make_plansmith(self) -> Plansmith:
         first, names = self.key_of(None), spec_names(self.agents)
-        keys = [first, *(key for key in self.agents if key != first)]
+        keys = sorted(self.agents, key=lambda key: key != first)
         planner = PlannerSettings(
             fallback=Fallback.THREE_STEPS,
             triage=False,

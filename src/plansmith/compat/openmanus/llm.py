@@ -246,6 +246,14 @@ class _ModelOutput:
         return [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
 
 
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _objects(text: str) -> Iterator[str]:
     """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
     rest = text.strip()
@@ -316,9 +324,13 @@ class PlanningModel:
         calls: Sequence[Any] = getattr(said, "tool_calls", None) or ()
         found = [each.function for each in calls if each.function.name == _PLANNING]
         if found:
-            given = found[0].arguments
-            text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-            yield ArgumentsDelta(_PLANNING, text)
+            texts = [
+                given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+                for given in (each.arguments for each in found)
+            ]
+            # As in OpenManus, a call with broken arguments is passed over.
+            whole = (text for text in texts if _is_json(text))
+            yield ArgumentsDelta(_PLANNING, next(whole, texts[0]))
         else:
             yield TextDelta(str(getattr(said, "content", "") or ""))
         yield ModelDone(Usage())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -20,7 +21,13 @@ from plansmith.compat.openmanus.rendering import (
     plan_text,
 )
 from plansmith.compat.openmanus.tools import BaseTool, ToolError, ToolResult
-from plansmith.compat.openmanus.views import PlanDict, PlanViews, read_beside, read_memory
+from plansmith.compat.openmanus.views import (
+    PlanDict,
+    PlanViews,
+    dictionary,
+    read_beside,
+    read_memory,
+)
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
@@ -130,13 +137,13 @@ class PlanningTool(BaseTool):
         try:
             arguments = _arguments(command, kwargs)
             await self.save()
-            output = await self._with_retry(arguments)
+            done = await self._with_retry(arguments)
             await self.refresh(arguments.plan_id or self._active)
         except ToolError as error:
             if self._raises:
                 raise
             return PlanningResult(error=error.message)
-        return PlanningResult(output=output)
+        return done
 
     async def save(self) -> None:
         """Stores what a program has written into `plans` since the last command."""
@@ -187,7 +194,7 @@ class PlanningTool(BaseTool):
         await self.save()
         await self._store.close()
 
-    async def _with_retry(self, arguments: Arguments) -> str:
+    async def _with_retry(self, arguments: Arguments) -> PlanningResult:
         """Repeats the command if another process changed the same plan first."""
         for _ in range(_TRIES - 1):
             try:
@@ -196,93 +203,119 @@ class PlanningTool(BaseTool):
                 continue
         return await self._dispatch(arguments)
 
-    async def _dispatch(self, arguments: Arguments) -> str:
-        match arguments.command:
+    async def _dispatch(self, given: Arguments) -> PlanningResult:
+        name = given.plan_id
+        made: Any
+        match given.command:
             case "create":
-                return await self._create(arguments)
+                made = self._create_plan(name, given.title, given.steps)
             case "update":
-                return await self._update(arguments)
+                made = self._update_plan(name, given.title, given.steps)
             case "list":
-                return await self._list()
+                made = self._list_plans()
             case "get":
-                return plan_text(await self._plan(arguments.plan_id or await self._current()))
+                made = self._get_plan(name)
             case "set_active":
-                return await self._set_active(arguments)
+                made = self._set_active_plan(name)
             case "mark_step":
-                return await self._mark(arguments)
+                status, notes = given.step_status, given.step_notes
+                made = self._mark_step(name, given.step_index, status, notes)
             case _:
-                return await self._delete(arguments)
+                made = self._delete_plan(name)
+        # An override may be a plain function, as all of them are in OpenManus.
+        return cast("PlanningResult", await made if inspect.isawaitable(made) else made)
 
-    async def _create(self, arguments: Arguments) -> str:
-        plan_id = _needed(arguments, "plan_id")
+    # OpenManus' own steps, which a subclass may override; here they are to be awaited.
+
+    async def _create_plan(
+        self, plan_id: str | None, title: str | None, steps: Sequence[str] | None
+    ) -> PlanningResult:
+        plan_id = _needed(plan_id, "plan_id", "create")
         if await self._book.find(plan_id) is not None:
             hint = f"A plan with ID '{plan_id}' already exists."
             raise ToolError(f"{hint} Use 'update' to modify existing plans.")
-        title = _needed(arguments, "title")
-        steps = _texts(arguments.steps)
-        if not steps:
+        title = _needed(title, "title", "create")
+        texts = _texts(steps)
+        if not texts:
             hint = "must be a non-empty list of strings for command: create"
             raise ToolError(f"Parameter `steps` {hint}")
-        await self._book.create(plan_id, title, steps)
+        await self._book.create(plan_id, title, texts)
         self._activate(plan_id)
-        shown = plan_text(await self._plan(plan_id))
-        return f"Plan created successfully with ID: {plan_id}\n\n{shown}"
+        return await self._said(f"Plan created successfully with ID: {plan_id}", plan_id)
 
-    async def _update(self, arguments: Arguments) -> str:
-        plan_id = _needed(arguments, "plan_id")
+    async def _update_plan(
+        self, plan_id: str | None, title: str | None, steps: Sequence[str] | None
+    ) -> PlanningResult:
+        plan_id = _needed(plan_id, "plan_id", "update")
         await self._own(plan_id)
-        steps = _texts(arguments.steps) if arguments.steps else None
-        if arguments.steps and steps is None:
+        texts = _texts(steps) if steps else None
+        if steps and texts is None:
             raise ToolError("Parameter `steps` must be a list of strings for command: update")
-        if arguments.title or steps:
-            await self._book.revise(plan_id, arguments.title, steps)
-        shown = plan_text(await self._plan(plan_id))
-        return f"Plan updated successfully: {plan_id}\n\n{shown}"
+        if title or texts:
+            await self._book.revise(plan_id, title, texts)
+        return await self._said(f"Plan updated successfully: {plan_id}", plan_id)
 
-    async def _list(self) -> str:
+    async def _list_plans(self) -> PlanningResult:
         plans = await self._book.all()
         self._views.show_all(plans)
         if not plans:
-            return "No plans available. Create a plan with the 'create' command."
+            none = "No plans available. Create a plan with the 'create' command."
+            return PlanningResult(output=none)
         active = await self._found()
-        return "Available plans:\n" + "".join(plan_row(plan, active) for plan in plans)
+        rows = "".join(plan_row(plan, active) for plan in plans)
+        return PlanningResult(output=f"Available plans:\n{rows}")
 
-    async def _set_active(self, arguments: Arguments) -> str:
-        plan_id = _needed(arguments, "plan_id")
+    async def _get_plan(self, plan_id: str | None) -> PlanningResult:
+        plan = await self._plan(plan_id or await self._current())
+        return PlanningResult(output=self._format_plan(dictionary(plan)))
+
+    async def _set_active_plan(self, plan_id: str | None) -> PlanningResult:
+        plan_id = _needed(plan_id, "plan_id", "set_active")
         plan = await self._plan(plan_id)
         if plan.own:
             await self._book.make_active(plan_id)
         self._activate(plan_id)
-        return f"Plan '{plan_id}' is now the active plan.\n\n{plan_text(plan)}"
+        return await self._said(f"Plan '{plan_id}' is now the active plan.", plan_id)
 
-    async def _mark(self, arguments: Arguments) -> str:
-        plan_id = arguments.plan_id or await self._current()
+    async def _mark_step(
+        self,
+        plan_id: str | None,
+        step_index: int | None,
+        step_status: str | None,
+        step_notes: str | None,
+    ) -> PlanningResult:
+        plan_id = plan_id or await self._current()
         run_here = plan_id in self._sinks
         plan = await (self._plan(plan_id) if run_here else self._own(plan_id))
-        index = arguments.step_index
-        if index is None:
+        if step_index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
-        if index not in range(len(plan.steps)):
+        if step_index not in range(len(plan.steps)):
             hint = f"Valid indices range from 0 to {len(plan.steps) - 1}."
-            raise ToolError(f"Invalid step_index: {index}. {hint}")
-        status, notes = arguments.step_status, arguments.step_notes or None
-        if status and status not in STATUSES:
+            raise ToolError(f"Invalid step_index: {step_index}. {hint}")
+        if step_status and step_status not in STATUSES:
             hint = f"Valid statuses are: {', '.join(STATUSES)}"
-            raise ToolError(f"Invalid step_status: {status}. {hint}")
+            raise ToolError(f"Invalid step_status: {step_status}. {hint}")
         if run_here:
-            self._sinks[plan_id](index, status, notes)
+            self._sinks[plan_id](step_index, step_status, step_notes or None)
         else:
-            await self._book.mark(plan_id, index, status, notes)
-        shown = plan_text(await self._plan(plan_id))
-        return f"Step {index} updated in plan '{plan_id}'.\n\n{shown}"
+            await self._book.mark(plan_id, step_index, step_status, step_notes or None)
+        return await self._said(f"Step {step_index} updated in plan '{plan_id}'.", plan_id)
 
-    async def _delete(self, arguments: Arguments) -> str:
-        plan_id = _needed(arguments, "plan_id")
+    async def _delete_plan(self, plan_id: str | None) -> PlanningResult:
+        plan_id = _needed(plan_id, "plan_id", "delete")
         await self._own(plan_id)
         active = await self._found()
         await self._book.remove(plan_id)
         self._activate(None if active == plan_id else active)
-        return f"Plan '{plan_id}' has been deleted."
+        return PlanningResult(output=f"Plan '{plan_id}' has been deleted.")
+
+    def _format_plan(self, plan: PlanDict) -> str:
+        return plan_text(Kept.of(str(plan["plan_id"]), plan))
+
+    async def _said(self, what: str, plan_id: str) -> PlanningResult:
+        """Returns what was done, and the plan as it is now."""
+        shown = self._format_plan(dictionary(await self._plan(plan_id)))
+        return PlanningResult(output=f"{what}\n\n{shown}")
 
     def _activate(self, plan_id: str | None) -> None:
         self._active, self._looked = plan_id, True
@@ -325,10 +358,9 @@ def _arguments(command: str, given: dict[str, Any]) -> Arguments:
     return Arguments(command=command, **given)
 
 
-def _needed(arguments: Arguments, name: str) -> str:
-    value: str | None = getattr(arguments, name)
+def _needed(value: str | None, name: str, command: str) -> str:
     if not value:
-        raise ToolError(f"Parameter `{name}` is required for command: {arguments.command}")
+        raise ToolError(f"Parameter `{name}` is required for command: {command}")
     return value
 
 

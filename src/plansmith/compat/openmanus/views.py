@@ -29,7 +29,7 @@ class PlanViews:
     def show(self, plan: Kept) -> None:
         """Brings the dictionary of a plan up to date."""
         self._known[plan.plan_id] = plan
-        self.plans.setdefault(plan.plan_id, {}).update(_dictionary(plan))
+        self.plans.setdefault(plan.plan_id, {}).update(dictionary(plan))
 
     def forget(self, plan_id: str) -> None:
         """Removes a plan that is no more."""
@@ -66,7 +66,8 @@ class PlanViews:
                 self.show(kept)
 
 
-def _dictionary(plan: Kept) -> PlanDict:
+def dictionary(plan: Kept) -> PlanDict:
+    """Returns a plan as the dictionary that programs of OpenManus read."""
     return {
         "plan_id": plan.plan_id,
         "title": plan.title,
@@ -77,7 +78,7 @@ def _dictionary(plan: Kept) -> PlanDict:
 
 
 def _differs(plan: Mapping[str, Any], kept: Kept) -> bool:
-    return any(plan.get(name) != value for name, value in _dictionary(kept).items())
+    return any(plan.get(name) != value for name, value in dictionary(kept).items())
 
 
 async def _write(book: PlanBook, plan_id: str, plan: PlanDict, before: Kept | None) -> None:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from plansmith.dialects.sage import is_step
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import tool_specs
+from plansmith.plan.data import Json
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.draft import Offer, draft_messages
@@ -64,6 +66,8 @@ def coerce_json_array(text: str) -> list[Any] | None:
             value = read_json(text, fits=plan_fit)
         except UnreadableText:
             return None
+        if isinstance(value, list) and not any(map(is_step, cast("list[Json]", value))):
+            return None  # words in brackets
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
         value = next((table[key] for key in _WRAPPERS if isinstance(table.get(key), list)), None)

@@ -28,11 +28,14 @@ from plansmith.runs.deletion import delete_run
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
 
+_CREATE: Final = "create"
 _NOT_NAME: Final = re.compile(r"[^\w.-]+")
 
 
 def plan_from(value: Mapping[str, Any]) -> Plan:
     """Reads the plan in a call of the planning function or in a template's JSON."""
+    if value.get("command", _CREATE) != _CREATE:
+        raise Refused(f"Invalid command: {value['command']}", hint="the only command is create")
     reading = read(cast("Json", dict(value)))
     if reading.plan is None or has_errors(list(reading.problems)):
         raise PlanInvalid([each for each in reading.problems if each.severity == "error"])
@@ -74,7 +77,8 @@ class JManus:
     async def create(self, *, by: str = "", **arguments: Any) -> Run:
         """Creates a run with this plan, or a direct response, from the function's arguments."""
         plan = plan_from(arguments)
-        run = await self.smith.submit(plan, by=by)
+        asked = str(arguments.get("userRequest") or "")
+        run = await self.smith.submit(plan, request=asked, by=by)
         self.planning_tool.hold(_held(plan, run.id))
         return await self.smith.runs.run(run.id) if arguments.get("directResponse") else run
 

@@ -236,9 +236,9 @@ class PlanExecutorDispatcher:
 
 
 class HumanFeedbackDispatcher:
-    """The edge behind a human feedback node; a graph that waits ends until it is resumed."""
+    """The edge behind a human feedback node, before which a graph stops to wait for a person."""
 
     async def apply(self, state: State) -> str:
         """Returns the next node."""
         node = str(state.get(keys.HUMAN_NEXT_NODE) or keys.END)
-        return keys.END if node == keys.WAIT_FOR_FEEDBACK else node
+        return keys.HUMAN_FEEDBACK_NODE if node == keys.WAIT_FOR_FEEDBACK else node

@@ -193,7 +193,7 @@ def only_nl2sql(question: str) -> dict[str, Json]:
         "tool_to_use": SQL,
         "tool_parameters": {"instruction": question},
     }
-    return {"thought_process": "NL2SQL", "execution_plan": [step]}
+    return {"thought_process": "根据问题生成SQL", "execution_plan": [step]}
 
 
 def _read(text: str) -> Plan | None:

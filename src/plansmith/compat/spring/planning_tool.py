@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from plansmith.compat.spring.beans import Bean, ManusPlan, ManusStep
 from plansmith.dialects.habits import snake
@@ -82,6 +82,7 @@ class FunctionToolCallback:
         )
 
 
+@runtime_checkable
 class PlanningToolInterface(Protocol):
     """What every planning tool of JManus offers."""
 

@@ -93,11 +93,15 @@ def _unclear_time(text: str, *, chinese: bool) -> str:
     if found is None or not found.flaw:
         return ""
     if chinese:
-        return (
-            f"请说明该任务何时运行，例如“每天 09:30”或“每 60 分钟”：{found.words}（{found.flaw}）。"
-        )
-    how = "such as daily at 09:30, or every 60 minutes"
-    return f"When should it run, {how}? “{found.words}” cannot be read: {found.flaw}."
+        return f"{ask_for_time(chinese=True)}：{found.words}（{found.flaw}）。"
+    return f"{ask_for_time(chinese=False)} “{found.words}” cannot be read: {found.flaw}."
+
+
+def ask_for_time(*, chinese: bool) -> str:
+    """Asks when a task should run, in words that a person would use."""
+    if chinese:
+        return "请说明该任务何时运行，例如“每天 09:30”或“每 60 分钟”"
+    return "When should it run, such as daily at 09:30, or every 60 minutes?"
 
 
 def short_title(title: str) -> str:

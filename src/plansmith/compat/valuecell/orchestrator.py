@@ -147,10 +147,11 @@ class AgentOrchestrator:
             moved.cancel()
 
     async def _work(self, user_input: UserInput, talk: Talk) -> None:
-        talk.send("conversation_started")
-        talk.send("thread_started")
         try:
             thread = await self._conversations.thread(talk.conversation)
+            if not thread.history:
+                talk.send("conversation_started")
+            talk.send("thread_started")
             reading = await thread.in_turn(user_input.query, by=talk.user)
             if reading.kind == "request":
                 await self._respond(user_input, talk)

@@ -15,6 +15,7 @@ from plansmith.compat.valuecell.connections import (
 )
 from plansmith.compat.valuecell.conversations import (
     Conversations,
+    ask_for_time,
     asked_in,
     guidance_in,
     is_asked,
@@ -24,6 +25,7 @@ from plansmith.compat.valuecell.conversations import (
 )
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,
+    PlannerResponse,
     ScheduleConfig,
     Task,
     TaskPattern,
@@ -40,17 +42,20 @@ from plansmith.compat.valuecell.planning_agent import (
     read_response,
 )
 from plansmith.compat.valuecell.user_input import UserInputRequest
+from plansmith.dialects.habits import decides, text_of
 from plansmith.dialects.valuecell import STATUSES
-from plansmith.errors import PlansmithError, Refused
+from plansmith.errors import PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.step_schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.planner.context.locales import locale_of
+from plansmith.planner.parse.read import read_json
 from plansmith.planner.triage import agent_plan
 
 
@@ -146,7 +151,10 @@ class ExecutionPlanner:
         if found is None:
             return await self._told(user_input, _malformed(str(content), model))
         if found.plan is None or has_errors(list(found.problems)):
-            return await self._told(user_input, _rejected(found.problems, model))
+            own = content.guidance_message if isinstance(content, PlannerResponse) else ""
+            chinese = locale_of(user_input.query).startswith("zh")
+            why = own or _rejected(found.problems, model, chinese=chinese)
+            return await self._told(user_input, why)
         known = planable(self.agent_connections)
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
         missing = sorted({step.agent for step in steps} - known.keys())
@@ -166,7 +174,7 @@ class ExecutionPlanner:
         if plan is None and run.status is not RunStatus.FAILED:
             return run.report or run.reason or "Planner gave no plan."
         if plan is None or plan.degraded:
-            return _failure(run, self._model())
+            return await self._own_words(run) or _failure(run, self._model())
         if not plan.steps:
             return plan.thought or "Planner gave no tasks."
         if not asked_in(plan):
@@ -178,6 +186,21 @@ class ExecutionPlanner:
         place = place_of(run)
         named = place is not None and not place.handed_over and not times_of(plan)
         return asked_in(plan) if named else guidance_in(plan, run.request)
+
+    async def _own_words(self, run: Run) -> str:
+        """Returns what the model itself asked, if it gave no draft that can be used."""
+        store = self.conversations.smith.store
+        bodies = [event.body for event in await store.events(run.id)]
+        records = [each.record for each in bodies if isinstance(each, PlanningFailed)]
+        said: Any = await store.get(records[-1]) if records and records[-1] else []
+        for exchange in reversed(said):
+            try:
+                value = read_json(str(exchange["text"]))
+            except UnreadableText:
+                continue
+            if isinstance(value, dict) and decides("adequate", value.get("adequate")):
+                return text_of(value.get("guidance_message"))
+        return ""
 
     async def _require_unattended(self, plan: Plan) -> None:
         for part in parts(plan):
@@ -248,10 +271,11 @@ def _failure(run: Run, model: str) -> str:
     if "PS001" in codes:
         return _malformed(codes["PS001"].message, model)
     why = run.plan.degraded if run.plan is not None else run.reason
-    return _rejected(run.problems, model) or f"The plan was rejected: {why}"
+    found = _rejected(run.problems, model, chinese=locale_of(run.request).startswith("zh"))
+    return found or f"The plan was rejected: {why}"
 
 
-def _rejected(problems: tuple[Problem, ...], model: str) -> str:
+def _rejected(problems: tuple[Problem, ...], model: str, *, chinese: bool) -> str:
     """Returns guidance on what is wrong with a plan; empty if it does not say so."""
     missing = [each for each in problems if each.code == "PS102"]
     if missing:
@@ -259,8 +283,8 @@ def _rejected(problems: tuple[Problem, ...], model: str) -> str:
     flaws = [each for each in problems if each.severity == "error"]
     times = [each for each in flaws if each.path[:1] in _TIMES]
     if times:
-        return f"When should it run? {times[0].message} ({times[0].hint})"
-    return f"The plan was rejected: {flaws[0].message} ({flaws[0].hint})" if flaws else ""
+        return ask_for_time(chinese=chinese)
+    return f"The plan was rejected: {flaws[0].message}" if flaws else ""
 
 
 _TIMES: Final = (("schedule_config",), ("schedule",), ("schedules",))

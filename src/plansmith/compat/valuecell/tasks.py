@@ -117,13 +117,15 @@ class TaskManager:
         return await self._change(task_id, lambda task: task.fail(error_message))
 
     async def cancel_task(self, task_id: str) -> bool:
-        """Cancels a task; impossible for a finished task."""
-        return await self._change(task_id, lambda task: task.cancel())
+        """Cancels a task; a finished one stays as it is. False if there is no such task."""
+        await self._change(task_id, lambda task: task.cancel())
+        return await self._store.task_exists(task_id)
 
     async def cancel_conversation_tasks(self, conversation_id: str) -> int:
         """Cancels all tasks of a conversation that are not finished; returns how many."""
         tasks = await self._store.list_tasks(conversation_id=conversation_id)
-        return sum([await self.cancel_task(task.task_id) for task in tasks])
+        left = [task.task_id for task in tasks if not task.is_finished()]
+        return sum([await self.cancel_task(each) for each in left])
 
     async def _change(self, task_id: str, change: Callable[[Task], bool]) -> bool:
         async with self._lock:

@@ -33,7 +33,7 @@ from plansmith.dialects.habits import (
 from plansmith.dialects.openmanus import in_words
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import PARAMS, Ref, escape_text, pieces
+from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
@@ -52,7 +52,8 @@ _PLAN_FIELDS: Final = frozenset(
         COLUMNS,
     }
 )
-_STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS})
+_CALL: Final = ("tool_to_use", "tool_parameters")
+_STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS, *_CALL})
 # Fields that JManus stores beside a plan, about display and execution.
 _ASIDE: Final = frozenset(
     {
@@ -86,10 +87,11 @@ def recognises(value: Json) -> bool:
     """Whether a value looks like JManus' format; steps in words alone are not enough."""
     if not isinstance(value, dict):
         return False
-    steps = value.get("steps")
-    return bool({snake(name) for name in value} & _MARKS) or (
-        isinstance(steps, list) and bool(steps) and all(map(_is_step, steps))
-    )
+    return bool({snake(name) for name in value} & _MARKS) or _are_steps(value.get("steps"))
+
+
+def _are_steps(value: Json) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
 
 
 def _is_step(value: Json) -> bool:
@@ -99,7 +101,9 @@ def _is_step(value: Json) -> bool:
 def read(value: Json) -> Reading:
     """Reads a plan; each step gets the results of those before it."""
     notes = Notes()
-    head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
+    head: dict[str, Json] = {"steps": value} if _are_steps(value) else {}
+    if isinstance(value, dict):
+        head = _shown(value, _PLAN_FIELDS, notes)
     given = objects(head.get("steps", []))
     direct = head.get("direct_response")
     direct = None if text_of(direct).lower() in ("", "false") else direct
@@ -109,6 +113,8 @@ def read(value: Json) -> Reading:
     if direct and given:
         notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
+    if not steps:
+        return Reading(None, (*not_a_plan(TITLE, _HINT), *notes.problems))
     document: dict[str, Json] = {
         "goal": raw_text(head["title"] if "title" in head else head.get("user_request")),
         "thought": raw_text(head.get("thought")),
@@ -153,6 +159,15 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
         text = raw_text(fields.get("step_requirement"))
+        before = [str(step["id"]) for step in steps]
+        if tool := text_of(fields.get("tool_to_use")):
+            given = fields.get("tool_parameters")
+            named = given.items() if isinstance(given, dict) else ()
+            steps.append({
+                "id": f"s{place}", "title": text, "tool": tool, "after": [*before[-1:]],
+                "inputs": {name: literal(each) for name, each in named},
+            })  # fmt: skip
+            continue
         tag = _TAG.fullmatch(text)
         agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
         # If the agent has its own field, a tag in the text stays.
@@ -164,7 +179,6 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
             continue
         if not agent:
             notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
-        before = [str(step["id"]) for step in steps]
         inputs = result_inputs(before)
         ends = text_of(fields.get(COLUMNS)) or columns
         if ends:

@@ -73,7 +73,7 @@ def _is_step(value: Json) -> bool:
 def read(value: Json) -> Reading:
     """Reads a plan; Python steps and the report get all earlier results, SQL steps none."""
     notes = Notes()
-    head: dict[str, Json] = {"execution_plan": value} if isinstance(value, list) else {}
+    head: dict[str, Json] = {"execution_plan": value} if recognises(value) else {}
     if isinstance(value, dict):
         head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
     given = objects(head.get("execution_plan"))
@@ -117,7 +117,8 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         return None
     parameters = _given(fields.get("tool_parameters"), name, notes)
     if node not in PARAMETERS:
-        return {"id": name, "kind": "tool", "tool": node, "inputs": literal(parameters)}
+        inputs = {key: literal(each) for key, each in parameters.items()}
+        return {"id": name, "kind": "tool", "tool": node, "inputs": inputs}
     known = (PARAMETERS[node], "sql_query")
     parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
     words = escape_text(raw_text(parameters.get(PARAMETERS[node])))
@@ -206,12 +207,14 @@ def _tool_of(step: AnyStep) -> str | None:
 
 def _tool_parameters(step: ToolStep, notes: Notes) -> dict[str, Json]:
     step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
-    inner = step.inputs.get(LITERAL) if len(step.inputs) == 1 else None
-    given = inner if isinstance(inner, dict) else step.inputs
     refs = [str(each.ref) for each in find(step.inputs) if each.ref]
     if refs:
         notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step.id)
-    return dict(given)
+    return {name: _plain(each) for name, each in step.inputs.items()}
+
+
+def _plain(value: Json) -> Json:
+    return value[LITERAL] if isinstance(value, dict) and value.keys() == {LITERAL} else value
 
 
 def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:

@@ -65,18 +65,21 @@ def parse_value(
     reading = _foreign(value, shape, other=not _is_plan_language(steps))
     if reading is not None:
         return _with_request(reading, goal, locale)
-    if steps is None or (steps and not any(isinstance(step, dict) for step in steps)):
-        return Parsed(None, [_no_plan(text or str(value), "there is no list of steps in it")])
     tolerant = Shape()
     fields = tolerant.head(head)
-    made = [tolerant.step(step, place) for place, step in enumerate(steps, start=1)]
+    made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
+    none = _no_plan(text or str(value), Sentence("ps.no_list_of_steps"))
+    # An object may say that it has no steps; an empty list may be anything.
+    if steps is None or (not any(made) and (steps or steps is value)):
+        return Parsed(None, [none, *tolerant.notes])
     document: dict[str, Json] = {"goal": goal, "locale": locale}
     document |= fields
     document["steps"] = tolerant.settle([step for step in made if step is not None])
     made_of = read(document)
     if isinstance(made_of, Plan):
         return Parsed(made_of, tolerant.notes)
-    return _without_bad_parts(document, made_of, tolerant.notes)
+    found = _without_bad_parts(document, made_of, tolerant.notes)
+    return found if found.plan is not None else Parsed(None, [none, *found.problems])
 
 
 def read_plan_value(text: str) -> Json:
@@ -217,7 +220,7 @@ def _without_bad_parts(
     bad_fields = {each.path[0] for each in found if each.step is None and each.path} - {"steps"}
     kept: list[Json] = [step for step in steps if step["id"] not in bad_steps]
     head = {name: each for name, each in document.items() if name not in bad_fields}
-    plan = read(head | {"steps": kept})
+    plan = read(head | {"steps": kept}) if kept or not steps else None
     dropped = [
         problem(
             "PS014",

@@ -7,6 +7,7 @@ import pytest
 from plansmith import Effect, Plansmith, ToolSpec, read_plan, tool
 from plansmith.plan.events import ReviewAsked
 from plansmith.planner.check.conditions import dropped_conditions, find_conditions
+from plansmith.testing import ScriptedModel
 
 SET = {
     "Sum a.csv, and if the total is above 500, write it to big.txt": "if the total is above 500",
@@ -93,12 +94,16 @@ def order(item: str) -> str:
     return f"ordered {item}"
 
 
-async def test_the_review_of_a_plan_shows_the_condition_it_leaves_out() -> None:
-    async with Plansmith("rules", tools=[order]) as smith:
-        goal = "Order bolts if fewer than 10 are left"
-        step = {"id": "o", "tool": "order", "inputs": {"item": "bolts"}}
-        run = await smith.submit(read_plan({"steps": [step]}), request=goal)
+async def test_the_plan_of_a_model_carries_the_condition_it_leaves_out_as_a_warning() -> None:
+    goal = "Order bolts if fewer than 10 are left"
+    step = {"id": "o", "tool": "order", "inputs": {"item": "bolts"}}
+    plan = {"goal": goal, "enough_context": True, "steps": [step]}
+    decided = {"decision": "plan", "reason": "so", "query": goal}
+    async with Plansmith(ScriptedModel(decided, plan), tools=[order]) as smith:
+        run = await smith.plan(goal)
         assert [each.code for each in run.problems] == ["PS506"]
         bodies = [event.body async for event in smith.events(run.id)]
         [asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
-        assert asked.reasons[0] == run.problems[0].message
+        assert run.problems[0].message not in asked.reasons
+        submitted = await smith.submit(read_plan({"steps": [step]}), request=goal)
+        assert submitted.problems == ()
