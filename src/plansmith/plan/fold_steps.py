@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr, replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
+from plansmith.plan.data import CALL_MARK
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_parts import Made, Prefetch
@@ -216,11 +217,11 @@ def waiting_again(step: StepState) -> StepState:
     """Returns a step that waits again or left the plan; the calls that it made are kept."""
     made = step.made
     if step.status is StepStatus.DONE and step.callee:
-        made = (*made, Made(step.callee, step.inputs, step.result_hash))
+        made = (*made, Made(step.callee, step.call, step.result_hash))
         permit = step.permit
-        if permit is not None and permit.instead_of and permit.state == step.inputs:
+        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
             # The call that a person replaced by this one is not to be made either.
-            made = (*made, Made(step.callee, permit.instead_of, step.result_hash))
+            made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
     return StepState(item=step.item, made=made, asked=step.asked)
 
 

@@ -33,6 +33,11 @@ class StepStarted(EventBody, frozen=True, kw_only=True):
     item: str = ""
     prefetched: str = ""
 
+    @property
+    def call(self) -> str:
+        """The mark of the call's inputs, with which its key ends; empty if nothing is called."""
+        return self.key.rpartition("/")[2] if self.inputs else ""
+
 
 class StepProgressed(EventBody, frozen=True, kw_only=True):
     """A running step reports its progress."""

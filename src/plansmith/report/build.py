@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -13,7 +12,7 @@ from plansmith.engine.values import load_results, results_left
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
@@ -89,7 +88,7 @@ def _as_written(event: e.Event) -> e.Event:
 def _is_recorded(result: Json, state: StepState) -> bool:
     """Tells whether a result is still the recorded one: whoever got the run may have changed it."""
     try:
-        return content_hash(result) == state.result_hash
+        return content_of(result).digest == state.result_hash
     except (TypeError, ValueError):
         return False
 
@@ -260,7 +259,7 @@ def _shown(run: Run, name: str, state: StepState, value: Json, width: int) -> Ev
 
 
 def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    return value if isinstance(value, str) else json_text(value, indent=1)
 
 
 def _shortened(value: Json) -> Json:

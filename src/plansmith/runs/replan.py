@@ -13,7 +13,7 @@ from plansmith.engine.units import named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, call_mark
 from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset, StepWaits
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
@@ -236,7 +236,7 @@ def loop_in(
         if statuses.get(name) is StepStatus.DONE:
             continue
         try:
-            call = unit.callee, content_hash(resolved(unit, results))
+            call = unit.callee, call_mark(resolved(unit, results))
         except ReferenceFailed:
             continue
         times = max(tried.get(call, Counter()).values(), default=0)
@@ -260,7 +260,7 @@ def _outcomes(
             plan, revision = body.plan, revision + 1
         elif isinstance(body, e.StepStarted) and plan is not None and body.inputs:
             unit = named_unit(plan, body.step, templates)
-            made[body.step] = (unit.callee if unit else "", body.inputs)
+            made[body.step] = (unit.callee if unit else "", body.call)
         elif isinstance(body, (e.StepDone, e.StepFailed)) and body.step in made:
             call = made[body.step]
             again = isinstance(body, e.StepFailed) and body.again

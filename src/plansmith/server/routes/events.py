@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -13,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.data import Json, canonical_json, json_text
 from plansmith.plan.events import Event
 from plansmith.ports import JournalStore, News
 from plansmith.server.auth import Auth
@@ -241,4 +240,4 @@ class _Stream:
 
 def _text(event: str, data: Mapping[str, Json], *, at: int | None = None) -> str:
     head = f"id: {at}\n" if at is not None else ""
-    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+    return f"{head}event: {event}\ndata: {json_text(data)}\n\n"

@@ -19,6 +19,7 @@ from plansmith.adapters.tools.tables.catalogue import (
     column_of,
     named_places,
 )
+from plansmith.adapters.tools.tables.digits import keep_digits
 from plansmith.adapters.tools.tables.groups import grouped, top_rows
 from plansmith.adapters.tools.tables.memory import memory, prepared
 from plansmith.adapters.tools.tables.read import Data, TableLimits, from_values
@@ -210,6 +211,7 @@ class _Reader:
         with memory(tables, self._job, self._rows) as database:
             found = select(database, query, [], limit)
         _rounded_decimals(found, tables)
+        keep_digits(found, tables.values())
         found.notes += [note for each in tables.values() for note in each.notes]
         return as_result(found, self._rows)
 
