@@ -59,7 +59,15 @@ async def test_the_outcome_of_a_run_with_a_failed_step_begins_with_that(
 @tool(effect="read")
 def find(word: str) -> dict[str, Any]:
     """Find the places of a word."""
-    return {"places": [word] if word == "tea" else [], "searched": 4, "notes": ["one is a link"]}
+    places = [word] if word == "tea" else []
+    return {"places": places, "count": len(places), "notes": ["one is a link"]}
+
+
+@tool(effect="read")
+def write_up(word: str) -> dict[str, Any]:
+    """Say what is known of a word."""
+    known: dict[str, Any] = {"milk": {"text": "White."}, "tea": {"total": 12.5}}
+    return {"citations": []} | known.get(word, {})
 
 
 @tool(effect="write")
@@ -75,6 +83,9 @@ def keep(word: str) -> dict[str, Any]:
         ([("find", "tea")], False),
         ([("find", "milk"), ("find", "tea")], False),
         ([("look", "tea")], False),
+        ([("write_up", "milk")], False),
+        ([("write_up", "tea")], False),
+        ([("write_up", "oats")], True),
         ([("keep", "milk")], False),
         ([("find", "milk"), ("keep", "milk")], False),
     ],
@@ -88,7 +99,7 @@ async def test_the_outcome_of_a_run_that_found_nothing_is_not_that_everything_wa
         for place, (name, word) in enumerate(steps)
     ]
     plan = Plan.model_validate({"goal": "Find it", "steps": made, "locale": locale})
-    async with Plansmith(tools=[look, find, keep]) as smith:
+    async with Plansmith(tools=[look, find, write_up, keep]) as smith:
         run = await smith.submit(plan)
         if run.status == "reviewing":
             await smith.runs.decide(run.id, approve=plan.hash)

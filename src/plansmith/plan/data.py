@@ -155,7 +155,10 @@ def stored_json(value: object) -> bytes:
 
 def json_text(value: object, indent: int = 0) -> str:
     """Writes a value for readers: keys in their order, numbers with their digits."""
-    return msgspec.json.format(stored_json(value), indent=indent).decode()
+    try:
+        return msgspec.json.format(stored_json(value), indent=indent).decode()
+    except UnicodeEncodeError:  # half a letter, which readers are shown as one
+        return json.dumps(value, ensure_ascii=False, indent=indent or None)
 
 
 def _json(value: object, encode: Callable[[object], bytes]) -> bytes:

@@ -59,16 +59,11 @@ def found_nothing(
 
 
 def _is_empty(value: Json) -> bool:
-    """Whether a result is a list without items, or an object with no other lists."""
+    """Whether a result is a list without items, or an object that says nothing else."""
     if not isinstance(value, dict):
         return value == []
-    lists = [
-        each
-        for key, each in value.items()
-        if isinstance(each, list) and key not in ("columns", "notes")
-    ]
-    # That two things do not differ is no search without a result.
-    return bool(lists) and not any(lists) and "same" not in value
+    said = [each for key, each in value.items() if key not in ("columns", "notes")]
+    return [] in said and not any(said)
 
 
 def _is_unsure(state: StepState) -> bool:

@@ -31,8 +31,8 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
     except ValueError:
         value = text
     if isinstance(value, str):
-        lines = [line for line in value.strip().splitlines() if line.strip()]
-        return "\n".join(f"{line}{cite}" for line in _clipped(lines, language))
+        lines = [f"{line}{cite}" if line.strip() else "" for line in value.strip().splitlines()]
+        return "\n".join(_clipped(lines, language))
     return "\n".join(_clipped(list(_block(value, cite, language)), language))
 
 

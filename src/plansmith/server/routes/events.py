@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, canonical_json, json_text
+from plansmith.plan.data import Json, json_text, stored_json
 from plansmith.plan.events import Event
 from plansmith.ports import JournalStore, News
 from plansmith.server.auth import Auth
@@ -89,7 +89,7 @@ def _result(digest: str, value: Json) -> dict[str, Json]:
     """Returns a result as `serialize.step_view` does."""
     if not digest:
         return {"result_hash": ""}
-    size = len(canonical_json(value))
+    size = len(stored_json(value))
     return {
         "result": clip(value, CLIP),
         "result_hash": digest,
