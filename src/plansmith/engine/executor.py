@@ -349,6 +349,7 @@ class Executor:
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
             seen=seen_files(ready.unit, self._state),
+            request=self._journal.run.request,
             is_stopped=lambda: self._cancelled is not None,
         )
 

@@ -162,19 +162,6 @@ async def test_files_are_joined_by_their_names_and_others_are_told(folder: Path)
         await use(folder, "sql", query="SELECT * FROM nowhere")
 
 
-async def test_a_name_that_could_be_two_files_is_asked_back(folder: Path) -> None:
-    (folder / "old").mkdir()
-    (folder / "old" / "sales.csv").write_text("a\n1\n", encoding="utf-8")
-    for tool, words in (
-        ("sql", {"query": "SELECT * FROM sales"}),
-        ("describe", {"table": "sales"}),
-    ):
-        with pytest.raises(ToolFailed, match=r'could be "old/sales.csv" or "sales.csv"'):
-            await use(folder, tool, **words)
-    found = await use(folder, "sql", query="SELECT a FROM 'old/sales.csv'")
-    assert found["rows"] == [{"a": 1}]
-
-
 @pytest.mark.parametrize(
     "query",
     [
