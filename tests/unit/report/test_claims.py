@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.report.build import make_report
 from plansmith.report.data import Answer
 from plansmith.report.history import check_claims
@@ -43,7 +43,7 @@ def test_a_citation_that_is_removed_leaves_no_space_before_the_end_of_the_senten
 
 def test_the_source_of_a_table_is_never_part_of_the_head_of_a_column() -> None:
     told = "| region | total [step:a] |\n|---|---|\n| North | 1 |\n\nSee. [step:a]"
-    report = replace(make_report(RUN, [], {}), answer=Answer(told))
+    report = replace(make_report(RUN, RunStatus.DONE, {}), answer=Answer(told))
     assert "| region | total |" in to_markdown(report)
     assert "<th>total </th>" in to_html(report)
     assert "See. [`a`]" in to_markdown(report)
