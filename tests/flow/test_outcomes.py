@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.errors import ToolFailed
+from plansmith.plan.times import Times, times_of
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown
+from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 from plansmith.threads.digest import RunDigest
 from plansmith.threads.why import why
 
@@ -143,3 +146,68 @@ async def test_why_names_the_step_that_an_answer_was_made_of(says: str, step: st
     assert told is not None
     assert told.step == step
     assert f"step {step} (count)" in told.text
+
+
+KEEP_IT = {"tool": "keep", "inputs": {"word": "{{item}}"}}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"tool": "keep", "inputs": {"word": "{{s.word}}"}},
+        {"kind": "map", "over": ["{{s.word}}"], "each": KEEP_IT},
+    ],
+)
+async def test_a_call_that_a_person_refused_is_told_as_refused_and_not_planned_again(
+    step: dict[str, Any],
+) -> None:
+    first = {"id": "s", "tool": "look", "inputs": {"word": "tea"}}
+    plan = Plan.model_validate({"goal": "Keep it", "steps": [first, {"id": "k", **step}]})
+    async with Plansmith(tools=[look, keep], model=ScriptedModel([])) as smith:
+        run = await smith.submit(plan)
+        await smith.decide(run.id, approve=plan.hash, by="ann")
+        run = await smith.run(run.id)
+        [question] = run.questions
+        await smith.answer(run.id, question, "refuse", by="ann")
+        run = await smith.run(run.id)
+        report = await load_report(smith.store, run.id)
+    assert run.status == "partly_done"
+    assert run.reason.startswith("refused by a person: k")
+    assert run.replans == 0
+    assert "`k` refused" in to_markdown(report)
+    assert "`k` failed" not in to_markdown(report)
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+async def test_the_time_in_which_a_process_was_dead_is_not_the_time_of_a_step(effect: Any) -> None:
+    clock, store = FakeClock(), MemoryStore()
+    began, hangs = asyncio.Event(), [True, False]
+
+    @tool(effect=effect)
+    async def work() -> str:
+        """Work."""
+        began.set()
+        if hangs.pop(0):
+            await asyncio.Event().wait()  # its process dies meanwhile
+        return "worked"
+
+    plan = Plan.model_validate({"goal": "Work", "steps": [{"id": "w", "tool": "work"}]})
+    dead = Plansmith(tools=[work], store=store, clock=clock)
+    run = await dead.submit(plan)
+    if run.status == "reviewing":
+        await dead.decide(run.id, approve=plan.hash, by="ann")
+    running = asyncio.create_task(dead.run(run.id))
+    await began.wait()
+    await dead.close()
+    await asyncio.gather(running, return_exceptions=True)
+    await clock.advance(3600)
+    async with Plansmith(tools=[work], store=store, clock=clock) as smith:
+        run = await smith.run(run.id)
+        if effect == "write":
+            await clock.advance(600)
+            run = await smith.answer(run.id, "unknown:w", "done", by="ann")
+            run = await smith.run(run.id)
+        events = await smith.store.events(run.id)
+    state = run.steps["w"]
+    assert (run.status, state.finished_at) == ("done", state.started_at)
+    assert times_of(events) == Times(waiting=600.0 if effect == "write" else 0.0)

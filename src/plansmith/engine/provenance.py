@@ -114,7 +114,7 @@ def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     if is_allowed(value):
         return [StepReplied(step=asked.step, answer=value, state=asked.state, permit=True)]
     error = Sentence("step.values_refused")
-    return [StepFailed(step=asked.step, error=error, kind="person")]
+    return [StepFailed(step=asked.step, error=error, kind="refused")]
 
 
 def _shown(value: Json) -> str:
@@ -213,6 +213,7 @@ class Consent:
             callee=", ".join(callees),
             sources=tuple(sources),
             times=len(items) * rounds,
+            values=content_of({"over": items}).digest,
         )
 
     def _acting(self, step: MapStep) -> Iterator[str]:

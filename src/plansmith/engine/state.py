@@ -393,7 +393,7 @@ def is_instruction(event: e.Event) -> bool:
             return False
         case e.RunResumed(reason=reason) if reason:
             return False  # taken over by another process
-        case e.QuestionAnswered() | e.StepFailed(kind="person"):
+        case e.QuestionAnswered() | e.StepFailed(kind="person" | "refused"):
             return True  # also written when a question expires
         case _:
             return event.by.speaks

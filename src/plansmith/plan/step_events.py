@@ -80,7 +80,7 @@ class StepReused(EventBody, frozen=True, kw_only=True):
     done_at: Moment | None = None
 
 
-FailureKind = Literal["tool", "time", "reference", "result", "person"]
+FailureKind = Literal["tool", "time", "reference", "result", "person", "refused"]
 
 
 class StepFailed(EventBody, frozen=True, kw_only=True):

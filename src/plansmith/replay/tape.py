@@ -125,7 +125,9 @@ def _values_of(body: e.AnyBody) -> list[str]:
             return [digest]
         case e.PlanProposed(record=record, earlier=earlier):
             return [*([record] if record else []), *earlier.values()]
-        case e.QuestionAsked(state=digest) | e.Triaged(record=digest) if digest:
+        case e.QuestionAsked(state=state, values=values) if values or state:
+            return [values or state]
+        case e.Triaged(record=digest) if digest:
             return [digest]
         case _:
             return []

@@ -23,7 +23,7 @@ from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took
-from plansmith.report.head import found_nothing, head, missing
+from plansmith.report.head import found_nothing, head, missing, outcome_of
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import Words, words_for
@@ -160,7 +160,7 @@ def make_report(
         deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
-            Failure(name, state.status.value, in_language(state.error, locale))
+            Failure(name, outcome_of(run, name), in_language(state.error, locale))
             for name, state in run.steps.items()
             if not state.settled or state.rule == "error"
         ),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from plansmith.engine.failing import was_refused
 from plansmith.engine.requested import missing_in
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -42,9 +43,16 @@ def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
         parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
         unsure = any(map(_is_unsure, [state, *parts]))
         if step.id in acts or state.status is StepStatus.UNKNOWN:
-            status = StepStatus.UNKNOWN if unsure else state.status
+            status = StepStatus.UNKNOWN.value if unsure else outcome_of(run, step.id)
             done = sum(each.status is StepStatus.DONE for each in parts)
-            yield Missing(step.id, status.value, step.title, (done, len(parts)))
+            yield Missing(step.id, status, step.title, (done, len(parts)))
+
+
+def outcome_of(run: Run, step: str) -> str:
+    """Returns how a step ended, for readers: what a person refused did not fail."""
+    status = run.steps[step].status
+    refused = status is StepStatus.FAILED and was_refused(run, step)
+    return "refused" if refused else status.value
 
 
 def found_nothing(
