@@ -120,9 +120,6 @@ export const zh: Words = {
   "planning.problems": "问题与修正",
   "planning.reading": "模型正在阅读请求：{share} %",
   "planning.speed": "每秒 {count} 个词元",
-  "planning.preview": "模型思考期间：规则给出的计划",
-  "planning.previewWhy": "根据请求中的词语得出，没有用到模型。可以立即采用；和其他计划一样，需要你批准后才会运行。",
-  "planning.take": "采用这个计划",
 
   "hero.label": "计划概览",
   "hero.about": "约 {time}",
