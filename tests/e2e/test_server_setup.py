@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.server.house import House, Silent, serving, tool_step
+from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.adapters.models.local.files import DEFAULT, KNOWN
 from plansmith.plan.sentence import Sentence

@@ -149,9 +149,9 @@ def test_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
     assert ModelFolder(tmp_path / "models").is_declined
 
 
-def test_a_missing_deed_is_not_offered_as_a_schedule(cli: Cli) -> None:
+def test_rules_do_not_schedule_a_part_of_what_was_asked(cli: Cli) -> None:
     code, out, err = cli(
         "ask", "Every day at 9:00 list the files and email them to ann@example.com", *READ_ONLY
     )
-    assert (code, out) == (4, "")
-    assert "this cannot be a schedule: You asked to send something" in err
+    assert code == 3
+    assert "the request fits no tool here" in out + err

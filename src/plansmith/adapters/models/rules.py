@@ -18,6 +18,7 @@ from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.shortlist.words import FILLER, terms
 from plansmith.ports import (
     Delta,
     ModelDone,
@@ -153,13 +154,6 @@ class _RemainingText:
 MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
 _DEEDS: Final = "write|save|append|add|put|draw|plot|send|e?mail|post|replace|create|book"
-_CHANGES: Final = re.compile(
-    rf"\b(?:{_DEEDS}|set|update|change|edit|delete|remove|chart|graph|note|remind|order|buy|upload"
-    r"|make|turn|start|stop|cancel|schedule|call|text|pay|print|record|store|export|copy|move"
-    r"|rename|clear|clean|wipe|translate|summari[sz]e)\w*\b"
-    "|写|存|画|发|加|换|改|建|删|订|提醒|复制|移动|导出|生成|制作|打开|关闭|设置|记录|打印|买",
-    re.IGNORECASE,
-)
 # Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
     rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{_DEEDS})\b)"
@@ -184,13 +178,32 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 
 
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
-    """Returns the calls that fit the words of a request; none if no tool fits."""
+    """Returns the calls that fit the words of a request; none if they leave out one of them."""
     calls: list[dict[str, Any]] = []
-    for clause in _clauses(request):
+    clauses = _clauses(request)
+    for clause in clauses:
         best = _best(clause, tools, len(calls))
-        if best is not None and len(calls) < MOST_STEPS:
-            calls.append({"tool": best.tool.name, "args": best.args})
-    return calls
+        if best is None or not _covers(best, clause):
+            return []
+        calls.append({"tool": best.tool.name, "args": best.args})
+    return calls if len(calls) <= MOST_STEPS else []
+
+
+def _covers(filled: _Filled, clause: str) -> bool:
+    """Whether a call has a place for every word of a clause: in its tool's own text or a value."""
+    values = [str(value) for value in filled.args.values()]
+    for value in sorted(values, key=len, reverse=True):
+        clause = clause.replace(value, " ")
+    used, own = {term for value in values for _, term in terms(value)}, _terms_of(filled.tool)
+    left = [term for word, term in terms(clause) if word not in FILLER and term not in used]
+    return not own.isdisjoint(left) and own.issuperset(left)
+
+
+def _terms_of(tool: Offered) -> set[str]:
+    """Returns the words in which a tool tells what it does; not the examples of its arguments."""
+    fields = [each for each in tool.fields.values() if isinstance(each, Mapping)]
+    choices = [str(each) for field in fields for each in field.get("enum") or ()]
+    return {term for _, term in terms(" ".join([tool.name, tool.about, *tool.fields, *choices]))}
 
 
 def _clauses(request: str) -> list[str]:
@@ -236,8 +249,9 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
     # A value that finds no place, and a place that finds no value, both speak against a tool;
     # so does a change that nobody asked for.
     fit = score + 0.4 * (named - left) - 0.3 * left - 0.4 * asked
-    wanted = bool(_CHANGES.search(clause))
-    return _Filled(tool, args, fit + (0.0 if wanted is not tool.only_reads else -0.6))
+    words = {term for _, term in terms(clause)}
+    wanted = tool.only_reads or not words.isdisjoint(term for _, term in terms(tool.name))
+    return _Filled(tool, args, fit if wanted else fit - 0.6)
 
 
 def _count(values: Values) -> int:

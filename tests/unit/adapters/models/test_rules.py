@@ -109,6 +109,29 @@ def test_nothing_is_changed_that_nobody_spoke_of() -> None:
     assert [each["tool"] for each in calls_for("Which hotel is the mail from?", [MAIL, BOOK])] == []
 
 
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "unpaid invoices over 1000",
+        "How many orders in shop.db?",
+        "summarise todo.md",
+        "Top 5 products by revenue in sales.csv",
+        "What will the time of todo.md be tomorrow?",
+        "Read todo.md, then sing it to me",
+        "Read todo.md and send it to the boss",
+        "sales.csv 里哪个客户没有付款？",
+        "delete the backup folder",
+    ],
+)
+async def test_rules_refuse_a_request_with_a_word_that_they_do_not_cover(
+    folder: Path, request_text: str
+) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.plan(request_text)
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "plansmith model pull" in run.reason
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "may.txt").write_text("Two invoices\n", encoding="utf-8")
