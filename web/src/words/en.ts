@@ -91,7 +91,7 @@ export const en = {
   "new.readOnlyWhy": "Plans that change nothing start at once; all others ask. Reads may start while the plan is written.",
   "new.schedule": "Schedule it",
   "new.scheduleWhy": "Repeat it at set times.",
-  "new.examples": "Examples that run here",
+  "new.examples": "Examples",
   "new.more": "Limits",
   "new.maxSteps": "Most steps",
   "new.budget": "Most money (USD)",

@@ -93,7 +93,7 @@ export const zh: Words = {
   "new.readOnlyWhy": "不改动任何东西的计划立即开始，其余的先问。编写计划时可能已开始读取。",
   "new.schedule": "定时运行",
   "new.scheduleWhy": "按设定的时间重复。",
-  "new.examples": "可以直接试的例子",
+  "new.examples": "例子",
   "new.more": "限制",
   "new.maxSteps": "最多步骤",
   "new.budget": "最多花费（美元）",

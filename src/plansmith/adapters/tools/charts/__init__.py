@@ -60,7 +60,9 @@ SPEC: Final = ToolSpec(
             },
             "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
             "path": string(
-                "File to write, ending in .svg or .png; a new chart.svg if left out.", minLength=1
+                "File to write, ending in .svg or .png; a new chart.svg if left out.",
+                minLength=1,
+                pattern=r"\.([sS][vV][gG]|[pP][nN][gG])$",
             ),
             "overwrite": flag("Replace a file that is there."),
         },
