@@ -44,11 +44,7 @@ _FILE: Final = re.compile(
 # Chinese writes no spaces: a verb before a name is not part of it.
 _VERB: Final = re.compile("^(?:请|帮我|把|将|在|从|对|读取|读|打开|查看|看|统计|分析|写入|保存到)+")
 _DATE: Final = re.compile(r"(?<!\d)(\d{4})(?:-|/|年)(\d{1,2})(?:-|/|月)(\d{1,2})(?:日)?(?!\d)")
-_SUM: Final = re.compile(r"[\d(][\d\s.,()]*(?:[-+*/^×÷%][\d\s.,()]*)*[-+*/^×÷][\d\s.,()]*[\d)%]")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w]|\.\d)")
-_SHARE: Final = re.compile(
-    r"(\d+(?:\.\d+)?)\s*% of ([\d.,]*\d)|([\d.,]*\d)\s*的\s*(\d+(?:\.\d+)?)%"
-)
 _KIND: Final = re.compile(r"(?<![\w*.])\.?([A-Za-z]{2,4})(?: |-)?(?:files?\b|文件)")
 _KINDS: Final = frozenset(
     ("csv", "tsv", "json", "md", "txt", "pdf", "html", "py", "xml", "yaml", "log", "svg", "png")
@@ -81,7 +77,6 @@ class Values:
     paths: list[str] = field(default_factory=list[str])
     folders: list[str] = field(default_factory=list[str])
     dates: list[str] = field(default_factory=list[str])
-    sums: list[str] = field(default_factory=list[str])
     numbers: list[float] = field(default_factory=list[float])
     names: list[str] = field(default_factory=list[str])
     keyword: str = ""
@@ -105,8 +100,6 @@ def read_values(text: str) -> Values:
         values.paths += [each for each in pair.groups() if each]
     folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
     values.folders += [each for each in folders if each.lower() not in _PLAIN]
-    values.sums += rest.take(_SHARE, _share)
-    values.sums += rest.take(_SUM, lambda found: found[0].strip())
     values.numbers += [float(each.replace(",", "")) for each in rest.take(_NUMBER)]
     values.names += rest.take(_NAME)
     return values
@@ -128,11 +121,6 @@ def _add_quoted(quoted: str, values: Values) -> None:
 
 def _iso(found: re.Match[str]) -> str:
     return f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
-
-
-def _share(found: re.Match[str]) -> str:
-    share, whole = (found[1], found[2]) if found[1] else (found[4], found[3])
-    return f"{share}% * {whole.replace(',', '')}"
 
 
 class _RemainingText:
@@ -165,7 +153,6 @@ _FILL_KINDS: Final = (
     ("mails", re.compile(r"mail|recipient|^(?:to|cc|bcc)$", re.IGNORECASE)),
     ("patterns", re.compile(r"pattern|glob", re.IGNORECASE)),
     ("dates", re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE)),
-    ("sums", re.compile(r"expression|formula|sum", re.IGNORECASE)),
     (
         "paths",
         re.compile(r"path|file|table|document|image|source|target|input|output", re.IGNORECASE),

@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import PlansmithError
@@ -56,7 +56,8 @@ class _CallQueue:
         """Reads calls forever; exits at once when the parent closes the input."""
         try:
             while head := self._calls.read(HEAD.size):
-                message = parse_json(self._calls.read(HEAD.unpack(head)[0]))
+                text = self._calls.read(HEAD.unpack(head)[0])
+                message = cast("dict[str, Any]", parse_json(text))
                 if message == CANCEL:
                     self.job.give_up()
                 else:
