@@ -161,8 +161,10 @@ class _Linter:
         """Yields steps that write the same file as another step, in no order."""
         writers: dict[str, list[str]] = {}
         for step in self.steps:
-            path = step.inputs.get("path") if isinstance(step, ToolStep) else None
-            if step.id in self.reading or not isinstance(path, str) or has_rules(step):
+            if type(step) is not ToolStep or step.id in self.reading or "path" not in step.inputs:
+                continue
+            path = step.inputs["path"]
+            if not isinstance(path, str) or has_rules(step):
                 continue
             before = writers.setdefault(path, [])
             for first in before:
