@@ -27,6 +27,8 @@ MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK: Final = 16  # digits of a hash
 _FAR: Final = 2**63
+# It is quick, and fails for a NaN, which the fast encoder writes as null.
+_refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=lambda _: None).encode
 # Numbers inside an object or a list that the fast encoder writes in another way.
 _search_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
 # What every such number has, found in a fraction of the time: both begin with a plain character.
@@ -167,8 +169,10 @@ def _json(value: object, encode: Callable[[object], bytes]) -> bytes:
     if kind in _ALIKE:
         return text
     is_number = kind is not dict and kind is not list and isinstance(value, float)
+    if b"null" in text:
+        _refuse_nan(value)
     # Python's way to write a number defines the text.
-    return encode(_with_python_numbers(value)) if is_number or may_differ(text) else text
+    return encode(_with_python_numbers(value)) if is_number or _has_other_number(text) else text
 
 
 def _with_python_numbers(value: object) -> object:
@@ -190,8 +194,10 @@ def _digits(number: float) -> bytes:
 
 def may_differ(text: bytes) -> bool:
     """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
-    if b"null" in text:
-        return True
+    return b"null" in text or _has_other_number(text)
+
+
+def _has_other_number(text: bytes) -> bool:
     if not text[_SHORT:]:
         return _search_other_number(text) is not None
     if b"0.0000" in text or _exponent(text) is not None or _many_digits(text) is not None:
