@@ -14,7 +14,7 @@ from pathlib import Path
 
 from plansmith import Plansmith, read_plan, tool
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
-from plansmith.plan.data import Content, Json, content_of, read_canonical
+from plansmith.plan.data import Content, Json, content_of, parse_json
 from plansmith.plan.events import Event, read_event
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import News
@@ -84,7 +84,7 @@ class LineStore:
     async def get(self, digest: str) -> Json:
         if digest not in self._values:
             raise JournalDamaged(f"no value is stored under {digest}")
-        return read_canonical(self._values[digest])
+        return parse_json(self._values[digest])
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         return self._runs.get(run, [])[max(after, 0) :]

@@ -188,6 +188,7 @@ class Call:
             reason; a planner never does.
         reply: The answer to an `InputNeeded`.
         seen: The hash of the files that the person saw who consented to the call.
+        request: What the person asked for, in their words.
 
     Examples:
         >>> from plansmith import tool
@@ -206,6 +207,7 @@ class Call:
     advise: Callable[[Advice, str], None] = lambda _, __: None
     reply: Reply | None = None
     seen: str = ""
+    request: str = ""
     _asked: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     def ask(

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.server.house import House, Silent, serving, tool_step
+from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.adapters.models.local.files import DEFAULT, KNOWN
 from plansmith.plan.sentence import Sentence
@@ -234,19 +234,6 @@ async def test_a_plan_by_hand_goes_on_where_planning_failed(tmp_path: Path) -> N
         assert checked["hash"]
         made = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": plan}, 202)
         assert (made["status"], made["stand_in"]) == ("reviewing", False)
-
-
-async def test_while_a_model_thinks_rules_offer_the_plan_that_fits(tmp_path: Path) -> None:
-    settings = {"planner": {"triage": False}}
-    async with serving(tmp_path, model=Silent(), settings=settings) as house:
-        fits = await house.post("/v1/runs", {"request": "weather of Oslo"}, 202)
-        other = await house.post("/v1/runs", {"request": "sing me a long song"}, 202)
-        told = await house.get(f"/v1/runs/{fits['id']}/rules-plan")
-        assert told["plan"]["steps"][0]["inputs"] == {"city": "Oslo"}
-        assert (await house.get(f"/v1/runs/{other['id']}/rules-plan"))["plan"] is None
-        for run in (fits, other):
-            await house.post(f"/v1/runs/{run['id']}/cancel")
-        assert (await house.get(f"/v1/runs/{fits['id']}/rules-plan"))["plan"] is None
 
 
 async def test_the_newest_result_of_a_tool_is_there_to_pick_from(tmp_path: Path) -> None:

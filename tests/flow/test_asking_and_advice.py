@@ -504,13 +504,18 @@ async def test_the_estimate_learns_from_runs_and_is_kept_with_the_plan() -> None
 
 
 async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
-    app, _ = smith(model=scripted({"steps": [step("a")]}, {"steps": [step("a"), step("b")]}))
+    plans = {"steps": [step("a")]}, {"steps": [step("a"), step("b")]}
+    app, _ = smith(model=scripted(*plans, *["I cannot"] * 6))
     run = await app.plan("one")
     assert run.metrics is not None
     assert run.metrics.steps == 1
     await app.plan("two")
     totals = await app.runs.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)
+    for _ in range(2):
+        assert (await app.plan("three")).status is RunStatus.FAILED
+    totals = await app.runs.metrics()
+    assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (4, 1.5, 0.5)
 
 
 async def test_the_models_that_planned_are_counted_from_the_summaries_of_runs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -9,12 +10,16 @@ from threading import Thread
 from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith, RunStatus, ToolSpec, shortlist
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.limits import Limits
 from plansmith.ports import ToolSource
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 
 
@@ -223,3 +228,68 @@ async def test_a_planner_finds_the_tool_for_a_request(
     specs = await all_specs(builtin_sources(folder, hosts=["example.com"]))
     picks = [pick.name for pick in shortlist(request_, specs, k=4)]
     assert tool in picks
+
+
+NAMES = st.lists(st.text("abcxyz019_", min_size=1), min_size=4, max_size=6, unique_by=str.lower)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> str:
+    names = draw(NAMES)
+    places = [draw(st.sampled_from([None, 0, 1, 2, 3])) for _ in names]
+    rows = [
+        [draw(CELLS) if at is None else f"{draw(NUMBERS):.{at}f}" for at in places]
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    return "\n".join(",".join(row) for row in [names, *rows]) + "\n"
+
+
+CELLS = st.text("abc xyz", min_size=1).filter(lambda text: text == text.strip())
+NUMBERS = st.decimals(-99999, -1, places=3) | st.decimals(0, 99999, places=3)
+
+
+@given(text=tables())
+@settings(max_examples=3, deadline=None)
+def test_a_table_is_the_same_in_the_file_after_a_restart_in_a_map_and_in_the_report(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("tables")
+    (root / "given.csv").write_text(text, encoding="utf-8")
+    names = ", ".join(f'"{name}"' for name in text.split("\n", maxsplit=1)[0].split(","))
+    each = {
+        "id": "one",
+        "tool": "tables.write",
+        "inputs": {"path": "{{item.p}}", "rows": ref("q", "rows")},
+    }
+    wanted = plan(
+        step("q", "tables.sql", query=f"SELECT {names} FROM given"),
+        step("w", "tables.write", path="out.csv", rows=ref("q", "rows")),
+        {"id": "m", "kind": "map", "over": [{"p": "m.csv"}], "each": each, "after": ["w"]},
+        step("again", "tables.sql", query="SELECT * FROM t", tables={"t": ref("q", "rows")}),
+    )
+    url = f"sqlite:///{root / 'runs.db'}"
+
+    def smith() -> Plansmith:
+        return Plansmith(tools=builtin_sources(root, clock=FakeClock()), store=url)
+
+    async def story() -> None:
+        async with smith() as first:
+            run = await first.submit(wanted)
+            await first.decide(run.id, approve=wanted.hash, by="ada")
+            run = await first.run(run.id)
+            assert run.questions
+        async with smith() as second:  # it reads every value from the store
+            while run.questions:
+                for name in run.questions:
+                    await second.answer(run.id, name, "allow", by="ada")
+                run = await second.run(run.id)
+            assert run.status is RunStatus.DONE, run.reason
+            report = await load_report(second.store, run.id)
+        assert (root / "out.csv").read_text(encoding="utf-8") == text
+        assert (root / "m.csv").read_text(encoding="utf-8") == text
+        kept = [str(run.steps[name].result["rows"]) for name in ("q", "again")]
+        assert kept[0] == kept[1]
+        shown = to_markdown(report, brief=True)
+        assert all(cell in shown for row in text.split()[1:] for cell in row.split(","))
+
+    asyncio.run(story())

@@ -16,7 +16,7 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
 from plansmith.errors import PlanInvalid, PlansmithError, ToolFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import content_hash
+from plansmith.plan.data import content_of
 from plansmith.plan.earlier import EarlierResult, first_lines, results_of
 from plansmith.plan.limits import Limits
 from plansmith.plan.problem import Problem
@@ -126,7 +126,7 @@ async def test_an_earlier_result_is_used_without_fetching_it_again_and_a_person_
     ref = await talk.first()
     run = await talk.submit(sending(ref, "rows"))
     assert run.status is RunStatus.REVIEWING
-    assert run.earlier == {ref: content_hash(TOTALS)}
+    assert run.earlier == {ref: content_of(TOTALS).digest}
     assert run.plan is not None
     await talk.app.decide(run.id, approve=run.plan.hash, by="ada")
     run = await talk.app.run(run.id)
@@ -332,7 +332,7 @@ async def test_an_edit_pins_and_checks_an_earlier_result_like_a_new_plan() -> No
     with pytest.raises(PlanInvalid):
         await talk.app.edit(run.id, sending("run:nobody/totals"), by="ada")
     edited = await talk.app.edit(run.id, sending("totals", "rows"), by="ada")
-    assert edited.earlier == {ref: content_hash(TOTALS)}
+    assert edited.earlier == {ref: content_of(TOTALS).digest}
     undone = await talk.app.runs.editing.undo(run.id, by="ada")
     again = await talk.app.runs.editing.redo(run.id, by="ada")
     assert undone.plan != again.plan
@@ -352,7 +352,7 @@ async def test_an_earlier_result_stays_pinned_when_its_step_has_another_one_now(
 
     talk.app.runs.intake.find_earlier = changed
     edited = await talk.app.edit(run.id, sending(ref, "rows"), by="ada")
-    assert edited.earlier == {ref: content_hash(TOTALS)}
+    assert edited.earlier == {ref: content_of(TOTALS).digest}
     assert (await proposed(talk.app, run.id))[-1].earlier == edited.earlier
     done = await through(talk.app, edited)
     assert arguments(tools, "send") == [{"rows": ROWS}]
@@ -445,7 +445,7 @@ async def test_a_replan_keeps_the_earlier_result_and_its_prompt_has_no_word_of_i
     first, second = await told(app, "Find the totals", "Show the rows of them")
     ref = f"run:{first.id}/totals"
     assert second.status is RunStatus.DONE
-    assert second.earlier == {ref: content_hash(TOTALS)}
+    assert second.earlier == {ref: content_of(TOTALS).digest}
     assert arguments(tools, "look") == [{"n": 1, "rows": ROWS}, {"n": 2, "rows": ROWS}]
     prompts = ["\n".join(message.text for message in prompt) for prompt in model.prompts]
     assert [CANARY in each for each in prompts] == [False, True, False]
@@ -460,7 +460,7 @@ async def test_words_planted_in_an_earlier_result_stand_only_in_a_fence_of_the_p
     tools = fakes()
     app = Plansmith(model=model, tools=[tools], settings=NO_TRIAGE, limits=LIMITS)
     first, second = await told(app, "Find the totals", "Show the rows of them")
-    assert second.earlier == {f"run:{first.id}/totals": content_hash(TOTALS)}
+    assert second.earlier == {f"run:{first.id}/totals": content_of(TOTALS).digest}
     assert second.status is RunStatus.DONE
     assert arguments(tools, "look") == [{"x": ROWS}]
     assert arguments(tools, "wipe") == []
@@ -551,7 +551,7 @@ async def test_a_replan_that_takes_another_earlier_result_for_a_change_is_review
     assert not run.is_approved
     assert run.plan is not None
     assert second in str(run.plan.to_json())
-    assert run.earlier == {first: content_hash(TOTALS), second: content_hash(TOTALS)}
+    assert run.earlier == {first: content_of(TOTALS).digest, second: content_of(TOTALS).digest}
     assert len(arguments(tools, "send")) == 1
 
 

@@ -96,12 +96,12 @@ async def test_the_results_are_shown_where_there_is_no_language_model() -> None:
 
 
 async def test_a_plan_by_rules_holds_the_persons_words_and_none_of_ours() -> None:
-    request = "Look for notes in this folder {{ok}}"
+    request = "Look for notes in this folder {{notes}}"
     async with Plansmith(model=RulesModel(), tools=[look]) as smith:
         made = (await smith.plan(request)).plan
     assert made is not None
     last = made.steps[-1].to_json()
-    assert last["instruction"] == 'Look for notes in this folder {{"{{"}}ok}}\n{{look}}'
+    assert last["instruction"] == 'Look for notes in this folder {{"{{"}}notes}}\n{{look}}'
     assert last["style"] == "results"
 
 

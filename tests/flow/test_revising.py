@@ -107,6 +107,29 @@ async def test_wishes_reach_the_planner_with_the_plan_and_the_new_plan_is_review
         await app.request_changes(run.id, "again")
 
 
+@pytest.mark.parametrize(("to", "undone"), [("bob", True), ("ann", False)])
+async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
+    scripted: Script, to: str, undone: bool
+) -> None:
+    def mails(to: str, text: str) -> dict[str, Any]:
+        return {"steps": [step("m", "mail", inputs={"to": to, "text": text})]}
+
+    app, _ = smith(
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(mails("bob", "hi"), mails(to, "good day")),
+    )
+    run = await app.plan("mail bob")
+    assert run.plan is not None
+    edited = change_step(run.plan, "m", inputs={"to": "ann", "text": "hi"})
+    await app.edit(run.id, edited, by="ada")
+    run = await app.request_changes(run.id, "be more formal", by="ada")
+    [*_, asked] = [
+        event.body for event in await app.store.events(run.id) if event.body.type == "review_asked"
+    ]
+    told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
+    assert told is undone
+
+
 # Pause
 
 

@@ -277,7 +277,7 @@ async def test_a_reference_to_what_is_not_there_fails_its_step_only() -> None:
     run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.nothing}}"}), step("c")))
     run = await app.run(run.id)
     assert statuses(run) == {"a": "done", "b": "failed", "c": "done"}
-    assert "the keys list, seen" in run.steps["b"].error
+    assert "the keys seen, list" in run.steps["b"].error
 
 
 async def test_a_write_that_runs_out_of_time_is_unknown_and_asks() -> None:

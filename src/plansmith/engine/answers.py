@@ -15,7 +15,7 @@ from plansmith.engine.provenance import is_allowed, settle_data
 from plansmith.engine.unknown_calls import Settled, settle_unknown
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.data import Json, content_hash, content_of
 from plansmith.plan.events import (
     AnyBody,
     QuestionAnswered,
@@ -173,8 +173,8 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]
     if refuses(run, asked, value, known):
         return _settle_no(run, asked.step, value)
-    size = len(canonical_json(value))
-    return [StepDone(step=asked.step, result=content_hash(value), size=size)]
+    content = content_of(value)
+    return [StepDone(step=asked.step, result=content.digest, size=len(content.text))]
 
 
 def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:

@@ -26,7 +26,7 @@ from plansmith.engine.plan_forms import PlanForms
 from plansmith.engine.units import Unit, cited, resolved
 from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, flaws
+from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import SECRET_MARK, put_secrets, secret_names
@@ -312,7 +312,7 @@ class Callees:
         try:
             check = self._validators[tool] if tool in self._validators else self._validator(tool)
             if check is not None:
-                check.validate(value)
+                _validate(check, value)
         except jsonschema_rs.ValidationError as error:
             return Sentence("step.schema_misfit", reason=_misfit(error))
         except ValueError:
@@ -325,6 +325,15 @@ class Callees:
         made = validator(spec.output_schema) if spec and spec.output_schema is not None else None
         self._validators[tool] = made
         return made
+
+
+def _validate(check: jsonschema_rs.Validator, value: Json) -> None:
+    try:
+        check.validate(value)
+    except jsonschema_rs.ValidationError:
+        raise
+    except ValueError:
+        check.validate(plain_numbers(value))
 
 
 def _misfit(error: jsonschema_rs.ValidationError) -> str:

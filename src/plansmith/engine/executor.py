@@ -26,7 +26,7 @@ from plansmith.engine.timers import StepTimers
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_of
+from plansmith.plan.data import Json, call_mark, content_of
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
@@ -292,10 +292,10 @@ class Executor:
         if not self._state.was_made(unit) or (self._callees.is_read(unit) and not unit.is_item):
             return False
         try:
-            digest = content_of(resolved(unit, self._state.results)).digest
+            call = call_mark(resolved(unit, self._state.results))
         except ReferenceFailed:
             return False  # the step fails when it starts
-        return self._state.reuse(unit, digest, batch, run=self._journal.id)
+        return self._state.reuse(unit, call, batch, run=self._journal.id)
 
     def _begin(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
         try:
@@ -328,8 +328,8 @@ class Executor:
         attempts, busy = self._state.attempts, self._busy_by_callee
         attempt = attempts[unit.name] + 1 if unit.name in attempts else 1
         # The same key for the same call and inputs, so that a service can recognise a repeat.
-        content = content_of(inputs)
-        key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
+        key = f"{self._journal.id}/{unit.name}/{call_mark(inputs)}"
+        content = content_of(dict(sorted(inputs.items())))
         early = self._callees.prefetched(unit, inputs)
         # The callee gets the recorded inputs for itself alone, and may change them.
         ready = Ready(unit, own_inputs(inputs, content), key, attempt, early)
@@ -349,6 +349,7 @@ class Executor:
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
             seen=seen_files(ready.unit, self._state),
+            request=self._journal.run.request,
             is_stopped=lambda: self._cancelled is not None,
         )
 

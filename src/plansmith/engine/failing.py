@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.step_events import FailureKind
 from plansmith.plan.step_rules import Instead, OnError
 from plansmith.plan.steps import AnyStep
@@ -20,3 +21,10 @@ def instead_of_result(
     if wanted == "collect":
         return Instead(value={"error": {"kind": kind, "message": str(error)}})
     return wanted if isinstance(wanted, Instead) else step.otherwise
+
+
+def was_refused(run: Run, step: str) -> bool:
+    """Whether a step failed only because a person refused its values, or those of its parts."""
+    parts = (each for name, each in run.steps.items() if name.startswith(f"{step}/"))
+    broken = [each for each in parts if each.status is StepStatus.FAILED] or [run.steps[step]]
+    return all(each.error_kind == "refused" for each in broken)

@@ -11,7 +11,7 @@ from plansmith.engine.plan_levels import Known
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import Refused
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, plain_numbers
 from plansmith.plan.events import QuestionAsked, StepReplied
 from plansmith.plan.refs import escape_text, fill, find, literal, secret_names
 from plansmith.plan.run import Run
@@ -146,7 +146,7 @@ def _check(step: ToolStep | AgentStep, values: Mapping[str, Json], known: Known)
     if spec is None and isinstance(step, ToolStep):
         return  # the check of the plan, or the call, tells that there is no such tool
     try:
-        validator(spec.input_schema if spec else _OF_AGENTS).validate(dict(values))
+        validator(spec.input_schema if spec else _OF_AGENTS).validate(plain_numbers(dict(values)))
     except BadSchema:
         return
     except jsonschema_rs.ValidationError as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from plansmith.engine.rounds import RoundGroup
 from plansmith.engine.units import Group, Unit, map_units, template_units
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, content_of
+from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import PlanStep
@@ -33,7 +33,7 @@ class PartsMaker:
         if isinstance(unit.step, PlanStep):
             return Group.of(unit, self._of_template(unit, unit.step, inputs))
         items = inputs["over"]
-        return Group.of(unit, map_units(unit, items, _with_items(known, unit.name, items)))
+        return Group.of(unit, map_units(unit, items, known))
 
     def _of_template(
         self, unit: Unit, step: PlanStep, inputs: Mapping[str, Json]
@@ -56,14 +56,3 @@ class PartsMaker:
         if name not in self._contents:
             self._contents[name] = plan.hash
         return self._contents[name]
-
-
-def _with_items(known: Mapping[str, str], name: str, items: Json) -> Mapping[str, str]:
-    """Returns the started parts with their items; earlier releases stored only positions."""
-    if all(known.values()) or not isinstance(items, list):
-        return known
-    by_place = {f"{name}/{place}": item for place, item in enumerate(items)}
-    return {
-        part: item or (content_of(by_place[part]).digest if part in by_place else "")
-        for part, item in known.items()
-    }

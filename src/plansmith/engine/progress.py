@@ -16,7 +16,7 @@ from plansmith.engine.event_loops import Deadline, Deadlines
 from plansmith.engine.outcome import Outcome, kept_text
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, PlansmithError
-from plansmith.plan.data import Content, Json, content_hash
+from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import (
     AnyBody,
     QuestionAsked,
@@ -130,7 +130,7 @@ class Batch(msgspec.Struct, eq=False, gc=False):
                 options=tuple(need.options),
                 answer_schema=need.schema,
                 step=unit.name,
-                state=content_hash(need.state),
+                state=content_of(need.state).digest,
                 link=need.link,
                 kind="call",
             )

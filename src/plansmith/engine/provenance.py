@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +12,7 @@ from plansmith.engine.progress import Batch
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
 from plansmith.plan.capability import is_freed
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, content_of, json_text
 from plansmith.plan.earlier import source_name
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
 from plansmith.plan.limits import Limits
@@ -83,6 +82,7 @@ def data_question(
         callee=unit.callee,
         sources=tuple(sources),
         times=times,
+        values=content_of(dict(inputs)).digest,
     )
 
 
@@ -114,11 +114,11 @@ def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     if is_allowed(value):
         return [StepReplied(step=asked.step, answer=value, state=asked.state, permit=True)]
     error = Sentence("step.values_refused")
-    return [StepFailed(step=asked.step, error=error, kind="person")]
+    return [StepFailed(step=asked.step, error=error, kind="refused")]
 
 
 def _shown(value: Json) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     if len(text) <= _SHOWN:
         return text
     return Sentence("text.cut", text=text[:_SHOWN], shown=_SHOWN, size=len(text))
@@ -213,6 +213,7 @@ class Consent:
             callee=", ".join(callees),
             sources=tuple(sources),
             times=len(items) * rounds,
+            values=content_of({"over": items}).digest,
         )
 
     def _acting(self, step: MapStep) -> Iterator[str]:

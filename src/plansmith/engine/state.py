@@ -278,11 +278,11 @@ class State:
         """Tells whether a unit called the same tool or agent before it was reset."""
         return any(each.callee == unit.callee for each in self.made.get(unit.name, ()))
 
-    def reuse(self, unit: Unit, inputs: str, batch: Batch, *, run: str) -> bool:
+    def reuse(self, unit: Unit, call: str, batch: Batch, *, run: str) -> bool:
         """Reuses the result of an identical earlier call; false if there was none."""
-        call = unit.callee, inputs
         made = self.made.get(unit.name, ())
-        result = next((each.result for each in made if call == (each.callee, each.inputs)), "")
+        same = (each.result for each in made if (each.callee, each.call) == (unit.callee, call))
+        result = next(same, "")
         if not result:
             return False
         batch.bodies.append(e.StepReused(step=unit.name, result=result, run=run))
@@ -393,7 +393,7 @@ def is_instruction(event: e.Event) -> bool:
             return False
         case e.RunResumed(reason=reason) if reason:
             return False  # taken over by another process
-        case e.QuestionAnswered() | e.StepFailed(kind="person"):
+        case e.QuestionAnswered() | e.StepFailed(kind="person" | "refused"):
             return True  # also written when a question expires
         case _:
             return event.by.speaks

@@ -12,6 +12,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.fold import RunFold
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import RunStatus, StepState, StepStatus, open_calls, status_of
 from plansmith.plan.summary import ModelUse, RunSummary, StepCounts
 from plansmith.plan.times import RunClock
@@ -50,6 +51,9 @@ class SummaryMaker:
         status = status_of(run, steps, fold.questions)
         over = status.over
         planning = run.plan is None and not questions and not run.paused
+        figures = run.metrics
+        if run.plan is None and status is RunStatus.FAILED:
+            figures = PlanningFigures(input_tokens=run.tokens)  # it got no plan, which counts too
         return RunSummary(
             run=run.id,
             number=len(events) + len(new),
@@ -68,7 +72,7 @@ class SummaryMaker:
             money=run.money,
             times=clock.times,
             working=not over and (planning or bool(open_calls(steps))),
-            figures=run.metrics,
+            figures=figures,
             calls=calls_of(run, steps) if over else {},
         )
 

@@ -11,7 +11,7 @@ from plansmith.engine.given_values import is_own_result
 from plansmith.engine.parts import PartsMaker
 from plansmith.engine.units import Unit, Values, named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, call_mark
 from plansmith.plan.events import Event, PlanProposed
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
@@ -134,10 +134,10 @@ def _found(
 def _sent_as_planned(unit: Unit, run: Run, results: Mapping[str, Json]) -> bool:
     """Tells whether a call was made with the values of the plan, and not with a person's own."""
     state = run.steps[unit.name]
-    before = (each.inputs for each in state.made if each.result == state.result_hash)
-    sent = state.inputs or next(before, "")
+    before = (each.call for each in state.made if each.result == state.result_hash)
+    sent = state.call or next(before, "")
     try:
-        return not sent or sent == content_hash(resolved(unit, results))
+        return not sent or sent == call_mark(resolved(unit, results))
     except ReferenceFailed:
         return False
 

@@ -12,7 +12,7 @@ from plansmith.engine.plan_levels import Known, levels
 from plansmith.engine.recover import UNKNOWN_OPTIONS
 from plansmith.engine.units import named_unit
 from plansmith.errors import Refused
-from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.events import AnyBody, StepDone, StepFailed, StepReset
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
@@ -39,8 +39,8 @@ def settle_unknown(step: str, value: Json, *, run: Run, known: Known) -> Settled
     if isinstance(value, dict) and value.keys() == {_DONE}:
         result = value[_DONE]
         _check_result(step, result, run, known)
-        size = len(canonical_json(result))
-        return Settled([StepDone(step=step, result=content_hash(result), size=size)], (result,))
+        digest, text = content_of(result)
+        return Settled([StepDone(step=step, result=digest, size=len(text))], (result,))
     if value not in UNKNOWN_OPTIONS:
         shown = json.dumps(value, ensure_ascii=False)
         raise Refused(Sentence("question.not_option", value=shown, names=[*UNKNOWN_OPTIONS]))
@@ -55,7 +55,7 @@ def settle_unknown(step: str, value: Json, *, run: Run, known: Known) -> Settled
             Sentence("answer.result_used", step=step, user=user),
             hint=Sentence("answer.tell_result", example='{"done": …}', none='{"done": null}'),
         )
-    return Settled([StepDone(step=step, result=content_hash(value))])
+    return Settled([StepDone(step=step, result=content_of(value).digest)])
 
 
 def _check_result(name: str, result: Json, run: Run, known: Known) -> None:
@@ -125,4 +125,4 @@ def _not_done(name: str, run: Run, known: Known) -> Settled:
     failed = StepFailed(step=name, error=error, kind="tool", passed=True)
     if instead is None:
         return Settled([failed])
-    return Settled([failed.replace(result=content_hash(instead.value))], (instead.value,))
+    return Settled([failed.replace(result=content_of(instead.value).digest)], (instead.value,))

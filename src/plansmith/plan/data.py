@@ -25,11 +25,10 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
+CALL_MARK: Final = 16  # digits of a hash
 _FAR: Final = 2**63
-# Python's encoder defines the canonical text. `json.dumps` would make a new one for every call.
-_encode: Final = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-).encode
+# It is quick, and fails for a NaN, which the fast encoder writes as null.
+_refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=lambda _: None).encode
 # Numbers inside an object or a list that the fast encoder writes in another way.
 _search_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
 # What every such number has, found in a fraction of the time: both begin with a plain character.
@@ -122,20 +121,83 @@ class Record(BaseModel):
         return canonical_json(self.model_dump(mode="json"))
 
 
+class WrittenNumber(float):
+    """A number that keeps the digits it was written with, such as 55.00."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Reads a number of JSON."""
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override]
+        return (self.text,)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def written_number(text: str) -> float:
+    """Reads a number of JSON; it is a plain one if Python writes it with the same digits."""
+    number = float(text)
+    return number if repr(number) == text else WrittenNumber(text)
+
+
 def canonical_json(value: object) -> bytes:
     """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
-    text = _fast(value)
+    return _json(value, _sorted)
+
+
+def stored_json(value: object) -> bytes:
+    """Returns the text in which a value is stored: canonical, but with its keys in their order."""
+    return _json(value, _ordered)
+
+
+def json_text(value: object, indent: int = 0) -> str:
+    """Writes a value for readers: keys in their order, numbers with their digits."""
+    try:
+        return msgspec.json.format(stored_json(value), indent=indent).decode()
+    except UnicodeEncodeError:  # half a letter, which readers are shown as one
+        return json.dumps(value, ensure_ascii=False, indent=indent or None)
+
+
+def _json(value: object, encode: Callable[[object], bytes]) -> bytes:
+    text = encode(value)
     kind = value.__class__
     if kind in _ALIKE:
         return text
     is_number = kind is not dict and kind is not list and isinstance(value, float)
-    return _encode(value).encode() if is_number or may_differ(text) else text
+    if b"null" in text:
+        _refuse_nan(value)
+    # Python's way to write a number defines the text.
+    return encode(_with_python_numbers(value)) if is_number or _has_other_number(text) else text
+
+
+def _with_python_numbers(value: object) -> object:
+    if isinstance(value, dict):
+        table = cast("dict[object, object]", value)
+        return {key: _with_python_numbers(each) for key, each in table.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_python_numbers(each) for each in cast("Iterable[object]", value)]
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        raise ValueError(f"Out of range float values are not JSON compliant: {float(value)!r}")
+    return msgspec.Raw(_digits(value))
+
+
+def _digits(number: float) -> bytes:
+    return (number.text if type(number) is WrittenNumber else float.__repr__(number)).encode()
 
 
 def may_differ(text: bytes) -> bool:
     """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
-    if b"null" in text:
-        return True
+    return b"null" in text or _has_other_number(text)
+
+
+def _has_other_number(text: bytes) -> bool:
     if not text[_SHORT:]:
         return _search_other_number(text) is not None
     if b"0.0000" in text or _exponent(text) is not None or _many_digits(text) is not None:
@@ -149,17 +211,20 @@ def as_plain(value: object) -> object:
         return str.__str__(value)
     if isinstance(value, int):
         return int.__int__(value)
+    if isinstance(value, WrittenNumber):
+        return msgspec.Raw(_digits(value))
     if isinstance(value, float):
         return float.__float__(value)
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
-_fast: Final = msgspec.json.Encoder(enc_hook=as_plain, order="sorted").encode
-_decode: Final = msgspec.json.Decoder().decode
+_sorted: Final = msgspec.json.Encoder(enc_hook=as_plain, order="sorted").encode
+_ordered: Final = msgspec.json.Encoder(enc_hook=as_plain).encode
+_decode: Final = msgspec.json.Decoder(float_hook=written_number).decode
 
 
-def read_canonical(text: bytes | str) -> Json:
-    """Parses canonical text; every call returns a new object."""
+def parse_json(text: bytes | str) -> Json:
+    """Parses JSON; keys keep their order, numbers their digits. Every call returns a new object."""
     try:
         return cast("Json", _decode(text))
     except msgspec.DecodeError:  # a number or text that only an earlier release could store
@@ -167,19 +232,24 @@ def read_canonical(text: bytes | str) -> Json:
 
 
 def content_hash(value: object) -> str:
-    """The SHA-256 of a value's canonical text, in hexadecimal."""
+    """The SHA-256 of a value's canonical text: the same for every order of keys."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+def call_mark(inputs: object) -> str:
+    """Returns by what a call is recognised: the same for the same inputs in any order of keys."""
+    return content_hash(inputs)[:CALL_MARK]
+
+
 class Content(NamedTuple):
-    """A value as canonical text together with its content hash."""
+    """A value as it is stored, and the SHA-256 of that text, by which it is found."""
 
     digest: str
     text: bytes
 
     def value(self) -> Json:
         """Parses the text; every call returns a new object."""
-        return read_canonical(self.text)
+        return parse_json(self.text)
 
 
 _new_content: Final[Callable[[type[Content], tuple[str, bytes]], Content]] = vars(tuple)["__new__"]
@@ -190,7 +260,7 @@ def content_of(value: Json | Content) -> Content:
     # Compared by class: every input and every result comes through here.
     if type(value) is Content:
         return value
-    text = _fast(value) if value.__class__ in _ALIKE else canonical_json(value)
+    text = stored_json(value)
     # As `Content(…)` does it, without a call of a function in Python.
     return _new_content(Content, (hashlib.sha256(text).hexdigest(), text))
 
@@ -216,6 +286,11 @@ def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
     if isinstance(value, list):
         return [map_leaves(each, change) for each in value]
     return change(value)
+
+
+def plain_numbers(value: Json) -> Json:
+    """Returns a value for code that knows no numbers with digits of their own."""
+    return map_leaves(value, lambda leaf: float(leaf) if isinstance(leaf, WrittenNumber) else leaf)
 
 
 class Flaw(NamedTuple):

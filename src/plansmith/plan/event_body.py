@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from plansmith.plan.data import Json, Record, as_plain, canonical_json, may_differ
+from plansmith.plan.data import (
+    Json,
+    Record,
+    as_plain,
+    canonical_json,
+    may_differ,
+    parse_json,
+    stored_json,
+)
 from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
 
 if TYPE_CHECKING:
@@ -65,6 +73,8 @@ class EventBody(
     compared: ClassVar[tuple[tuple[str, object], ...]] = ()
     # Whether all fields are texts and whole numbers, which every encoder writes alike.
     only_texts: ClassVar[bool] = False
+    # Fields of any JSON, whose keys stay in their order.
+    any_json: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -80,7 +90,7 @@ class EventBody(
 
     def to_json(self) -> dict[str, Json]:
         """Returns the body as it is stored, without its type and without default values."""
-        value = cast("dict[str, Json]", msgspec.json.decode(self.canonical()))
+        value = cast("dict[str, Json]", parse_json(self.canonical()))
         del value["type"]
         return value
 
@@ -100,10 +110,17 @@ class EventBody(
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
         body = self.plain() if self.compared else self
+        values = ((name, getattr(self, name)) for name in self.any_json)
+        ordered = {
+            name: msgspec.Raw(stored_json(value))
+            for name, value in values
+            if isinstance(value, (dict, list))
+        }
         text = encode_body(body)
-        if self.only_texts or not may_differ(text):
+        if self.only_texts or not (ordered or may_differ(text)):
             return text
-        return canonical_json(msgspec.to_builtins(body, enc_hook=_write))
+        built = msgspec.to_builtins(body, enc_hook=_write_text, builtin_types=(msgspec.Raw,))
+        return canonical_json(built | ordered)
 
     def plain(self) -> Self:
         """Returns the body with equal fields replaced by their defaults, which are not written."""
@@ -116,8 +133,11 @@ class EventBody(
 
 
 def compare_defaults(kinds: Iterable[type[EventBody]]) -> None:
-    """Finds the fields that msgspec would write although they equal their default."""
+    """Finds the fields of any JSON, and those that equal their default and would be written."""
     for kind in kinds:
+        kind.any_json = tuple(
+            each.name for each in msgspec.structs.fields(kind) if each.type is Any
+        )
         kind.compared = tuple(
             (each.name, each.default)
             for each in msgspec.structs.fields(kind)
@@ -136,6 +156,8 @@ def read_field(kind: type[Any], value: object) -> object:
 
 def _write_text(value: object) -> object:
     """Writes a record by its text, which a plan and others keep."""
+    if isinstance(value, msgspec.Raw):
+        return value
     return msgspec.Raw(value.stored_text()) if isinstance(value, Record) else _write(value)
 
 

@@ -12,7 +12,15 @@ import msgspec
 
 from plansmith.errors import EventMisfit, JournalDamaged
 from plansmith.plan.chain import EVENT_TEXT, hash_of, moment, moment_text, run_text
-from plansmith.plan.data import Instant, Json, Record, as_plain, canonical_json, read_canonical
+from plansmith.plan.data import (
+    Instant,
+    Json,
+    Record,
+    as_plain,
+    canonical_json,
+    parse_json,
+    stored_json,
+)
 from plansmith.plan.event_body import (
     EventBody,
     FrozenStruct,
@@ -186,7 +194,7 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
 
     def to_json(self) -> dict[str, Json]:
         """Returns the event as it is stored, streamed and hashed."""
-        return self._json(read_canonical(self.body_text))
+        return self._json(parse_json(self.body_text))
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """Returns the event with sentences as text; its hash is not the hash of this form."""
@@ -195,7 +203,7 @@ class Event(FrozenStruct, frozen=True, kw_only=True, eq=False):
 
     def _json(self, body: Json) -> dict[str, Json]:
         told: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
-        by = read_canonical(self.by_text)
+        by = parse_json(self.by_text)
         return told | {"by": by, "body": body, "before": self.before, "hash": self.hash}
 
 
@@ -325,7 +333,7 @@ def read_event(value: Mapping[str, Any]) -> Event:
             number=value["number"],
             at=value["at"],
             by=canonical_json(value["by"]),
-            body=canonical_json(value["body"]),
+            body=stored_json(value["body"]),
             before=value.get("before", ""),
             hash=value["hash"],
         )

@@ -10,10 +10,12 @@ from msgspec.structs import force_setattr, replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
+from plansmith.plan.data import CALL_MARK
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_parts import Made, Prefetch
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.times import was_dead
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 _Allowed = tuple[StepStatus, ...]
@@ -117,6 +119,9 @@ class StepsFold:
         if step is None or step.status not in CALLED_OR_UNSURE:
             step = self._step(event, name, CALLED_OR_UNSURE)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
+        # What a person knows of a call says nothing about how long it took.
+        known = step.finished_at if step.status is StepStatus.UNKNOWN else None
+        ended = early.ended_at if early else known
         self.changed[body.step] = replace(
             step,
             status=StepStatus.DONE,
@@ -124,7 +129,7 @@ class StepsFold:
             error="",
             tokens=body.tokens,
             program=(event.by.name or "a program") if event.by.kind == "program" else "",
-            finished_at=(early.ended_at if early else None) or event.at,
+            finished_at=ended or event.at,
             unsure=False,
         )
         if body.tokens or body.cost:
@@ -190,6 +195,9 @@ class StepsFold:
         known = self._found(body.step)
         allowed = OPEN if known is not None and known.unsure else CALLED
         self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
+        if was_dead(body):
+            ended = self.changed[body.step]
+            self.changed[body.step] = replace(ended, finished_at=ended.started_at)
 
     def _end(
         self,
@@ -216,11 +224,11 @@ def waiting_again(step: StepState) -> StepState:
     """Returns a step that waits again or left the plan; the calls that it made are kept."""
     made = step.made
     if step.status is StepStatus.DONE and step.callee:
-        made = (*made, Made(step.callee, step.inputs, step.result_hash))
+        made = (*made, Made(step.callee, step.call, step.result_hash))
         permit = step.permit
-        if permit is not None and permit.instead_of and permit.state == step.inputs:
+        if permit is not None and permit.instead_of and permit.state[:CALL_MARK] == step.call:
             # The call that a person replaced by this one is not to be made either.
-            made = (*made, Made(step.callee, permit.instead_of, step.result_hash))
+            made = (*made, Made(step.callee, permit.instead_of[:CALL_MARK], step.result_hash))
     return StepState(item=step.item, made=made, asked=step.asked)
 
 

@@ -18,6 +18,7 @@ from plansmith.plan.data import (
     Whole,
     canonical_json,
     kept_property,
+    stored_json,
 )
 from plansmith.plan.field_types import Text
 from plansmith.plan.step_rules import RULES
@@ -114,7 +115,7 @@ class Plan(Record):
                 timed = {"schedule", "schedules"}
                 own |= self.model_dump(mode="json", exclude_defaults=True, include=timed)
             if self.steps:
-                own["steps"] = [step.stored() for step in self.steps]
+                own["steps"] = [_in_order(step) for step in self.steps]
             known = vars(self)["_text"] = mark, canonical_json(own)
         return known[1]
 
@@ -238,6 +239,17 @@ def plan_hash(plan: Plan) -> str:
     # The canonical text of an object with these fields, without the slow way for its null.
     head = b'{"plansmith":%d,"schedule":%b,%b"steps":%b}'
     return sha256(head % (plan.schema_version, schedule, more, steps)).hexdigest()
+
+
+def _in_order(step: StepFields) -> dict[str, Any]:
+    """Returns a step as it is stored; the keys inside its values keep their order."""
+    own = step.stored()
+    for name in ("inputs", "over", "otherwise"):
+        if name in own:
+            own[name] = msgspec.Raw(stored_json(own[name]))
+    if type(step) is MapStep:
+        own["each"] = _in_order(step.each)
+    return own
 
 
 def _substance(step: StepFields) -> dict[str, Any]:

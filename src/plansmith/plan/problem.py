@@ -105,6 +105,7 @@ CODES: Final[dict[str, Code]] = {
         "passed-over-change", _N, "If a change fails, the plan goes on as if nothing was wrong."
     ),
     "PS409": Code("needless-rule", _N, "A rule of a step changes nothing, or not what it seems."),
+    "PS410": Code("rival-writers", _W, "Two steps write the same file, in no order."),
     "PS501": Code("policy", _E, "The plan breaks a rule of the policy."),
     "PS502": Code("hard-constraint", _E, "The plan breaks a constraint that must be kept."),
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, Path, leaves, map_leaves
+from plansmith.plan.data import Json, Path, json_text, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
 
 FROM: Final = "$from"
@@ -289,7 +289,7 @@ def value_text(value: Json) -> str:
     """Returns a value as it is written inside a text; equal before and after storing."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return json_text(value)
 
 
 def _join(parts: list[str | Ref], values: Mapping[str, Json]) -> str:

@@ -133,6 +133,11 @@ class StepState(FrozenStruct, frozen=True):
     wakes_at: datetime | None = None
 
     @property
+    def call(self) -> str:
+        """The mark of the inputs of its call, with which the key ends; empty without a call."""
+        return self.key.rpartition("/")[2] if self.inputs else ""
+
+    @property
     def settled(self) -> bool:
         """Whether it is done, or skipped as the plan says."""
         return self.status is StepStatus.DONE or bool(self.rule)

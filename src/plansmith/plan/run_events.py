@@ -132,6 +132,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     times: int = 0
     limit: LimitName | None = None
+    values: str = ""  # the digest of the values that a consent is about, in the order of their keys
 
     def __post_init__(self) -> None:
         """Refuses a schema that JSON cannot hold."""

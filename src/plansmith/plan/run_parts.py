@@ -18,10 +18,10 @@ class Covered(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A call that was made, and the content hash of its result."""
+    """A call that was made, by the mark of its inputs, and the hash of its result."""
 
     callee: str
-    inputs: str
+    call: str
     result: str
 
 

@@ -33,6 +33,11 @@ class StepStarted(EventBody, frozen=True, kw_only=True):
     item: str = ""
     prefetched: str = ""
 
+    @property
+    def call(self) -> str:
+        """The mark of the call's inputs, with which its key ends; empty if nothing is called."""
+        return self.key.rpartition("/")[2] if self.inputs else ""
+
 
 class StepProgressed(EventBody, frozen=True, kw_only=True):
     """A running step reports its progress."""
@@ -75,7 +80,7 @@ class StepReused(EventBody, frozen=True, kw_only=True):
     done_at: Moment | None = None
 
 
-FailureKind = Literal["tool", "time", "reference", "result", "person"]
+FailureKind = Literal["tool", "time", "reference", "result", "person", "refused"]
 
 
 class StepFailed(EventBody, frozen=True, kw_only=True):

@@ -125,7 +125,9 @@ def _values_of(body: e.AnyBody) -> list[str]:
             return [digest]
         case e.PlanProposed(record=record, earlier=earlier):
             return [*([record] if record else []), *earlier.values()]
-        case e.QuestionAsked(state=digest) | e.Triaged(record=digest) if digest:
+        case e.QuestionAsked(state=state, values=values) if values or state:
+            return [values or state]
+        case e.Triaged(record=digest) if digest:
             return [digest]
         case _:
             return []
@@ -294,7 +296,7 @@ def outcome_of(body: e.AnyBody, tape: Tape, name: str) -> Outcome | None:
         case e.StepDone(step=step, result=digest) if step == name:
             return Done(tape.values[digest])
         case e.StepFailed(step=step, error=error, again=again, kind=kind) if step == name:
-            if kind == "person":
+            if kind == "person" or kind == "refused":  # noqa: PLR1714 - it narrows the type
                 return None
             return Unsure(error, again, kind) if body.unsure else Failed(error, again, kind)
         case e.StepUnknown(step=step, reason=reason) if step == name:

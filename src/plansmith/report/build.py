@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -12,7 +11,7 @@ from plansmith.engine.values import load_results, results_left
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.earlier import FROM_EARLIER
 from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
@@ -23,7 +22,7 @@ from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.plan.times import times_of
 from plansmith.ports import PlanStore
 from plansmith.report.data import Answer, Evidence, Failure, Report, Took
-from plansmith.report.head import found_nothing, head, missing
+from plansmith.report.head import found_nothing, head, missing, outcome_of
 from plansmith.report.history import check_claims, decisions, deviations, early_reads
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import Words, words_for
@@ -88,7 +87,7 @@ def _as_written(event: e.Event) -> e.Event:
 def _is_recorded(result: Json, state: StepState) -> bool:
     """Tells whether a result is still the recorded one: whoever got the run may have changed it."""
     try:
-        return content_hash(result) == state.result_hash
+        return content_of(result).digest == state.result_hash
     except (TypeError, ValueError):
         return False
 
@@ -159,7 +158,7 @@ def make_report(
         deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
-            Failure(name, state.status.value, in_language(state.error, locale))
+            Failure(name, outcome_of(run, name), in_language(state.error, locale))
             for name, state in run.steps.items()
             if not state.settled or state.rule == "error"
         ),
@@ -258,7 +257,7 @@ def _shown(run: Run, name: str, state: StepState, value: Json, width: int) -> Ev
 
 
 def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    return value if isinstance(value, str) else json_text(value, indent=1)
 
 
 def _shortened(value: Json) -> Json:

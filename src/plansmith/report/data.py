@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json
 from plansmith.plan.times import Times
 from plansmith.report.history import Claim, Entry
@@ -118,7 +119,7 @@ class Report:
             "made_by": self.made_by,
             "plan": self.plan,
             "answer": {
-                "text": self.answer.text,
+                "text": without_citations(self.answer.text),
                 "claims": [
                     {"text": each.text, "steps": list(each.steps)} for each in self.answer.claims
                 ],

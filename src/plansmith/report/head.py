@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from plansmith.engine.failing import was_refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
@@ -41,9 +42,16 @@ def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
         parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
         unsure = any(map(_is_unsure, [state, *parts]))
         if step.id in acts or state.status is StepStatus.UNKNOWN:
-            status = StepStatus.UNKNOWN if unsure else state.status
+            status = StepStatus.UNKNOWN.value if unsure else outcome_of(run, step.id)
             done = sum(each.status is StepStatus.DONE for each in parts)
-            yield Missing(step.id, status.value, step.title, (done, len(parts)))
+            yield Missing(step.id, status, step.title, (done, len(parts)))
+
+
+def outcome_of(run: Run, step: str) -> str:
+    """Returns how a step ended, for readers: what a person refused did not fail."""
+    status = run.steps[step].status
+    refused = status is StepStatus.FAILED and was_refused(run, step)
+    return "refused" if refused else status.value
 
 
 def found_nothing(
@@ -58,16 +66,11 @@ def found_nothing(
 
 
 def _is_empty(value: Json) -> bool:
-    """Whether a result is a list without items, or an object with no other lists."""
+    """Whether a result is a list without items, or an object that says nothing else."""
     if not isinstance(value, dict):
         return value == []
-    lists = [
-        each
-        for key, each in value.items()
-        if isinstance(each, list) and key not in ("columns", "notes")
-    ]
-    # That two things do not differ is no search without a result.
-    return bool(lists) and not any(lists) and "same" not in value
+    said = [each for key, each in value.items() if key not in ("columns", "notes")]
+    return [] in said and not any(said)
 
 
 def _is_unsure(state: StepState) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -50,13 +51,16 @@ def read_prose(text: str) -> list[Token]:
 def _harmless(state: StateCore) -> None:
     """Removes titles, languages and alignment from tokens, and makes links safe."""
     state.tokens = [each for each in state.tokens if each.type not in _DROPPED]
-    for token in state.tokens:
+    for before, token in pairwise([_text(""), *state.tokens]):
         token.info = ""
         token.attrs = {name: each for name, each in token.attrs.items() if name == "start"}
         if token.type.startswith("heading"):
             token.tag = f"h{min(int(token.tag[1:]) + 2, 6)}"
         if token.children:
-            token.children = list(_spans(token.children))
+            in_table = before.type in ("th_open", "td_open")
+            spans = _spans(token.children)
+            # The head of a column is no place for the source of the table.
+            token.children = [each for each in spans if not (in_table and each.type == "cite")]
 
 
 def _spans(tokens: Sequence[Token]) -> Iterator[Token]:

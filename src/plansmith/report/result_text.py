@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, WrittenNumber, parse_json
 from plansmith.text import clip
 
 Language = Literal["en", "zh"]
@@ -16,6 +16,7 @@ _LONGEST_CELL: Final = 80
 _LONGEST_INLINE: Final = 100
 _MOST_COLUMNS: Final = 8
 _LARGEST: Final = 1e15  # where a float still has each whole number
+_SURE_DIGITS: Final = 16  # of a written number, with its point
 # What a thing is called comes before what else is known of it.
 _NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", "value")
 
@@ -26,12 +27,12 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
     `cite` is appended to each statement.
     """
     try:
-        value: Any = json.loads(text)
+        value: Any = parse_json(text)
     except ValueError:
         value = text
     if isinstance(value, str):
-        lines = [line for line in value.strip().splitlines() if line.strip()]
-        return "\n".join(f"{line}{cite}" for line in _clipped(lines, language))
+        lines = [f"{line}{cite}" if line.strip() else "" for line in value.strip().splitlines()]
+        return "\n".join(_clipped(lines, language))
     return "\n".join(_clipped(list(_block(value, cite, language)), language))
 
 
@@ -106,7 +107,8 @@ def table(
 
 
 def _cell(value: Json) -> str:
-    text = "" if value is None else _plain(value)
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST
+    text = "" if value is None else repr(value) if whole else _plain(value)
     return clip(text, _LONGEST_CELL).replace("|", "\\|")
 
 
@@ -163,8 +165,10 @@ def _holds(value: Json) -> bool:
 
 
 def number_text(value: Json) -> str:
-    """Writes a value on one line; of a long fraction two digits, or four where it is below one."""
-    if isinstance(value, float) and abs(value) < _LARGEST and value != round(value, 4):
+    """Writes a value on one line, with its digits; fewer of a fraction that arithmetic made."""
+    if isinstance(value, WrittenNumber):
+        return value.text
+    if isinstance(value, float) and abs(value) < _LARGEST and len(repr(value)) > _SURE_DIGITS:
         value = round(value, 2) if abs(value) >= 1 else float(f"{value:.4g}")
     if isinstance(value, float) and abs(value) < _LARGEST and value.is_integer():
         value = int(value)

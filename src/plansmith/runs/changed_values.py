@@ -37,5 +37,5 @@ async def changed_values(
     """Returns the values a person saw, with those that the person changed."""
     if asked.asks != "consent":
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
-    shown = await store.get(asked.state)
+    shown = await store.get(asked.values)
     return {**cast("dict[str, Json]", shown), **changes}

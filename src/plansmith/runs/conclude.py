@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
+from plansmith.engine.failing import was_refused
 from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
@@ -105,15 +106,17 @@ def reason_for(
     if status is RunStatus.CANCELLED:
         asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
         reasons += [_cancelled_by(event) for event in asked[-1:]]
-    if names := _with_status(run, StepStatus.UNKNOWN):
-        reasons.append(Sentence("end.unknown", steps=_first_few(names)))
-    if (names := _with_status(run, StepStatus.FAILED)) and not run.cancel_asked:
-        reasons.append(Sentence("end.failed", steps=_first_few(names)))
+    failed = [] if run.cancel_asked else _with_status(run, StepStatus.FAILED)
+    refused = [name for name in failed if was_refused(run, name)]
     skipped = _with_status(run, StepStatus.SKIPPED)
-    if names := [name for name in skipped if run.steps[name].error_kind == "person"]:
-        reasons.append(Sentence("end.left_out", steps=_first_few(names)))
-    if names := passed_over(run, acting):
-        reasons.append(Sentence("end.passed_over", steps=_first_few(names)))
+    ends = {
+        "end.unknown": _with_status(run, StepStatus.UNKNOWN),
+        "end.failed": [name for name in failed if name not in refused],
+        "end.refused": refused,
+        "end.left_out": [name for name in skipped if run.steps[name].error_kind == "person"],
+        "end.passed_over": passed_over(run, acting),
+    }
+    reasons += [Sentence(code, steps=_first_few(names)) for code, names in ends.items() if names]
     if not reasons and run.dropped:
         reasons.append(Sentence("end.dropped", calls=[*run.dropped]))
     return joined(reasons)

@@ -17,7 +17,7 @@ from plansmith.engine.units import (
 )
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, call_mark
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -101,9 +101,9 @@ def _effective_calls(events: Iterable[e.Event], templates: Mapping[str, Plan]) -
         match event.body:
             case e.PlanProposed(plan=plan, templates=more):
                 known |= more
-            case e.StepStarted(step=name, inputs=inputs) if inputs and plan is not None:
+            case e.StepStarted(step=name) as started if started.inputs and plan is not None:
                 unit = named_unit(plan, name, known)
-                under_way[name] = (unit.callee if unit else "", inputs)
+                under_way[name] = (unit.callee if unit else "", started.call)
             case e.StepDone(step=name) if name in under_way:
                 yield under_way.pop(name)
             case e.StepFailed(step=name):
@@ -147,7 +147,7 @@ def _resolved_calls(
         except ReferenceFailed:
             continue
         if isinstance(unit.step, (ToolStep, AgentStep)):
-            found.setdefault(place, set()).add((unit.callee, content_hash(inputs)))
+            found.setdefault(place, set()).add((unit.callee, call_mark(inputs)))
         pending += [(part, f"{place}/{part.step.id}") for part in parts]
     return found
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
-from plansmith.plan.data import content_hash
+from plansmith.plan.data import content_of
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepState, StepStatus
@@ -84,6 +84,6 @@ def _events_to_reach(
     if status in (StepStatus.RUNNING, StepStatus.DONE) and not started:
         yield e.StepStarted(step=step, key=key)
     if status is StepStatus.DONE:
-        yield e.StepDone(step=step, result=content_hash(None))
+        yield e.StepDone(step=step, result=content_of(None).digest)
     if status is StepStatus.FAILED:
         yield e.StepFailed(step=step, error="", kind="person")

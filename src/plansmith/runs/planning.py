@@ -13,7 +13,7 @@ from plansmith.engine.store_outage import WaitingStore
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PickedTool, PlanningFigures
@@ -204,7 +204,7 @@ class RunPlanner:
             await self.propose(journal, planned, start=[decided])
             return
         exchanges = recorded_exchanges(planned)
-        record = content_hash(exchanges[0]) if exchanges else ""
+        record = content_of(exchanges[0]).digest if exchanges else ""
         if planned.decision is triage.Decision.PLAN:
             failed, ended = failure(planned), no_plan(planned)
             await journal.append(decided, failed, ended, values=exchanges)
@@ -225,7 +225,7 @@ class RunPlanner:
         self, journal: Journal, text: str, triaged: e.Triaged, *, values: Sequence[Json] = ()
     ) -> None:
         """Ends a run whose request was answered at once."""
-        made = e.ReportMade(result=content_hash(text))
+        made = e.ReportMade(result=content_of(text).digest)
         ending = e.RunFinished(status="answered", reason=triaged.reason)
         await journal.append(triaged, made, ending, values=[text, *values])
 
@@ -253,7 +253,7 @@ class RunPlanner:
         }
         exchanges = recorded_exchanges(planned)
         if exchanges:
-            about["record"] = content_hash(exchanges[0])
+            about["record"] = content_of(exchanges[0]).digest
         if reviewed is None:
             reviewed = await self._own_review(journal.run, planned, plan)
         bodies = [event.body for event in journal.events]

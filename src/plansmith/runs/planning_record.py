@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plansmith.engine.progress import spending
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Severity
 from plansmith.plan.sentence import Sentence
@@ -23,7 +23,7 @@ def recorded_exchanges(planned: Planned) -> list[Json]:
 
 def failure(planned: Planned) -> PlanningFailed:
     """Returns the event of planning that failed, with its reason and cost."""
-    record = content_hash([*planned.exchanges]) if planned.exchanges else ""
+    record = content_of([*planned.exchanges]).digest if planned.exchanges else ""
     return PlanningFailed(
         reason=why_none(planned),
         problems=tuple(planned.problems),

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.engine.budget import limit_question
+from plansmith.engine.failing import was_refused
 from plansmith.engine.units import named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, call_mark
 from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset, StepWaits
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
@@ -31,6 +32,7 @@ _WHY = {
     "reference": "a value it needs was not there",
     "result": "its result was not usable",
     "person": "a person says it did not happen",
+    "refused": "a person refused its values",
     "": "it did not finish",
 }
 _RETRIED = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
@@ -76,13 +78,15 @@ def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
     if run.cancel_asked or run.closing or run.plan is None or run.origin.kind == "schedule":
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
-    failed = failed_steps(run)
+    broken = failed_steps(run)
+    failed = [name for name in broken if not was_refused(run, name)]
     is_off = (run.options.replan or limits.replan) == "never"
     if (advised or failed) and limits.max_replans and not is_off:
         full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
         text = Sentence("cause.failed", steps=failed) if failed else Sentence("cause.advice")
         return Cause("failure" if failed else "advice", text, "replans" if full else None)
-    if failed or run.advice is not None or limits.max_iterations < 2 or run.plan.enough_context:
+    is_last = limits.max_iterations < 2 or run.plan.enough_context
+    if broken or run.advice is not None or is_last:
         return None
     full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
     return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else None)
@@ -236,7 +240,7 @@ def loop_in(
         if statuses.get(name) is StepStatus.DONE:
             continue
         try:
-            call = unit.callee, content_hash(resolved(unit, results))
+            call = unit.callee, call_mark(resolved(unit, results))
         except ReferenceFailed:
             continue
         times = max(tried.get(call, Counter()).values(), default=0)
@@ -260,7 +264,7 @@ def _outcomes(
             plan, revision = body.plan, revision + 1
         elif isinstance(body, e.StepStarted) and plan is not None and body.inputs:
             unit = named_unit(plan, body.step, templates)
-            made[body.step] = (unit.callee if unit else "", body.inputs)
+            made[body.step] = (unit.callee if unit else "", body.call)
         elif isinstance(body, (e.StepDone, e.StepFailed)) and body.step in made:
             call = made[body.step]
             again = isinstance(body, e.StepFailed) and body.again

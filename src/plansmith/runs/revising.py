@@ -11,6 +11,7 @@ from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
 from plansmith.engine.values import load_results, load_values
 from plansmith.plan import events as e
+from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -116,6 +117,8 @@ class PlanReviser:
         if run.covered is not None:
             found = await self._uncovered(journal, kept.plan)
             more, drops = (*found.reasons, *more), found.drops
+        if undone := _undone_edits(journal.events, kept.plan):
+            more = (Sentence("review.edits_undone", steps=undone), *more)
         if more:
             [review] = await self.intake.review(kept.plan, run, more=more)
             reviewed = [review.replace(drops=drops or review.drops)]
@@ -350,3 +353,19 @@ def _is_done(run: Run, steps: Iterable[str]) -> bool:
     """Tells whether all these steps are done."""
     states = (run.steps.get(name) for name in steps)
     return all(state is not None and state.status is StepStatus.DONE for state in states)
+
+
+def _undone_edits(events: Sequence[e.Event], plan: Plan) -> list[str]:
+    """Returns the steps that a person changed by hand and that a new plan has otherwise."""
+    base = person = None
+    for event in events:
+        if isinstance(event.body, e.PlanProposed) and event.body.origin == "person":
+            person = event.body.plan
+        elif isinstance(event.body, e.PlanProposed):
+            base, person = event.body.plan, None
+    if base is None or person is None:
+        return []
+    lost = diff_plans(plan, merge_plans(base, person, plan).plan)
+    return [each.step.id for each in (*lost.added, *lost.removed)] + [
+        each.id for each in lost.changed
+    ]

@@ -56,7 +56,7 @@ def _errors(run: Run, templates: Mapping[str, Plan]) -> Iterator[str]:
         line: dict[str, Json] = {
             "step": name,
             "calls": state.callee or (unit.callee if unit else ""),
-            "arguments": state.inputs[:_DIGEST],
+            "arguments": state.call[:_DIGEST],
             "tries": state.attempts,
             "error": clip(str(state.error), _LONGEST_ERROR),
         }

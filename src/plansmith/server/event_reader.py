@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from plansmith.plan.data import json_text
 from plansmith.plan.events import Event
 from plansmith.ports import JournalStore, News
 
@@ -56,7 +56,7 @@ class EventReader:
         place = event.run, event.number, language
         if place not in self._texts:
             data = event.shown_json(language) | {"position": position}
-            text = json.dumps(data, ensure_ascii=False)
+            text = json_text(data)
             if (event.run, event.number) not in self._events:
                 return text
             self._texts[place] = text

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from plansmith.plan.data import Json, flaws
+from plansmith.plan.data import Json, flaws, stored_json
 from plansmith.plan.events import Actor
 from plansmith.server.api_examples import ANSWERS, REQUESTS
 from plansmith.server.api_failures import SHARED_FAILURES, route_failures
@@ -146,7 +146,8 @@ class Route:
         answer = await self.handler(ask, given)
         if isinstance(answer, Response):
             return answer
-        return JSONResponse(in_reader_language(answer, ask.language), self.status)
+        text = stored_json(in_reader_language(answer, ask.language))
+        return Response(text, self.status, media_type="application/json")
 
     async def _read(self, request: Request) -> BaseModel:
         if not self.has_body:

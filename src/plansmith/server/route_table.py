@@ -54,8 +54,6 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=b.PlanBody, answer=v.PlanView),
     route("POST /v1/plans/check", "look", plans.check_new, "Check a plan without a run",
           given=b.NewPlanBody, answer=v.PlanView),
-    route("GET /v1/runs/{id}/rules-plan", "look", plans.preview,
-          "A plan that rules make of the request, while a model thinks", answer=v.Plain),
     route("POST /v1/runs/{id}/undo", "propose", plans.undo, "Go back to the previous plan",
           answer=v.RunView),
     route("GET /v1/runs/{id}/plans", "look", plans.revisions, "Every plan the run had",

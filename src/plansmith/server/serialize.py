@@ -14,7 +14,8 @@ from plansmith.engine.values import load_results
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.citations import without_citations
+from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
@@ -205,7 +206,7 @@ async def step_views(smith: Plansmith, run: Run, limit: int) -> dict[str, Json]:
 
 def step_view(state: StepState, result: Json, inputs: Json, limit: int) -> dict[str, Json]:
     """Returns the state of a step."""
-    text = canonical_json(result) if state.settled and state.result_hash else b""
+    text = stored_json(result) if state.settled and state.result_hash else b""
     clipped = len(text) > limit
     return {
         "status": state.status.value,
@@ -229,8 +230,10 @@ def step_view(state: StepState, result: Json, inputs: Json, limit: int) -> dict[
 
 
 def clip(value: Json, limit: int) -> Json:
-    """Returns the value, or the beginning of its text if it is too long."""
-    text = canonical_json(value)
+    """Returns a value without marks of sources, or the beginning of its text if it is too long."""
+    if isinstance(value, str):
+        value = without_citations(value)
+    text = stored_json(value)
     if len(text) <= limit:
         return value
     whole = value if isinstance(value, str) else text.decode()

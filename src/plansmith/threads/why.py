@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from plansmith.errors import ReferenceFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan import events as e
+from plansmith.plan.citations import CITATION
+from plansmith.plan.refs import Ref, lookup
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ToolStep
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.plan.thread import ThreadReply
 from plansmith.text import clip, visible
 
@@ -184,6 +188,7 @@ def _texts_of(run: Run) -> dict[str, str]:
 
 def _from_events(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iterator[_Origin]:
     asked: dict[str, e.QuestionAsked] = {}
+    sources = _sources(word, digest.run, texts)
     for event in digest.events:
         match event.body:
             case e.QuestionAsked() as question:
@@ -196,24 +201,49 @@ def _from_events(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iter
                     yield _Origin(said, question.step or "")
             case e.ChangesAsked(text=text) if _has(text, word):
                 yield _Origin(Sentence("thread.you_changed", text=_snippet(text, word)))
-            case e.StepDone(step=name):
-                origin = _from_step(name, word, digest.run, texts.get(name, ""))
-                if origin is not None:
-                    yield origin
-                    return  # the first step that has it is where it comes from
+            case e.StepDone(step=name) if name in sources:
+                sources.remove(name)
+                yield _from_step(name, word, digest.run, texts[name])
             case _:
                 continue
 
 
-def _from_step(name: str, word: str, run: Run, result: str) -> _Origin | None:
-    state = run.steps.get(name)
-    step = run.plan.by_id.get(name) if run.plan else None
-    if state is None or step is None or not _has(result, word):
-        return None
+def _sources(word: str, run: Run, texts: Mapping[str, str]) -> set[str]:
+    """Returns the steps that a word comes from: along the references, from the last answer back.
+
+    A reply that no reference gave the word may still cite a step for it.
+    """
+    steps = run.plan.by_id if run.plan else {}
+    results = {name: run.steps[name].result for name in texts}
+    holders = [name for name in texts if _has(texts[name], word)]
+    replies = [name for name in holders if isinstance(steps[name], ReplyStep)]
+    todo, seen, found = replies[-1:] or holders, set[str](), set[str]()
+    while todo:
+        name = todo.pop()
+        refs = [ref for ref in steps[name].refs() if ref.step in texts and name not in seen]
+        given = {ref.step for ref in refs if _has(_given(ref, results), word)}
+        if name in replies and not given:
+            lines = [line for line in texts[name].splitlines() if _has(line, word)]
+            given = {each for line in lines for each in CITATION.findall(line) if each in texts}
+        todo += given
+        seen.add(name)
+        found |= set() if given or name in replies else {name}
+    return found
+
+
+def _given(ref: Ref, results: Mapping[str, Json]) -> str:
+    with suppress(ReferenceFailed):  # one of several that may be missing
+        return _text(lookup(ref, results))
+    return ""
+
+
+def _from_step(name: str, word: str, run: Run, result: str) -> _Origin:
+    assert run.plan is not None  # noqa: S101
+    step = run.plan.by_id[name]
     found = Sentence(
         "thread.from_result",
         step=name,
-        callee=state.callee or _callee(step) or step.kind,
+        callee=run.steps[name].callee or _callee(step) or step.kind,
         text=_snippet(result, word),
     )
     return _Origin(_all([found, *_reason(step)]), name)

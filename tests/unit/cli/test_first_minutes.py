@@ -147,3 +147,11 @@ def test_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
     assert not shelf.is_declined
     shelf.decline()
     assert ModelFolder(tmp_path / "models").is_declined
+
+
+def test_rules_do_not_schedule_a_part_of_what_was_asked(cli: Cli) -> None:
+    code, out, err = cli(
+        "ask", "Every day at 9:00 list the files and email them to ann@example.com", *READ_ONLY
+    )
+    assert code == 3
+    assert "the request fits no tool here" in out + err

@@ -1,17 +1,12 @@
 // Planning, seen while it happens: phases, time, tokens, steps as they are written, repairs.
 
 import type { JSX } from "preact";
-import type { Draft, Plan, RunView, Step } from "../data/types";
-import { post, runPath } from "../live/api";
-import { useNow, useResource } from "../live/hooks";
-import { go } from "../route";
+import type { Draft, RunView, Step } from "../data/types";
+import { useNow } from "../live/hooks";
 import { Icon } from "../ui/icons";
-import { Button, ErrorNote, useAction } from "../ui/parts";
-import { currentLocale, duration, number, t } from "../words/words";
+import { duration, number, t } from "../words/words";
 import { stepName, summary } from "./steptext";
 
-// Quick models need no preview: nothing flashes by.
-const PATIENCE_MS = 2500;
 const PHASES = ["triage", "context", "shortlist", "draft", "check", "repair"] as const;
 type Phase = (typeof PHASES)[number];
 const SAME: Record<string, Phase> = { parse: "check", mend: "check", lint: "check", estimate: "check", background: "context", "early read": "draft", triaging: "triage", planning: "draft" };
@@ -60,7 +55,6 @@ export function Planning({ run, drafts }: { run: RunView; drafts: Draft[] }): JS
         </details>
       )}
       {raw && <details class="raw"><summary>{t("planning.raw")}</summary><pre class="json" tabIndex={0}>{raw}</pre></details>}
-      {run.plan === null && now - Date.parse(run.created_at) > PATIENCE_MS && <Preview run={run} />}
       <p class="dim small">{t("planning.safe")}</p>
     </section>
   );
@@ -73,27 +67,6 @@ function Progress({ draft, pace }: { draft: Draft | undefined; pace: string | un
   }
   if (pace) return <p class="small dim">{t("planning.speed", { count: pace })}</p>;
   return draft?.progress ? <p class="small dim">{draft.progress}</p> : null;
-}
-
-// What rules make of the request, while the model is still at it; only if nothing is wrong with it.
-function Preview({ run }: { run: RunView }): JSX.Element | null {
-  const found = useResource<{ plan: Plan | null }>(runPath(run.id, "/rules-plan"));
-  const action = useAction();
-  const plan = found.value?.plan;
-  if (!plan) return null;
-  const take = (): void => action.act(async () => {
-    const made = await post<RunView>("/v1/runs", { request: run.request, plan, mode: "review", locale: run.locale || currentLocale() });
-    await post(runPath(run.id, "/cancel"), { reason: t("planning.preview") });
-    go(["runs", made.id]);
-  });
-  return (
-    <section class="preview" aria-label={t("planning.preview")}>
-      <div class="line"><h3>{t("planning.preview")}</h3><Button disabled={action.busy} onClick={take}>{t("planning.take")}</Button></div>
-      <p class="dim small">{t("planning.previewWhy")}</p>
-      <ol class="written">{plan.steps.map((step) => <li key={step.id}><b>{stepName(step)}</b><small>{summary(step)}</small></li>)}</ol>
-      <ErrorNote error={action.error} />
-    </section>
-  );
 }
 
 // What the model writes in the stage that goes on.

@@ -91,7 +91,7 @@ export const en = {
   "new.readOnlyWhy": "Plans that change nothing start at once; all others ask. Reads may start while the plan is written.",
   "new.schedule": "Schedule it",
   "new.scheduleWhy": "Repeat it at set times.",
-  "new.examples": "Examples that run here",
+  "new.examples": "Examples",
   "new.more": "Limits",
   "new.maxSteps": "Most steps",
   "new.budget": "Most money (USD)",
@@ -118,9 +118,6 @@ export const en = {
   "planning.problems": "Problems and repairs",
   "planning.reading": "The model reads the request: {share} %",
   "planning.speed": "{count} tokens a second",
-  "planning.preview": "A plan by rules, while the model thinks",
-  "planning.previewWhy": "Made from the words of your request, without the model. You can take it at once; it waits for your approval like any other.",
-  "planning.take": "Take this plan",
 
   "hero.label": "The plan at a glance",
   "hero.about": "about {time}",

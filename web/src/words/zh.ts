@@ -93,7 +93,7 @@ export const zh: Words = {
   "new.readOnlyWhy": "不改动任何东西的计划立即开始，其余的先问。编写计划时可能已开始读取。",
   "new.schedule": "定时运行",
   "new.scheduleWhy": "按设定的时间重复。",
-  "new.examples": "可以直接试的例子",
+  "new.examples": "例子",
   "new.more": "限制",
   "new.maxSteps": "最多步骤",
   "new.budget": "最多花费（美元）",
@@ -120,9 +120,6 @@ export const zh: Words = {
   "planning.problems": "问题与修正",
   "planning.reading": "模型正在阅读请求：{share} %",
   "planning.speed": "每秒 {count} 个词元",
-  "planning.preview": "模型思考期间：规则给出的计划",
-  "planning.previewWhy": "根据请求中的词语得出，没有用到模型。可以立即采用；和其他计划一样，需要你批准后才会运行。",
-  "planning.take": "采用这个计划",
 
   "hero.label": "计划概览",
   "hero.about": "约 {time}",

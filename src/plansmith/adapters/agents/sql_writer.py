@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from plansmith.adapters.tools.sql import SqlTools
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect, Skill
-from plansmith.plan.data import Json, Record
+from plansmith.plan.data import Json, Record, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.token_budget import clipped, rough_count
@@ -135,7 +134,7 @@ class SqlWriter:
             for block in await source.gather(task, token_limit=SCHEMA_TOKENS)
         ]
         if inputs:
-            text = json.dumps(dict(inputs), ensure_ascii=False, indent=1)
+            text = json_text(dict(inputs), indent=1)
             short = clipped(text, tokens=SCHEMA_TOKENS, count=rough_count)
             blocks.append(fence("inputs", short))
         return [

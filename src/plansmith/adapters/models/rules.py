@@ -18,6 +18,7 @@ from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.shortlist.words import FILLER, terms
 from plansmith.ports import (
     Delta,
     ModelDone,
@@ -43,11 +44,7 @@ _FILE: Final = re.compile(
 # Chinese writes no spaces: a verb before a name is not part of it.
 _VERB: Final = re.compile("^(?:请|帮我|把|将|在|从|对|读取|读|打开|查看|看|统计|分析|写入|保存到)+")
 _DATE: Final = re.compile(r"(?<!\d)(\d{4})(?:-|/|年)(\d{1,2})(?:-|/|月)(\d{1,2})(?:日)?(?!\d)")
-_SUM: Final = re.compile(r"[\d(][\d\s.,()]*(?:[-+*/^×÷%][\d\s.,()]*)*[-+*/^×÷][\d\s.,()]*[\d)%]")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w]|\.\d)")
-_SHARE: Final = re.compile(
-    r"(\d+(?:\.\d+)?)\s*% of ([\d.,]*\d)|([\d.,]*\d)\s*的\s*(\d+(?:\.\d+)?)%"
-)
 _KIND: Final = re.compile(r"(?<![\w*.])\.?([A-Za-z]{2,4})(?: |-)?(?:files?\b|文件)")
 _KINDS: Final = frozenset(
     ("csv", "tsv", "json", "md", "txt", "pdf", "html", "py", "xml", "yaml", "log", "svg", "png")
@@ -80,7 +77,6 @@ class Values:
     paths: list[str] = field(default_factory=list[str])
     folders: list[str] = field(default_factory=list[str])
     dates: list[str] = field(default_factory=list[str])
-    sums: list[str] = field(default_factory=list[str])
     numbers: list[float] = field(default_factory=list[float])
     names: list[str] = field(default_factory=list[str])
     keyword: str = ""
@@ -104,8 +100,6 @@ def read_values(text: str) -> Values:
         values.paths += [each for each in pair.groups() if each]
     folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
     values.folders += [each for each in folders if each.lower() not in _PLAIN]
-    values.sums += rest.take(_SHARE, _share)
-    values.sums += rest.take(_SUM, lambda found: found[0].strip())
     values.numbers += [float(each.replace(",", "")) for each in rest.take(_NUMBER)]
     values.names += rest.take(_NAME)
     return values
@@ -129,11 +123,6 @@ def _iso(found: re.Match[str]) -> str:
     return f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
 
 
-def _share(found: re.Match[str]) -> str:
-    share, whole = (found[1], found[2]) if found[1] else (found[4], found[3])
-    return f"{share}% * {whole.replace(',', '')}"
-
-
 class _RemainingText:
     """A text from which values are removed kind by kind."""
 
@@ -153,13 +142,6 @@ class _RemainingText:
 MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
 _DEEDS: Final = "write|save|append|add|put|draw|plot|send|e?mail|post|replace|create|book"
-_CHANGES: Final = re.compile(
-    rf"\b(?:{_DEEDS}|set|update|change|edit|delete|remove|chart|graph|note|remind|order|buy|upload"
-    r"|make|turn|start|stop|cancel|schedule|call|text|pay|print|record|store|export|copy|move"
-    r"|rename|clear|clean|wipe|translate|summari[sz]e)\w*\b"
-    "|写|存|画|发|加|换|改|建|删|订|提醒|复制|移动|导出|生成|制作|打开|关闭|设置|记录|打印|买",
-    re.IGNORECASE,
-)
 # Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
     rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{_DEEDS})\b)"
@@ -171,7 +153,6 @@ _FILL_KINDS: Final = (
     ("mails", re.compile(r"mail|recipient|^(?:to|cc|bcc)$", re.IGNORECASE)),
     ("patterns", re.compile(r"pattern|glob", re.IGNORECASE)),
     ("dates", re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE)),
-    ("sums", re.compile(r"expression|formula|sum", re.IGNORECASE)),
     (
         "paths",
         re.compile(r"path|file|table|document|image|source|target|input|output", re.IGNORECASE),
@@ -184,13 +165,32 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 
 
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
-    """Returns the calls that fit the words of a request; none if no tool fits."""
+    """Returns the calls that fit the words of a request; none if they leave out one of them."""
     calls: list[dict[str, Any]] = []
-    for clause in _clauses(request):
+    clauses = _clauses(request)
+    for clause in clauses:
         best = _best(clause, tools, len(calls))
-        if best is not None and len(calls) < MOST_STEPS:
-            calls.append({"tool": best.tool.name, "args": best.args})
-    return calls
+        if best is None or not _covers(best, clause):
+            return []
+        calls.append({"tool": best.tool.name, "args": best.args})
+    return calls if len(calls) <= MOST_STEPS else []
+
+
+def _covers(filled: _Filled, clause: str) -> bool:
+    """Whether a call has a place for every word of a clause: in its tool's own text or a value."""
+    values = [str(value) for value in filled.args.values()]
+    for value in sorted(values, key=len, reverse=True):
+        clause = clause.replace(value, " ")
+    used, own = {term for value in values for _, term in terms(value)}, _terms_of(filled.tool)
+    left = [term for word, term in terms(clause) if word not in FILLER and term not in used]
+    return not own.isdisjoint(left) and own.issuperset(left)
+
+
+def _terms_of(tool: Offered) -> set[str]:
+    """Returns the words in which a tool tells what it does; not the examples of its arguments."""
+    fields = [each for each in tool.fields.values() if isinstance(each, Mapping)]
+    choices = [str(each) for field in fields for each in field.get("enum") or ()]
+    return {term for _, term in terms(" ".join([tool.name, tool.about, *tool.fields, *choices]))}
 
 
 def _clauses(request: str) -> list[str]:
@@ -236,8 +236,9 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
     # A value that finds no place, and a place that finds no value, both speak against a tool;
     # so does a change that nobody asked for.
     fit = score + 0.4 * (named - left) - 0.3 * left - 0.4 * asked
-    wanted = bool(_CHANGES.search(clause))
-    return _Filled(tool, args, fit + (0.0 if wanted is not tool.only_reads else -0.6))
+    words = {term for _, term in terms(clause)}
+    wanted = tool.only_reads or not words.isdisjoint(term for _, term in terms(tool.name))
+    return _Filled(tool, args, fit if wanted else fit - 0.6)
 
 
 def _count(values: Values) -> int:

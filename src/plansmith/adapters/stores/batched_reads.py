@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from plansmith.adapters.stores.commit import closed
 from plansmith.adapters.stores.rows import no_value, read_value
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.plan.data import Json, read_canonical
+from plansmith.plan.data import Json, parse_json
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
@@ -141,7 +141,7 @@ class ValueCache:
         text = self._texts.get(digest)
         if text is not None:
             # Read anew every time: nobody can change it through a shared dictionary.
-            return read_canonical(text)
+            return parse_json(text)
         return _value(digest, await self._stored.get((digest,)) or {})
 
     async def get_many(self, digests: Sequence[str]) -> list[Json]:
@@ -151,8 +151,7 @@ class ValueCache:
         cached = {each: self._texts[each] for each in digests if each in self._texts}
         found = (await self._stored.get(missing) if missing else None) or {}
         return [
-            read_canonical(cached[each]) if each in cached else _value(each, found)
-            for each in digests
+            parse_json(cached[each]) if each in cached else _value(each, found) for each in digests
         ]
 
     async def _read_groups(

@@ -220,7 +220,7 @@ class MemoryStore:
         """Returns the value of a content hash."""
         if digest not in self._values:
             raise JournalDamaged(sentence.Sentence("journal.no_value", digest=digest))
-        return data.read_canonical(self._values[digest])
+        return data.parse_json(self._values[digest])
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
         """Returns the values of content hashes, in this order."""

@@ -33,7 +33,7 @@ from plansmith.adapters.stores.packing import (
 )
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.plan.chain import EVENT_TEXT, hash_of, moment_text, run_text
-from plansmith.plan.data import Json, read_canonical
+from plansmith.plan.data import Json, parse_json
 from plansmith.plan.events import Event, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
@@ -249,7 +249,7 @@ def read_value(digest: str, text: object) -> Json:
     data = text.encode(errors="replace") if isinstance(text, str) else b""
     if sha256(data).hexdigest() != digest:
         raise JournalDamaged(Sentence("journal.value_altered", digest=digest), hint=DOCTOR)
-    return read_canonical(data)
+    return parse_json(data)
 
 
 def values_of(hashes: Sequence[str], texts: Iterable[object]) -> dict[str, object]:

@@ -16,10 +16,11 @@ import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import PlansmithError
+from plansmith.plan.data import parse_json, stored_json
 from plansmith.plan.sentence import stored_sentence
 from plansmith.ports import Call
 
@@ -35,6 +36,14 @@ _FILE: Final = 2 * 1024 * 1024 * 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
+def encoded(message: dict[str, Any]) -> bytes:
+    """Writes a message for the other process; numbers keep their digits."""
+    try:
+        return stored_json(message)
+    except ValueError:  # half a letter, or no number: the other side says what is wrong
+        return json.dumps(message).encode()
+
+
 class _CallQueue:
     """The running call, and those that wait."""
 
@@ -47,7 +56,8 @@ class _CallQueue:
         """Reads calls forever; exits at once when the parent closes the input."""
         try:
             while head := self._calls.read(HEAD.size):
-                message = json.loads(self._calls.read(HEAD.unpack(head)[0]))
+                text = self._calls.read(HEAD.unpack(head)[0])
+                message = cast("dict[str, Any]", parse_json(text))
                 if message == CANCEL:
                     self.job.give_up()
                 else:
@@ -71,17 +81,17 @@ def main() -> None:
             message = intake.waiting.get(timeout=_IDLE_S)
         except queue.Empty:
             os._exit(NOBODY_ASKED)
-        reply = _encoded(message, intake.job)
+        reply = _reply(message, intake.job)
         replies.write(HEAD.pack(len(reply)) + reply)
         replies.flush()
 
 
-def _encoded(message: dict[str, Any], job: Job) -> bytes:
+def _reply(message: dict[str, Any], job: Job) -> bytes:
     try:
         result = _result(message, job)
-        return json.dumps(result | {"worn": _resident() > _WORN}).encode()
+        return encoded(result | {"worn": _resident() > _WORN})
     except MemoryError:
-        return json.dumps({"error": "MemoryError", "worn": True}).encode()
+        return encoded({"error": "MemoryError", "worn": True})
 
 
 def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import select
 import signal
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith import errors
-from plansmith.adapters.tools.subprocess_main import CANCEL, HEAD, NOBODY_ASKED
+from plansmith.adapters.tools.subprocess_main import CANCEL, HEAD, NOBODY_ASKED, encoded
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
 
 _ROOT: Final = str(Path(errors.__file__).parents[1])
@@ -165,7 +164,7 @@ class _Child:
         if reply is None:
             self.end()
             return None
-        return cast("dict[str, Any]", json.loads(reply))
+        return cast("dict[str, Any]", parse_json(reply))
 
     def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
         """Writes and reads in turns, so that the two sides cannot block each other."""
@@ -230,8 +229,8 @@ def _complete_reply(found: bytearray) -> bytes | None:
     return bytes(found[HEAD.size : end]) if len(found) >= end else None
 
 
-def _encoded(message: Mapping[str, Any]) -> bytes:
-    text = json.dumps(message).encode()
+def _encoded(message: dict[str, Any]) -> bytes:
+    text = encoded(message)
     return HEAD.pack(len(text)) + text
 
 

@@ -14,7 +14,7 @@ import jsonschema_rs
 
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, flaws
+from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
@@ -110,7 +110,7 @@ class ToolSet:
         flaw = next(flaws(arguments), None)
         if flaw is not None:
             raise ToolFailed(f"{tool}: {flaw.message}")
-        error = next(self._checks[tool].iter_errors(arguments), None)
+        error = next(self._checks[tool].iter_errors(plain_numbers(arguments)), None)
         if error is not None:
             place = ".".join(map(str, error.instance_path))
             raise ToolFailed(f"{tool}: {place + ': ' if place else ''}{clip(error.message)}")

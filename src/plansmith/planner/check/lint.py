@@ -50,6 +50,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
         *linter.unbounded_fan_out(),
         *linter.writes_without_review(),
         *linter.missing_reply(),
+        *linter.rival_writers(),
         *linter.rules(),
     ]
 
@@ -155,6 +156,27 @@ class _Linter:
                 later = self._above[name] >> self._place[first] & 1
                 yield found.model_copy(update={"severity": Severity.NOTE}) if later else found
             seen[key] = name
+
+    def rival_writers(self) -> Iterator[Problem]:
+        """Yields steps that write the same file as another step, in no order."""
+        writers: dict[str, list[str]] = {}
+        for step in self.steps:
+            if type(step) is not ToolStep or step.id in self.reading or "path" not in step.inputs:
+                continue
+            path = step.inputs["path"]
+            if not isinstance(path, str) or has_rules(step):
+                continue
+            before = writers.setdefault(path, [])
+            for first in before:
+                above = self._above[step.id] >> self._place[first] & 1
+                if not above and not self._above[first] >> self._place[step.id] & 1:
+                    message = Sentence("ps.rival_writer", step=step.id, first=first, path=path)
+                    hint = Sentence("hint.order_writers", step=first)
+                    yield problem(
+                        "PS410", message, hint=hint, step=step.id, path=("inputs", "path")
+                    )
+                    break
+            before.append(step.id)
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
         """Yields map steps over lists of unknown length that change things or run very wide."""

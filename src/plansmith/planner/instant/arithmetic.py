@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
@@ -24,89 +23,6 @@ _TAIL: Final = lazy_pattern(
     r"|\s*(?:的(?:结果|值|答案))?\s*(?:一共|总共)?\s*(?:是|等于|得|=|为|有)\s*(?:多少|几|什么)?"
     r"|\s*的(?:结果|值|答案)|\s*多少)$",
     re.IGNORECASE,
-)
-_N: Final = rf"([-−]?\s?[$€£¥￥]?{NUMBER}(?:\s?(?:%|percent\b|per cent\b))?)"
-_AND: Final = r"(?:\s*,\s*and\s+|\s*,\s*|\s+and\s+|\s*[、和与]\s*)"
-_EACH: Final = f"(?:{_N[1:]}"
-_ITEM: Final = lazy_pattern(_EACH, re.IGNORECASE)
-_LIST: Final = rf"({_EACH}(?:{_AND}{_EACH}){{1,30}})"
-
-
-class _Form(NamedTuple):
-    """A sentence of fixed form, and the expression that it asks for."""
-
-    pattern: re.Pattern[str]
-    expression: Callable[[re.Match[str]], str]
-    says: str = ""  # with {1} and {2} for what was said, {0} for the result
-
-
-def _form(pattern: str, expression: str, says: str = "") -> _Form:
-    """Returns a form whose expression has `{1}` for the first number, and so on."""
-
-    def write(match: re.Match[str]) -> str:
-        return expression.format(*("", *(_number(each or "") for each in match.groups())))
-
-    return _Form(lazy_pattern(pattern, re.IGNORECASE), write, says)
-
-
-def _listed(pattern: str, function: str) -> _Form:
-    def write(match: re.Match[str]) -> str:
-        each = [_number(part[0]) for part in _ITEM.finditer(match[1])]
-        # One alone is 1,200,300: a number, or three of them, nobody knows.
-        return f"{function}({', '.join(each)})" if all(each) and len(each) > 1 else ""
-
-    return _Form(lazy_pattern(pattern.replace("LIST", _LIST), re.IGNORECASE), write)
-
-
-def _number(text: str) -> str:
-    """Returns a number as the calculator reads it: no separators, no words."""
-    plain = re.sub(r"[$€£¥￥\s]", "", text) if re.search(r"\d", text) else text
-    percent = re.search(r"\s?(?:%|per\s?cent)$", plain, re.IGNORECASE)
-    bare = plain[: percent.start()] if percent else plain
-    sign = "-" if bare[:1] in ("-", "−") else ""
-    value = digits(bare.lstrip("-−").strip()) or digits(text.strip())
-    return f"{sign}{value}{'%' if percent else ''}" if value else ""
-
-
-_SHARE_EN: Final = "{1} is {0} % of {2}."
-_SHARE_ZH: Final = "{1} 是 {2} 的 {0}%。"
-_FORMS: Final = (
-    _form(rf"(?:add|the sum of|sum of) {_N} (?:and|to|plus) {_N}", "{1} + {2}"),
-    _form(rf"(?:subtract|take) {_N} (?:away )?from {_N}", "{2} - {1}"),
-    _form(rf"(?:multiply|the product of|product of) {_N} (?:by|and|with) {_N}", "{1} * {2}"),
-    _form(rf"(?:divide|the quotient of) {_N} (?:by|and) {_N}", "{1} / {2}"),
-    _form(rf"(?:the )?difference (?:between|of) {_N} and {_N}", "abs({1} - {2})"),
-    _form(rf"(?:double|twice) {_N}", "2 * {1}"),
-    _form(rf"triple {_N}", "3 * {1}"),
-    _form(rf"(?:one )?half (?:of )?{_N}", "{1} / 2"),
-    _form(rf"(?:a|one) third of {_N}", "{1} / 3"),
-    _form(rf"(?:a|one) (?:quarter|fourth) of {_N}", "{1} / 4"),
-    _form(rf"(?:two thirds|2/3) of {_N}", "{1} * 2 / 3"),
-    _form(rf"(?:three quarters|3/4) of {_N}", "{1} * 3 / 4"),
-    _form(rf"(?:a |an )?{_N} off (?:of )?{_N}", "{2} - {1}"),
-    _form(rf"(?:a |an )?{_N} (?:tip|discount|tax|vat|interest) (?:on|of|for) {_N}", "{1} * {2}"),
-    _form(rf"{_N} (?:increased|raised) by {_N}", "{1} + {2}"),
-    _form(rf"{_N} (?:decreased|reduced) by {_N}", "{1} - {2}"),
-    _form(rf"what percent(?:age)? of {_N} is {_N}", "{2} / {1} * 100", "{2} is {0} % of {1}."),
-    _form(rf"{_N} is what percent(?:age)? of {_N}", "{1} / {2} * 100", _SHARE_EN),
-    _form(rf"what percent(?:age)? is {_N} (?:of|out of) {_N}", "{1} / {2} * 100", _SHARE_EN),
-    _form(
-        rf"{_N}\s?(?:占|是)\s?{_N}\s?的(?:百分之几|百分之多少|百分比)", "{1} / {2} * 100", _SHARE_ZH
-    ),
-    _form(rf"{_N}\s?的一半", "{1} / 2"),
-    _form(rf"{_N}\s?的\s?{_N}\s?倍", "{1} * {2}"),
-    _form(rf"{_N}\s?的\s?{_N}\s?次方", "{1} ^ {2}"),
-    _form(rf"{_N}\s?打\s?([一二三四五六七八九])\s?折", "{1} * {2} / 10"),
-    _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的(?:总和|和)", "{1} + {2}"),
-    _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的差", "{1} - {2}"),
-    _form(rf"{_N}\s?(?:和|与|跟)\s?{_N}\s?的(?:乘积|积)", "{1} * {2}"),
-    _listed("(?:the )?(?:sum|total) of LIST", "sum"),
-    _listed("(?:the )?(?:average|mean) of LIST", "mean"),
-    _listed("(?:the )?median of LIST", "median"),
-    _listed("(?:the )?(?:largest|greatest|biggest|maximum|max) of LIST", "max"),
-    _listed("(?:the )?(?:smallest|least|lowest|minimum|min) of LIST", "min"),
-    _listed("LIST\\s?的(?:平均值|平均数|均值|平均)", "mean"),
-    _listed("LIST\\s?的(?:总和|和|合计)", "sum"),
 )
 # Operators and functions with what the calculator calls them; longer words first.
 _SIGNS: Final = (
@@ -150,59 +66,28 @@ _BARE: Final = lazy_pattern(r"\d{1,4}\s?[-/–]\s?\d{1,4}")
 _SIGNED: Final = lazy_pattern(r"[-+]\d[\d.]*")  # an amount, or someone who agrees
 _MONEY: Final = lazy_pattern(r"[$€£¥￥]")
 _WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]*\()|[\u4e00-\u9fff]")
-_ORDER: Final = lazy_pattern(
-    r"(?:add|subtract|take|multiply|divide|double|triple)\b", re.IGNORECASE
-)
 
 
 def read_arithmetic(text: str, *, chinese: bool) -> InstantCall | None:
     """Returns the call for a text that is nothing but arithmetic; None for anything else."""
     if len(set(_MONEY.findall(text))) > 1:
         return None  # what one currency is in another changes every day
-    form = _read_form(text)
-    if form is not None:
-        return form._replace(says=form.says or _sentence(text, form, chinese=chinese))
     led = _LEAD.match(text)
     body = text[led.end() :] if led else text
     tail = _TAIL.search(body)
     asked = led is not None or tail is not None or text.endswith("=")
     core = (body[: tail.start()] if tail else body).strip()
-    inner = _read_form(core)
-    if inner is not None:
-        return inner._replace(says=inner.says or _sentence(core, inner, chinese=chinese))
     if _OTHER.fullmatch(core) or (not asked and _BARE.fullmatch(core)):
         return None
-    written = expression(core)
-    made = _call(written)
-    return made._replace(says=_sentence(core, made, chinese=chinese)) if written else None
+    inputs: dict[str, Json] = {"expression": expression(core)}
+    says = _sentence(core, chinese=chinese)
+    call = InstantCall("arithmetic", "calculator.compute", inputs, says)
+    return call if inputs["expression"] else None
 
 
-def _read_form(text: str) -> InstantCall | None:
-    if not _TOKEN_NUMBER.search(text):
-        return None  # every form has a number: to compile them all takes a tenth of a second
-    for form in _FORMS:
-        match = form.pattern.fullmatch(text)
-        if match is None:
-            continue
-        written = form.expression(match)
-        if not written or re.search(r"(?:^|[(,*/+-]) *(?:[),*/+]|$)", written):
-            return None
-        parts = [escape_text(each.strip()) for each in match.groups() if each]
-        says = form.says.format(found("text"), *parts) if form.says else ""
-        return _call(written, says)
-    return None
-
-
-def _call(written: str, says: str = "") -> InstantCall:
-    inputs: dict[str, Json] = {"expression": written}
-    return InstantCall("arithmetic", "calculator.compute", inputs, says)
-
-
-def _sentence(core: str, call: InstantCall, *, chinese: bool) -> str:
+def _sentence(core: str, *, chinese: bool) -> str:
     """Returns the sentence that tells the result, in the words of the request."""
     said, money = core.strip(), _MONEY.findall(core)
-    if _ORDER.match(said):
-        said = str(call.inputs["expression"])
     value = (money[0] if len(money) == 1 else "") + found("text")
     # Reports are Markdown, in which an asterisk would get a backslash.
     shown = escape_text(said.replace("**", "^").replace("*", "×"))

@@ -172,7 +172,7 @@ SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of re
 
 def hidden(value: Json) -> Json:
     """Returns a value without the secrets that were used."""
-    written = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     for known, mark in SECRETS.items():
         written = written.replace(json.dumps(known, ensure_ascii=False)[1:-1], mark)
     written.encode()

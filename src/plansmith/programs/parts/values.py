@@ -97,7 +97,7 @@ def value_text(value: Json) -> str:
     """Returns a value as it is written inside a text: text as it is, anything else as JSON."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def text(values: Values, *parts: str | Ref) -> str:

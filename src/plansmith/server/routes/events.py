@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -13,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.data import Json, json_text, stored_json
 from plansmith.ports import JournalStore, News
 from plansmith.server.auth import Auth
 from plansmith.server.errors import HttpProblem
@@ -89,7 +88,7 @@ def _result(digest: str, value: Json) -> dict[str, Json]:
     """Returns a result as `serialize.step_view` does."""
     if not digest:
         return {"result_hash": ""}
-    size = len(canonical_json(value))
+    size = len(stored_json(value))
     return {
         "result": clip(value, CLIP),
         "result_hash": digest,
@@ -228,4 +227,4 @@ class _Stream:
 
 def _text(event: str, data: Mapping[str, Json], *, at: int | None = None) -> str:
     head = f"id: {at}\n" if at is not None else ""
-    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+    return f"{head}event: {event}\ndata: {json_text(data)}\n\n"

@@ -6,19 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from starlette.responses import JSONResponse
 
-from plansmith.adapters.models.rules import rules_model
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.diff import PlanDiff, diff_plans
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.estimate import estimate
-from plansmith.planner.fallback import only_stands_in
-from plansmith.planner.request import PlanRequest
 from plansmith.server.errors import HttpProblem, in_reader_language, problem_json
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import exported, received
@@ -117,19 +114,6 @@ async def _checked(
         "rules": rules_view(plan),
     }
     return view, plan
-
-
-async def preview(ask: Ask, _: Nothing) -> Answer:
-    """Returns the plan that rules make of a request that is being planned, if it fits it."""
-    smith, run = ask.server_state.smith, await ask.server_state.run(ask.run)
-    if run.plan is not None or run.status.over or run.options.team is not None:
-        return {"plan": None}
-    request = PlanRequest.of(run.request, run.options)
-    made = await smith.runs.planner.make(request, triage=False, model=rules_model())
-    fits = made.plan is not None and not only_stands_in(made.plan)
-    if not fits or any(each.severity is not Severity.NOTE for each in made.problems):
-        return {"plan": None}
-    return {"plan": made.plan.to_json() if made.plan else None}
 
 
 async def undo(ask: Ask, _: Nothing) -> Answer:

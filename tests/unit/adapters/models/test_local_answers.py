@@ -255,7 +255,12 @@ def test_a_tool_that_gives_other_things_the_same_names_breaks_no_answer(
 def test_rows_of_an_answer_are_a_table_that_says_how_many_are_left_out() -> None:
     many: list[list[Json]] = [[f"r{number}", number / 3] for number in range(30)]
     told = worded(asked("Per region?", rows("region mean", *many)), "").splitlines()
-    assert told[:4] == ["| region | mean [step:a] |", "|---|---|", "| r0 | 0 |", "| r1 | 0.3333 |"]
+    assert told[:4] == [
+        "| region | mean [step:a] |",
+        "|---|---|",
+        "| r0 | 0.0 |",
+        "| r1 | 0.3333 |",
+    ]
     assert told[-1] == "(+ 10 more) [step:a]"
     clipped = worded(asked("Per region?", rows("a b", [1, 2], [3, 4], more=True)), "")
     assert clipped.splitlines()[-1] == "(the first 2 of many) [step:a]"

@@ -38,9 +38,6 @@ from plansmith.ports import Message, Prompt, TriageBrief
         ("Find all csv files", "patterns", ["*.csv"]),
         ("what is in the letters folder", "folders", ["letters"]),
         ("what is in this folder", "folders", []),
-        ("What is 17% of 2,340?", "sums", ["17% * 2340"]),
-        ("2,340 的 17%", "sums", ["17% * 2340"]),
-        ("What is (3 + 4) * 2?", "sums", ["(3 + 4) * 2"]),
         ("for 3 nights at 1,200.50", "numbers", [3.0, 1200.5]),
         ("the weather in New York", "names", ["New York"]),
     ],
@@ -107,6 +104,29 @@ def test_the_tool_whose_words_fit_gets_the_values(request_text: str, calls: list
 
 def test_nothing_is_changed_that_nobody_spoke_of() -> None:
     assert [each["tool"] for each in calls_for("Which hotel is the mail from?", [MAIL, BOOK])] == []
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "unpaid invoices over 1000",
+        "How many orders in shop.db?",
+        "summarise todo.md",
+        "Top 5 products by revenue in sales.csv",
+        "What will the time of todo.md be tomorrow?",
+        "Read todo.md, then sing it to me",
+        "Read todo.md and send it to the boss",
+        "sales.csv 里哪个客户没有付款？",
+        "delete the backup folder",
+    ],
+)
+async def test_rules_refuse_a_request_with_a_word_that_they_do_not_cover(
+    folder: Path, request_text: str
+) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.plan(request_text)
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "plansmith model pull" in run.reason
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ async def test_a_wrong_column_is_taken_for_the_only_one_there_can_be(tmp_path: P
         ({"kind": "pie", "y": ["a", "b"]}, "one column"),
         ({"kind": "radar"}, "kind"),
         ({"rows": []}, "rows"),
-        ({"path": "c.gif"}, ".svg or .png"),
+        ({"path": "c.md"}, "path: this does not match"),
         ({"path": "../c.svg"}, "leads out"),
     ],
 )

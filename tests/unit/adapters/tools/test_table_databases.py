@@ -14,7 +14,7 @@ import pytest
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.tables.read import TableLimits
-from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
 from plansmith.ports import Call
 
 SHOP = """
@@ -105,7 +105,7 @@ async def test_a_database_alone_is_its_only_table_or_lists_them(folder: Path) ->
 
 async def test_a_name_that_a_file_and_a_database_have_is_asked_back(folder: Path) -> None:
     (folder / "orders.csv").write_text("a\n1\n", encoding="utf-8")
-    with pytest.raises(ToolFailed, match=r'"orders.csv" or "shop.db/orders"'):
+    with pytest.raises(InputNeeded, match="several tables called orders"):
         await sql(folder, "SELECT * FROM orders")
     assert await sql(folder, 'SELECT a FROM "orders.csv"') == [{"a": 1}]
     assert await sql(folder, 'SELECT count(*) AS n FROM "shop.db/orders"') == [{"n": 3}]

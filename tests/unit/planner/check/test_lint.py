@@ -148,3 +148,15 @@ def test_a_tool_that_says_nothing_of_its_effect_is_judged_by_its_name(
     assert reads(ToolSpec(name=name)) is expected
     assert not reads(ToolSpec(name=name, effect=Effect.WRITE))
     assert reads(ToolSpec(name=name, effect=Effect.READ))
+
+
+def test_two_steps_that_write_one_file_in_no_order_are_told() -> None:
+    def save(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
+        return {"id": name, "tool": "save", "inputs": {"path": path, "text": name}} | fields
+
+    assert lint(save("a"), save("b")) == [("PS410", "warning", "b")]
+    assert lint(save("a", after=["b"]), save("b")) == []
+    assert lint(save("a"), save("c", "c.md", after=["a"]), save("b", after=["c"])) == []
+    assert lint(save("a"), save("b", "b.md")) == []
+    three = lint(save("a"), save("b"), save("c"))
+    assert [step for _, _, step in three] == ["b", "c"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
@@ -37,7 +36,7 @@ from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Clock
 
@@ -324,7 +323,7 @@ class RemoteTask:
         given: dict[str, Json] = dict(inputs)
         if self._exchange.takes_data and survives(given):
             return [Part(text=task), Part(data=given)]
-        return [Part(text=f"{task}\n\nInputs (JSON):\n{json.dumps(given, ensure_ascii=False)}")]
+        return [Part(text=f"{task}\n\nInputs (JSON):\n{json_text(given)}")]
 
     def _result(self) -> Json:
         """Returns the result, or raises how the call failed."""

@@ -39,7 +39,7 @@ from plansmith.errors import (
     ToolFailed,
 )
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, json_text
 from plansmith.planner.context.fence import fence
 from plansmith.ports import (
     ArgumentsDelta,
@@ -329,7 +329,7 @@ def _task_text(assignment: Assignment) -> str:
     """Returns the task as text, with everything from outside fenced as data."""
     parts = [f"Your task:\n{assignment.task}"]
     if assignment.inputs:
-        text = json.dumps(dict(assignment.inputs), ensure_ascii=False, indent=1)
+        text = json_text(dict(assignment.inputs), indent=1)
         shown = cut_with_note(text, assignment.limits.result_chars)
         parts.append(fence("inputs of the task", shown))
     parts += [

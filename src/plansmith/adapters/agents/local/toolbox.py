@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from plansmith.errors import (
 )
 from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.planner.context.fence import fence
@@ -222,7 +221,7 @@ class Toolbox:
 
     def _fenced(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
         self._circles.note(name, arguments, result)
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        text = result if isinstance(result, str) else json_text(result)
         shown = cut_with_note(text, self._limits.result_chars)
         return fence(f"{name} failed" if failed else f"result of {name}", shown)
 

@@ -60,7 +60,9 @@ SPEC: Final = ToolSpec(
             },
             "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
             "path": string(
-                "File to write, ending in .svg or .png; a new chart.svg if left out.", minLength=1
+                "File to write, ending in .svg or .png; a new chart.svg if left out.",
+                minLength=1,
+                pattern=r"\.([sS][vV][gG]|[pP][nN][gG])$",
             ),
             "overwrite": flag("Replace a file that is there."),
         },
@@ -94,9 +96,6 @@ class ChartTools(ToolSet):
     def _draw(self, given: Arguments, job: Job) -> Json:
         del job
         ending = given.get("path", _DEFAULT).lower().rpartition(".")[2]
-        if ending not in ("svg", "png"):
-            hint = Sentence("chart.extension")
-            raise ToolFailed(Sentence("file.no_extension", name=given["path"]), hint=hint)
         notes: list[str] = []
         chart = _chart(given, notes)
         svg = draw(chart)

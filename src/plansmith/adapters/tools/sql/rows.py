@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.tools.toolset import NOTES, TEXT, fields, items, noted
 from plansmith.errors import ToolFailed
-from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws
+from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws, written_number
 from plansmith.plan.sentence import Sentence
 
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -135,10 +135,10 @@ def _number(value: Decimal) -> Json:
     """Returns a decimal as number if that keeps every digit, else as text."""
     if not value.is_finite() or abs(value.adjusted()) > 300:
         return str(value)
-    if value == value.to_integral_value():
+    text = f"{value:f}"
+    if "." not in text:
         return int(value)
-    near = float(value)
-    return near if Decimal(repr(near)) == value else str(value)
+    return written_number(text) if Decimal(repr(float(value))) == value else str(value)
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,12 @@ from plansmith.adapters.tools.sql.rows import Found, RowLimits, as_result
 from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.tables.catalogue import (
     Catalogue,
+    Fits,
+    TableUnclear,
     column_of,
     named_places,
 )
+from plansmith.adapters.tools.tables.digits import keep_digits
 from plansmith.adapters.tools.tables.groups import grouped, top_rows
 from plansmith.adapters.tools.tables.memory import memory, prepared
 from plansmith.adapters.tools.tables.read import Data, TableLimits, from_values
@@ -30,6 +34,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan import refs
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
+from plansmith.text import clip
 
 _TOP: Final = 3
 _READING_S: Final = 10.0
@@ -88,14 +93,27 @@ class TableTools(ToolSet):
         reading_s: float = _READING_S,
     ) -> Json:
         rows = rows or self._rows
+        meant: dict[str, Json] = {}
         place = {
             "root": str(self._folder.root),
             "limits": asdict(self._limits),
             "rows": asdict(rows),
+            "request": job.call.request if job else "",
+            "meant": meant,
         }
         limits = ProcessLimits(seconds=rows.seconds + reading_s, memory_bytes=rows.memory_bytes)
         arguments = {"place": place, "act": act, "given": given}
-        return SUBPROCESSES.call(_HERE, arguments, limits=limits, job=job)
+        while True:
+            found = cast(
+                "dict[str, Any]", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=job)
+            )
+            unclear = found.get("unclear")
+            if unclear is None or job is None:
+                return found["done"]
+            question = Sentence(
+                "table.which", name=clip(unclear["name"], 60), listed=unclear["listed"]
+            )
+            meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
     def _write(self, given: Arguments, job: Job) -> Json:
         del job
@@ -142,16 +160,23 @@ def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments)
         limits=TableLimits(**place["limits"]),
         rows=RowLimits(**place["rows"]),
         job=job,
+        request=place["request"],
+        meant=place["meant"],
     )
     with reader.catalogue:
-        return reader.act(act, given)
+        try:
+            return {"done": reader.act(act, given)}
+        except TableUnclear as error:
+            return {"done": "", "unclear": error.to_json()}
 
 
 class _Reader:
     """Reads the tables of a folder in this process."""
 
-    def __init__(self, folder: Folder, *, limits: TableLimits, rows: RowLimits, job: Job) -> None:
-        self.catalogue = Catalogue(folder, limits=limits, rows=rows, job=job)
+    def __init__(
+        self, folder: Folder, *, limits: TableLimits, rows: RowLimits, job: Job, **said: Any
+    ) -> None:
+        self.catalogue = Catalogue(folder, limits=limits, rows=rows, job=job, **said)
         self._limits = limits
         self._rows = rows
         self._job = job
@@ -168,10 +193,12 @@ class _Reader:
         }
         return acts[name](given)
 
-    def _read(self, table: Any, given: Arguments, name: str = "table") -> Data:
+    def _read(
+        self, table: Any, given: Arguments, name: str = "table", fits: Fits = lambda _: None
+    ) -> Data:
         if not isinstance(table, str):
             return from_values(table, name, limits=self._limits)
-        return self.catalogue.table(table, given)
+        return self.catalogue.table(table, given, fits)
 
     def _describe(self, given: Arguments) -> Json:
         data = self._read(given["table"], given)
@@ -199,30 +226,43 @@ class _Reader:
         query, places = named_places(given["query"], self.catalogue.places, known=named)
         tables = {name: self.catalogue.read(each, given) for name, each in places.items()}
         tables |= {name: self._read(each, given, name) for name, each in named.items()}
-        load = partial(self._read, given=given)
-        query = prepared(query, tables, load, self._job, self._rows)
+        query = self._mended(query, tables, given)
         if not tables:
             hint = self.catalogue.unknown("").hint
             raise ToolFailed(Sentence("table.none_named"), hint=hint)
         return query, tables
 
+    def _mended(self, query: str, tables: dict[str, Data], given: Arguments) -> str:
+        """Returns a query whose tables and columns are there; adds the tables."""
+
+        def load(name: str) -> Data:
+            def fits(data: Data) -> None:
+                with suppress(TableUnclear):
+                    self._mended(query, {**tables, name: data}, given)
+
+            return self._read(name, given, fits=fits)
+
+        return prepared(query, tables, load, self._job, self._rows)
+
     def _asked(self, query: str, tables: Mapping[str, Data], limit: int) -> Json:
         with memory(tables, self._job, self._rows) as database:
             found = select(database, query, [], limit)
         _rounded_decimals(found, tables)
+        keep_digits(found, tables.values())
         found.notes += [note for each in tables.values() for note in each.notes]
         return as_result(found, self._rows)
 
     def _top(self, given: Arguments) -> Json:
-        data = self._read(given["table"], given)
+        data = self._read(given["table"], given, fits=partial(column_of, given["column"]))
         column = column_of(given["column"], data)
         count = int(given.get("count", 10))
         found = top_rows(data, column, count, lowest=given.get("lowest", False))
         return as_result(found, self._rows)
 
     def _group(self, given: Arguments) -> Json:
-        data = self._read(given["table"], given)
-        query = grouped(data, given["by"], given.get("value"), given.get("how"))
+        how = {"by": given["by"], "value": given.get("value"), "how": given.get("how")}
+        data = self._read(given["table"], given, fits=partial(grouped, **how))
+        query = grouped(data, **how)
         return self._asked(query, {"rows": data}, self._rows.most_rows)
 
     def _rehearse(self, given: Arguments) -> Json:

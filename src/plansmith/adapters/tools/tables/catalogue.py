@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from plansmith.adapters.tools.tables.database import DatabaseCopy
 from plansmith.adapters.tools.tables.read import Data, TableLimits, read_table
 from plansmith.adapters.tools.toolset import Arguments, Job
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
@@ -26,12 +27,16 @@ _MOST_FILES: Final = 500
 _MOST_DATABASES: Final = 20
 _MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
+_ROWS_SHOWN: Final = 2
 _LOOSE: Final = re.compile(r"[\s_.-]+")
 
 
 def loose(name: str) -> str:
     """Returns a name without letter case, spaces, underscores and hyphens."""
     return _LOOSE.sub("", name.casefold())
+
+
+Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +69,46 @@ class Place:
         return self.table or self.path.rpartition("/")[2].rpartition(".")[0]
 
 
+class TableUnclear(Exception):
+    """A name that several tables have, all of which fit."""
+
+    def __init__(self, name: str, tables: Sequence[Data]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.tables = tables
+
+    def to_json(self) -> Json:
+        """Returns what a person needs to choose: the columns and the first rows of each."""
+        return {
+            "name": self.name,
+            "options": [each.source for each in self.tables],
+            "listed": "\n".join(_beginning(each) for each in self.tables),
+        }
+
+
+def _beginning(data: Data) -> str:
+    rows = [data.names, *data.rows[:_ROWS_SHOWN]]
+    lines = [
+        f"  {clip(', '.join('' if cell is None else str(cell) for cell in row))}" for row in rows
+    ]
+    return "\n".join([f"{data.source}:", *lines])
+
+
 class Catalogue:
     """The tables of one folder; SQLite files are copied at most once. Close it after use."""
 
-    def __init__(self, folder: Folder, *, limits: TableLimits, rows: RowLimits, job: Job) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        limits: TableLimits,
+        rows: RowLimits,
+        job: Job,
+        request: str = "",
+        meant: Mapping[str, str] | None = None,
+    ) -> None:
+        self._request = request.casefold()
+        self._meant = meant or {}
         self._folder = folder
         self._limits = limits
         self._rows = rows
@@ -100,20 +141,15 @@ class Catalogue:
             found += [Place(path, table, alone=len(tables) == 1) for table in tables]
         return found
 
-    def find(self, name: str) -> Place | None:
-        """Returns the one table that is called so; refuses a name that several have."""
-        fitting = fitting_places(name, self.places)
-        if len(fitting) > 1:
-            listed = " or ".join(f'"{each}"' for each in fitting[:_MOST_NAMED])
-            raise ToolFailed(
-                Sentence("table.could_be", name=clip(name, 60), listed=listed),
-                hint=Sentence("table.say_which"),
-            )
-        return fitting[0] if fitting else None
+    def table(self, name: str, given: Arguments, fits: Fits = lambda _: None) -> Data:
+        """Reads the table of a name; a file of any extension counts if it is named exactly.
 
-    def table(self, name: str, given: Arguments) -> Data:
-        """Reads the table of a name; a file of any extension counts if it is named exactly."""
-        place = self.find(name) or self._inside(name)
+        Of several the one counts whose file the request names, else the one that `fits`.
+        """
+        places = fitting_places(name, self.places)
+        if len(places) > 1:
+            return self._one_of(name, places, given, fits)
+        place = places[0] if places else self._inside(name)
         if place is not None:
             return self.read(place, given)
         try:
@@ -122,6 +158,27 @@ class Catalogue:
             if error.message.startswith("there is no "):
                 raise self.unknown(name) from None
             raise
+
+    def _one_of(self, name: str, places: list[Place], given: Arguments, fits: Fits) -> Data:
+        said = [place for place in places if str(place) == self._meant.get(name)]
+        said = said or [place for place in places if _is_named(place, self._request)]
+        failed: ToolFailed | None = None
+        fitting: list[Data] = []
+        for place in said if len(said) == 1 else places[:_MOST_NAMED]:
+            data = self.read(place, given)
+            try:
+                fits(data)
+            except ToolFailed as error:
+                failed = failed or error
+            else:
+                fitting.append(data)
+        if not fitting and failed is not None:
+            raise failed
+        if len(fitting) > 1:
+            raise TableUnclear(name, fitting)
+        chosen = Sentence("table.chosen", name=clip(name, 60), place=fitting[0].source)
+        fitting[0].notes.append(str(chosen))
+        return fitting[0]
 
     def read(self, place: Place, given: Arguments) -> Data:
         """Reads one table."""
@@ -175,6 +232,12 @@ class Catalogue:
             made = DatabaseCopy(self._folder, path, limits=self._rows, job=self._job)
             self._copies[path] = self._stack.enter_context(made)
         return self._copies[path]
+
+
+def _is_named(place: Place, request: str) -> bool:
+    """Whether a request names the file of a table."""
+    file = place.path.casefold().rpartition("/")[2]
+    return re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w-])", request) is not None
 
 
 def _begins(name: str, path: str) -> bool:

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from plansmith.plan.data import written_number
+
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")
+_JSON: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _SURE_DIGITS: Final = 15
 _MISSING: Final = frozenset(
     {
@@ -42,6 +45,11 @@ _POINT: Final = _form(r"(?:\d{1,3}(?:,\d{3})+|0|[1-9]\d*)(?:\.\d+)?")
 _COMMA: Final = _form(r"(?:\d{1,3}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?")
 
 
+def number_of(text: str) -> float:
+    """Returns the number that a text is, with its digits."""
+    return written_number(text) if _JSON.fullmatch(text) else float(text)
+
+
 def is_whole(text: str) -> bool:
     """Whether a text is a plain whole number."""
     return _INTEGER.fullmatch(text) is not None
@@ -72,7 +80,8 @@ def marked_numbers(cells: Iterable[str], *, comma: bool) -> Marked | None:
         return None
     whole = all(map(is_whole, texts))
     values = {
-        cell: int(text) if whole else float(text) for cell, text in zip(numbers, texts, strict=True)
+        cell: int(text) if whole else number_of(text)
+        for cell, text in zip(numbers, texts, strict=True)
     }
     shown = next((cell for cell in numbers if cell not in texts), "")
     notes = [f"{shown} is read as {values[shown]}"] if shown else []

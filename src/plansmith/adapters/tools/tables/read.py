@@ -9,11 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 from plansmith.adapters.tools.sql.rows import distinct
-from plansmith.adapters.tools.tables.numbers import is_number, is_whole, marked_numbers
+from plansmith.adapters.tools.tables.numbers import is_number, is_whole, marked_numbers, number_of
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 
@@ -97,10 +99,13 @@ def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> s
 def _json(text: str, name: str) -> Any:
     try:
         if not name.lower().endswith(".json"):
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        return json.loads(text)
+            return [_parsed(line) for line in text.splitlines() if line.strip()]
+        return _parsed(text)
     except (ValueError, RecursionError) as error:
         raise ToolFailed(Sentence("table.not_json", name=name, error=clip(str(error)))) from None
+
+
+_parsed: Final = partial(json.loads, parse_float=written_number)
 
 
 def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
@@ -246,7 +251,7 @@ Convert = Callable[[Any], Any]
 
 _FORMS: Final[tuple[tuple[str, Callable[[str], object], Convert], ...]] = (
     ("integer", is_whole, int),
-    ("number", is_number, float),
+    ("number", is_number, number_of),
     ("boolean", _BOOLEAN.fullmatch, lambda text: text.lower() == "true"),
     ("date", _DATE.fullmatch, str),
     ("datetime", _TIME.fullmatch, str),
@@ -299,7 +304,9 @@ def _name(value: Any) -> str:
         return "boolean"
     if isinstance(value, int):
         return "integer" if value.bit_length() < 64 else "json"
-    return {"float": "number", "str": "text"}.get(type(value).__name__, "json")
+    if isinstance(value, float):
+        return "number"
+    return "text" if isinstance(value, str) else "json"
 
 
 def _dumped(value: Any) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from plansmith.adapters.tools.tables.numbers import is_number
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.text import is_formula
 
@@ -32,7 +32,7 @@ def written(path: str, names: Sequence[str], rows: Rows, notes: list[str]) -> st
     ending = path.lower().rpartition(".")[2]
     if ending == "json":
         objects = [dict(zip(names, row, strict=True)) for row in rows]
-        return json.dumps(objects, ensure_ascii=False, indent=1) + "\n"
+        return json_text(objects, indent=1) + "\n"
     if ending == "md":
         return _markdown(names, rows)
     return _csv(names, rows, "\t" if ending == "tsv" else ",", notes)
