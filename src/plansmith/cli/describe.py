@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from plansmith.adapters.tools.file_changes import Preview, plan_previews
+from plansmith.cli.file_previews import loses, preview_lines
 from plansmith.cli.questions import question_lines
 from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.cli.ui.progress import header, rows
@@ -113,13 +115,22 @@ def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterat
     yield f"  {safe(commands[-1])}"
 
 
-def review_lines(
-    run: Run, events: Sequence[Event], session: Session, *, flag: str = ""
-) -> Iterator[str]:
-    """Yields what a person has to see before approving: steps, arguments, cost, hash.
+async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[str]:
+    """Returns what a person has to see before approving: steps, arguments, cost, files, hash.
 
     With the flag that has approved it, the plan does not wait.
     """
+    events = list(await session.smith.store.events(run.id))
+    previews = await plan_previews(session.smith.runs, run)
+    lines = list(_review_lines(run, events, previews, session, flag))
+    if any(line.lstrip().startswith("…") for line in lines):
+        lines += [session.words["seen_whole"], f"  {session.command('show', run.id, '--yaml')}"]
+    return lines
+
+
+def _review_lines(
+    run: Run, events: Sequence[Event], previews: Mapping[str, Preview], session: Session, flag: str
+) -> Iterator[str]:
     if run.plan is None:
         return
     # The reasons of the review tell that rules made the plan.
@@ -143,10 +154,12 @@ def review_lines(
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
     yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
-    for reason in reasons:
+    found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
+    for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
         if flag and getattr(reason, "code", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
         yield f"  ! {safe(in_language(reason, session.words['locale']))}"
+        yield from (f"  {line}" for line in preview_lines(seen, session.words))
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
 
 

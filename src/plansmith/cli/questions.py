@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -14,7 +13,7 @@ from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.cli.session import Session
-from plansmith.cli.ui.width import fitted_to, folded
+from plansmith.cli.ui.width import fitted_to
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
@@ -22,12 +21,13 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.planner.check.schemas import BadSchema, Schema, validator
+from plansmith.review.value_lines import BAR, named_lines, text_lines
 from plansmith.text import clip, safe
 
 if sys.platform != "win32":
     import termios
 
-_YES: Final = frozenset({"y", "yes", "是", "好"})
+_YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
 _NO: Final = frozenset({"n", "no", "否", "不"})
 _EDIT: Final = frozenset({"e", "edit", "编辑"})
 _CHANGES: Final = frozenset({"c", "changes"})
@@ -68,12 +68,23 @@ def read_answer(asked: QuestionAsked, typed: str) -> Json:
     if asked.asks == "unknown" and text.startswith("{"):
         return _json_or_text(text)  # the call is done, and this was its result
     if asked.options:
-        numbers = {str(number): each for number, each in enumerate(asked.options, start=1)}
-        return text if text in asked.options else numbers.get(text, text)
+        return _option(asked, text)
     schema = asked.answer_schema
     if schema is None or _is_text(schema, text):
         return text
     return _json_or_text(text)
+
+
+def _option(asked: QuestionAsked, text: str) -> str:
+    """Returns the option that a text means: itself, by its number, or the only yes or no."""
+    options, kind = asked.options, read_choice(text).kind
+    numbers = {str(number): each for number, each in enumerate(options, start=1)}
+    if text in options or kind not in ("yes", "no"):
+        return text if text in options else numbers.get(text, text)
+    if asked.asks in ("consent", "limit", "unknown"):
+        return options[0] if kind == "yes" else options[1]  # of our own: yes comes first
+    same = [each for each in options if read_choice(each).kind == kind]
+    return same[0] if len(same) == 1 else text
 
 
 def _json_or_text(text: str) -> Json:
@@ -105,6 +116,11 @@ def ask_line(prompt: str) -> str | None:
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
+
+
+def agrees(prompt: str) -> bool:
+    """Asks for a yes; only an explicit one counts."""
+    return read_choice(ask_line(prompt) or "").kind == "yes"
 
 
 def drop_typed() -> None:
@@ -164,10 +180,7 @@ def _repeat(signals: int, handled: threading.Event, thread: int) -> None:
 
 
 ALL: Final = frozenset({"all", "全部"})
-BAR: Final = "  │ "
-_LONGEST_VALUE: Final = 1000
 _LONGEST_TEXT: Final = 4000
-_NARROWEST: Final = 40
 _HEADS: Final = {
     "step": "plan_asks",
     "call": "call_asks",
@@ -189,17 +202,19 @@ def question_lines(
         yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
     else:
         yield from effects
-        yield f"  {_origin(asked, session)}"
+        yield f"  {_origin(asked, session, run)}"
         for name, value in values.items():
-            yield from _value_lines(name, value, session)
+            lines = named_lines(name, value, session.words["locale"])
+            yield from (f"  {line}" for line in lines)
     for number, option in enumerate(asked.options, start=1):
         yield from quoted(f"{number}. {clip(option)}")
 
 
-def _origin(asked: QuestionAsked, session: Session) -> str:
+def _origin(asked: QuestionAsked, session: Session, run: Run) -> str:
     """Says where the values of a call come from, and for how many items it is made."""
-    # An earlier release wrote the sources into the text only.
-    sources = ", ".join(asked.sources) or asked.text.rpartition(" This comes from ")[2].rstrip(".")
+    # By what they called: titles are the plan's own words, and could say anything here.
+    called = [(each, callee_of(run.plan, each)) for each in asked.sources]
+    sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
     text = session.words["comes_from" if not asked.times else "items_from"]
     return text.format(sources=safe(clip(sources, 200)), times=asked.times)
 
@@ -225,27 +240,11 @@ def callee_of(plan: Plan | None, unit: str | None) -> str:
 def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
     """Yields every value in full, as text without control characters."""
     for name, value in values.items():
-        text = _text(value)
+        text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
         yield f"{safe(name)} ({len(text):,}):"
-        for line in text.split("\n"):
-            yield from quoted(line)
+        yield from quoted(text)
 
 
 def quoted(text: str) -> Iterator[str]:
-    """Yields a text with a bar before every line, wrapped to the terminal's width."""
-    width = max(shutil.get_terminal_size().columns, _NARROWEST) - len(BAR) - 1
-    yield from (f"{BAR}{line}" for line in folded(safe(text), width))
-
-
-def _value_lines(name: str, value: Json, session: Session) -> Iterator[str]:
-    text = _text(value)
-    if len(text) <= _LONGEST_VALUE:
-        yield from quoted(f"{name} = {text}")
-        return
-    yield from quoted(f"{name} = {text[:_LONGEST_VALUE]}")
-    size = {"shown": f"{_LONGEST_VALUE:,}", "size": f"{len(text):,}"}
-    yield f"  {session.words['cut'].format(**size)}"
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    """Yields a text with a bar before every line."""
+    return (f"  {BAR}{line}" for line in text_lines(text))

@@ -43,17 +43,16 @@ class Prompts:
         if run.plan is None:
             return False
         await session.refuse_what_cannot_run(run.plan)
-        events = list(await session.smith.store.events(run.id))
         given = vars(session.args).get("approve_plan")
         flag = "--approve-plan" if given == run.plan.hash else ""
         if not given and vars(session.args).get("yes_read_only"):
             # A plan made by rules is always reviewed; the flag approves it if it only reads.
             flag = "--yes-read-only" if await _is_read_only(session, run) else ""
         if flag:
-            session.tell(*review_lines(run, events, session, flag=flag))
+            session.tell(*await review_lines(run, session, flag=flag))
             await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
             return True
-        session.say(*review_lines(run, events, session))
+        session.say(*await review_lines(run, session))
         if given:
             session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
         return session.has_person and await self._decide(session, run)

@@ -157,10 +157,10 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
     waiting(cli, write, READ, SAVE | {"inputs": inputs})
     _, out, _ = cli("answer", "last", "--show")
-    assert "  Changes out.md (9 bytes now, 9 bytes afterwards):" in out
-    assert [line for line in out.splitlines() if line.startswith(("  │ +", "  │ -"))] == [
-        "  │ -old",
-        "  │ +new",
+    assert "  - Replaces out.md (2 lines) by 2 lines:" in out
+    assert [line for line in out.splitlines() if line.startswith(("  │+", "  │-"))] == [
+        "  │-old",
+        "  │+new",
     ]
     code, _, err = cli("answer", "last", "--set", "path=", *PY)
     assert (code, "path: " in err) == (4, True)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from plansmith.adapters.tools.file_changes import consent_values
 from plansmith.cli.command import FileCommand
-from plansmith.cli.consent import change_values, preview_lines, preview_of, read_change
+from plansmith.cli.consent import change_values, preview_of, read_change
 from plansmith.cli.describe import (
     done_so_far,
     review_lines,
@@ -18,16 +18,16 @@ from plansmith.cli.describe import (
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit, NotDecided
+from plansmith.cli.file_previews import preview_lines
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
 from plansmith.cli.questions import (
+    agrees,
     answer_seen,
-    ask_line,
     head_line,
     question_lines,
     quoted,
     read_answer,
-    read_choice,
     whole_lines,
 )
 from plansmith.cli.reviewing import ask_until_it_fits
@@ -115,11 +115,9 @@ def _approve(args: argparse.Namespace) -> int:
         if not isinstance(move, AwaitReview):
             refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
             raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
-        events = list(await session.smith.store.events(run.id))
-        session.say(*review_lines(run, events, session))
+        session.say(*await review_lines(run, session))
         if session.has_person:
-            typed = ask_line(session.words["approve_only"])
-            if read_choice(typed or "").kind == "yes":
+            if agrees(session.words["approve_only"]):
                 return await _approved(session, run, move.hash)
             session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
         session.say(*waiting_lines(run, session))
@@ -188,7 +186,7 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
             return await session.run(run.id)
     else:
         values = await consent_values(session.smith.store, asked)
-        effects = preview_lines(await preview_of(session, run, asked), session)
+        effects = preview_lines(await preview_of(session, run, asked), session.words)
         session.say(*question_lines(asked, session, run, values, effects))
     session.say(*waiting_lines(run, session))
     return None
@@ -205,7 +203,7 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
     print_lines(
         [head_line(asked, session, run), *quoted(in_language(asked.text, session.words["locale"]))]
     )
-    print_lines(preview_lines(await preview_of(session, run, asked), session))
+    print_lines(preview_lines(await preview_of(session, run, asked), session.words))
     print_lines(whole_lines(values or {}))
     return Exit.OK
 
@@ -292,8 +290,7 @@ def _undo(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
         if args.effects:
             made = await session.smith.runs.undo_plan(run.id, by=session.by)
-            events = list(await session.smith.store.events(made.id))
-            session.say(*review_lines(made, events, session))
+            session.say(*await review_lines(made, session))
             return made
         go = session.smith.runs.editing.redo if args.redo else session.smith.runs.editing.undo
         undone = await go(run.id, by=session.by)
