@@ -17,7 +17,6 @@ from plansmith.cli.questions import (
     agrees,
     answer_seen,
     ask_line,
-    question_lines,
     read_answer,
     whole_lines,
 )
@@ -47,11 +46,13 @@ async def preview_of(
 
 
 async def consented(
-    session: Session, run: Run, asked: QuestionAsked, values: Mapping[str, Json]
+    session: Session,
+    run: Run,
+    asked: QuestionAsked,
+    values: Mapping[str, Json],
+    seen: Preview | None,
 ) -> bool:
-    """Asks for consent until there is a decision; returns False if it stays open."""
-    seen = await preview_of(session, run, asked)
-    session.say(*question_lines(asked, session, run, values, preview_lines(seen, session.words)))
+    """Asks for consent to what was shown until there is a decision; False if it stays open."""
     while typed := (ask_line(session.words["answer_consent"]) or "").strip():
         if typed in ALL:
             session.say(*whole_lines(values))
@@ -79,13 +80,13 @@ async def _decided(
         return await _change_by_hand(session, run, asked, values)
     value = read_answer(asked, typed)
     if value == ALLOW:
-        await _need_as_seen(session, run, asked, seen)
+        await need_as_seen(session, run, asked, seen)
         value = allow_seen(seen.seen if seen else "")
     await answer_seen(session, run, asked, value)
     return True
 
 
-async def _need_as_seen(
+async def need_as_seen(
     session: Session, run: Run, asked: QuestionAsked, seen: Preview | None
 ) -> None:
     """Refuses to go on if the files are not as they were when the person saw them."""

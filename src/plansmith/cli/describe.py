@@ -7,7 +7,7 @@ from typing import Final
 
 from plansmith.adapters.tools.file_changes import Preview, plan_previews
 from plansmith.cli.file_previews import loses, preview_lines
-from plansmith.cli.questions import question_lines
+from plansmith.cli.questions import group_lines, group_name, question_groups
 from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.cli.ui.progress import header, rows
 from plansmith.plan.data import Json
@@ -89,17 +89,21 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
             yield session.command_for(run, "approve", run.id, digest)
         case _:
             pass
-    for name, asked in run.questions.items():
-        if asked.asks == "consent":
+    for group in question_groups(run.questions.values()):
+        name = group_name(group)
+        if group[0].asks == "consent":
             yield session.command_for(run, "answer", run.id, name, "--show")
         yield session.command_for(run, "answer", run.id, name, "ANSWER")
     yield session.command_for(run, "resume", run.id)
 
 
-def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterator[str]:
+def waiting_lines(
+    run: Run, session: Session, *, served: bool = False, asks: bool = True
+) -> Iterator[str]:
     """Yields what the run waits for, and the commands to continue it.
 
-    `served`: a server or worker of the store lives, which continues what is decided.
+    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
+    the questions, which were not shown yet.
     """
     commands = list(next_commands(run, session))
     if not commands:
@@ -107,8 +111,8 @@ def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterat
     has_decision = len(commands) > 1
     go_on = session.words["goes_on" if served else "go_on"]
     yield session.words["waits"] if has_decision else go_on
-    for asked in run.questions.values():
-        yield from question_lines(asked, session, run)
+    for group in question_groups(run.questions.values()) if asks else ():
+        yield from group_lines(group, session, run)
     yield from (f"  {safe(each)}" for each in commands[:-1])
     if has_decision:
         yield session.words["then"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
@@ -18,10 +19,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.planner.check.schemas import BadSchema, Schema, validator
-from plansmith.review.value_lines import BAR, named_lines, text_lines
+from plansmith.review.value_lines import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.text import clip, safe
 
 if sys.platform != "win32":
@@ -179,6 +180,29 @@ def _repeat(signals: int, handled: threading.Event, thread: int) -> None:
             signal.pthread_kill(thread, signal.SIGINT)
 
 
+_ITEM: Final = re.compile(r"/\d+(?=/|$)")
+Group = tuple[QuestionAsked, ...]
+
+
+def question_groups(questions: Iterable[QuestionAsked]) -> list[Group]:
+    """Returns questions, those together that ask consent to one call for items of one list."""
+    groups: dict[tuple[str, str], Group] = {}
+    for each in questions:
+        key = (_item_step(each), each.callee) if each.asks == "consent" else (each.question, "")
+        groups[key] = (*groups.get(key, ()), each)
+    return list(groups.values())
+
+
+def _item_step(asked: QuestionAsked) -> str:
+    """Returns the step of a question without the numbers of its items."""
+    return _ITEM.sub("", asked.step or "")
+
+
+def group_name(group: Group) -> str:
+    """Returns how a command names a group: one question by its own name, several by their step."""
+    return group[0].question if len(group) == 1 else _item_step(group[0])
+
+
 ALL: Final = frozenset({"all", "全部"})
 _LONGEST_TEXT: Final = 4000
 _HEADS: Final = {
@@ -198,11 +222,12 @@ def question_lines(
 ) -> Iterator[str]:
     """Yields a question and who asks it; for consent, what the call does and its values."""
     yield head_line(asked, session, run)
+    values = _values_in(asked) if values is None else values
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
     else:
         yield from effects
-        yield f"  {_origin(asked, session, run)}"
+        yield f"  {origin_line(asked, session, run)}"
         for name, value in values.items():
             lines = named_lines(name, value, session.words["locale"])
             yield from (f"  {line}" for line in lines)
@@ -210,7 +235,38 @@ def question_lines(
         yield from quoted(f"{number}. {clip(option)}")
 
 
-def _origin(asked: QuestionAsked, session: Session, run: Run) -> str:
+def group_lines(
+    group: Group,
+    session: Session,
+    run: Run,
+    values: Sequence[Mapping[str, Json] | None] = (),
+    effects: Iterable[str] = (),
+) -> Iterator[str]:
+    """Yields a question; or several about the items of a list, with a table of their values."""
+    found = values or [_values_in(each) for each in group]
+    if len(group) == 1:
+        yield from question_lines(group[0], session, run, found[0], effects)
+        return
+    yield head_line(group[0], session, run, name=group_name(group), count=len(group))
+    yield from effects
+    yield f"  {origin_line(group[0], session, run)}"
+    names = dict.fromkeys(name for each in found for name in each or {})
+    rows = [
+        [str(number), *(value_cell((each or {}).get(name)) for name in names)]
+        for number, each in enumerate(found, start=1)
+    ]
+    yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
+
+
+def _values_in(asked: QuestionAsked) -> Mapping[str, Json] | None:
+    """Returns the values that the text of a question tells, shortened, if it asks for consent."""
+    told = asked.text.fields.get("values", ()) if isinstance(asked.text, Sentence) else ()
+    if asked.asks != "consent" or not told:
+        return None
+    return {str(each.fields["name"]): str(each.fields["value"]) for each in told}
+
+
+def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
     """Says where the values of a call come from, and for how many items it is made."""
     # By what they called: titles are the plan's own words, and could say anything here.
     called = [(each, callee_of(run.plan, each)) for each in asked.sources]
@@ -219,11 +275,17 @@ def _origin(asked: QuestionAsked, session: Session, run: Run) -> str:
     return text.format(sources=safe(clip(sources, 200)), times=asked.times)
 
 
-def head_line(asked: QuestionAsked, session: Session, run: Run) -> str:
-    """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
+def head_line(
+    asked: QuestionAsked, session: Session, run: Run, *, name: str = "", count: int = 1
+) -> str:
+    """Returns the line that says who asks: Plansmith, the plan, a tool or an agent.
+
+    `count`: the question is one of so many of the name, about the items of a list.
+    """
     callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
-    text = session.words[_HEADS.get(asked.asks, "system_asks")]
-    return text.format(name=safe(asked.question), step=safe(asked.step or ""), callee=callee)
+    head = "consent_asked_items" if count > 1 else _HEADS.get(asked.asks, "system_asks")
+    fields = {"step": safe(asked.step or ""), "callee": callee, "count": count}
+    return session.words[head].format(name=safe(name or asked.question), **fields)
 
 
 def callee_of(plan: Plan | None, unit: str | None) -> str:

@@ -41,7 +41,7 @@ def value_lines(value: Json) -> list[str]:
         columns = list(dict.fromkeys(name for row in rows for name in row))
         if len(rows) == len(value) and len(columns) <= _MOST_COLUMNS:
             return table_lines(
-                columns, [[_cell(row.get(each)) for each in columns] for row in rows]
+                columns, [[value_cell(row.get(each)) for each in columns] for row in rows]
             )
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str) and len(text) > _TABLE_WIDTH:
@@ -54,7 +54,8 @@ def text_lines(text: str) -> list[str]:
     return [safe(line) for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n")]
 
 
-def _cell(value: Json) -> str:
+def value_cell(value: Json) -> str:
+    """Returns a value on one line, as it stands in a table."""
     if value is None:
         return ""
     return safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
