@@ -4,8 +4,7 @@ Run it: `python replan_on_failure.py`. The first plan only reads and runs at onc
 a tool that was not in it, so a person sees it first. Finished steps are kept and not run again.
 """
 
-from plansmith import Limits, Plan, Plansmith, tool
-from plansmith.errors import ToolFailed
+from plansmith import Limits, Plan, Plansmith, ToolFailed, tool
 from plansmith.testing import ScriptedModel
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
 
@@ -17,18 +17,24 @@ if TYPE_CHECKING:
     from plansmith import models
     from plansmith.adapters.tools import functions
     from plansmith.config import Settings
+    from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
+    from plansmith.planner.check import check_plan as checks
+    from plansmith.planner.check.constraints import Constraint
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.runs.options import Options
 else:
     lazy_modules(
-        globals(), functions="plansmith.adapters.tools.functions", models="plansmith.models"
+        globals(),
+        checks="plansmith.planner.check.check_plan",
+        functions="plansmith.adapters.tools.functions",
+        models="plansmith.models",
     )
 
 T = TypeVar("T")
-ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
+ToolLike: TypeAlias = "functions.FunctionTool[..., Any] | Callable[..., Any] | ToolSource"
 
 
 class Arguments(NamedTuple):
@@ -128,6 +134,55 @@ def sources_of(tools: Sequence[ToolLike]) -> list[ToolSource]:
     sources = [cast("ToolSource", each) for each in given if _is_source(each)]
     plain = [cast("Callable[..., Any]", each) for each in given if not _is_source(each)]
     return [functions.FunctionTools(plain), *sources] if plain else sources
+
+
+def check_plan(
+    plan: Plan,
+    tools: Tools | Sequence[ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]],
+    *,
+    agents: Iterable[str | AgentSpec] | None = None,
+    templates: Iterable[str] | None = None,
+    max_steps: int | None = None,
+    constraints: Iterable[Constraint | str] | None = None,
+) -> list[Problem]:
+    """Returns all problems of a plan, errors as well as warnings and notes.
+
+    Args:
+        plan: The plan.
+        tools: Functions, specs of tools, or `{name: {"input_schema": …}}`.
+        agents: The agents that there are; without them no name of an agent is checked.
+        templates: The templates that there are; without them no name is checked.
+        max_steps: How many steps are allowed; questions and replies do not count.
+        constraints: Rules that the plan has to keep.
+
+    Raises:
+        Misconfigured: Something among the tools is none.
+
+    Examples:
+        >>> from plansmith import check_plan, read_plan
+        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
+        >>> print(check_plan(plan, {"stock": {}})[0])
+        error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean 'stock'?)
+    """
+    known = tools if isinstance(tools, Mapping) else [*map(_spec_of, tools)]
+    return checks.check_plan(
+        plan,
+        known,
+        agents=agents,
+        templates=templates,
+        max_steps=max_steps,
+        constraints=constraints,
+    )
+
+
+def _spec_of(given: ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]) -> ToolSpec:
+    if hasattr(given, "input_schema"):
+        return cast("ToolSpec", given)
+    if not _is_function(given) or getattr(given, "__name__", "") == "<lambda>":
+        hint = "give functions that have a name, specs, or a table of specs by name"
+        raise Misconfigured(f"{given!r} is not a tool", hint=hint)
+    made = given if isinstance(given, functions.FunctionTool) else functions.tool(given)
+    return made.spec
 
 
 def agents_of(agents: Sequence[Agent]) -> list[Agent]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.replay.write_journal import journals, main
 
-from plansmith import fold
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import EVENT_TYPES, Event, read_event, verify_chain
+from plansmith.plan.fold import fold
 from plansmith.report.build import make_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown

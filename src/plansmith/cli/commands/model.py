@@ -216,7 +216,10 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
     if model.adapter is not None and has_runtime():
-        asyncio.run(_warm(model, models))
+        try:
+            asyncio.run(_warm(model, models))
+        except KeyboardInterrupt:  # the model is here all the same
+            tell(Sentence("model.warm_failed", failure=Sentence("model.warm_stopped")))
     if args.json:
         print_json(_row(model, models))
     else:
