@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from plansmith.arguments import Arguments, ToolLike, need_plan
 from plansmith.lazy import lazy_modules, made_once
-from plansmith.old_names import by_old_name
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
@@ -125,11 +124,6 @@ class Plansmith:
         """
         wiring = import_module("plansmith.wiring")  # by name, since it imports this module
         return cast("Plansmith", wiring.make_smith(settings))
-
-    if not TYPE_CHECKING:  # names of the first release: for programs, not for type checkers
-
-        def __getattr__(self, name: str) -> Any:
-            return by_old_name(self, name)
 
     async def __aenter__(self) -> Self:
         return self

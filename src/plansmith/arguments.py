@@ -10,13 +10,16 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
-from plansmith.old_names import read_options
 from plansmith.ports import Closing
+from plansmith.runs.options import Options
 
 if TYPE_CHECKING:
+    import difflib
+
     from plansmith import models
     from plansmith.adapters.tools import functions
     from plansmith.config import Settings
+    from plansmith.plan import limits
     from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
@@ -24,13 +27,16 @@ if TYPE_CHECKING:
     from plansmith.planner.check.constraints import Constraint
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-    from plansmith.runs.options import Options
+    from plansmith.review import settings as review
 else:
     lazy_modules(
         globals(),
         checks="plansmith.planner.check.check_plan",
+        difflib="difflib",
         functions="plansmith.adapters.tools.functions",
+        limits="plansmith.plan.limits",
         models="plansmith.models",
+        review="plansmith.review.settings",
     )
 
 T = TypeVar("T")
@@ -89,6 +95,21 @@ def model_of(given: ChatModel | str | None) -> ChatModel | None:
         hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
         raise Misconfigured(f"{given!r} is not a model", hint=hint)
     return given
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Checks the names of the options, and the types of those that have records."""
+    known = [*("model", "tools", "agents", "store", "settings", "clock"), *Options.__annotations__]
+    for name in sorted(given.keys() - {*known}):
+        near = difflib.get_close_matches(name, known, n=1)
+        more = f": did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+        raise TypeError(f"Plansmith has no option {name!r}{more}")
+    for name in given.keys() & {"limits", "budget", "shared_budget", "policy"}:
+        records = {"limits": limits.Limits, "policy": review.ReviewPolicy}
+        kind = records.get(name, limits.BudgetLimits)
+        if not isinstance(given[name], kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
+    return cast("Options", {**given})
 
 
 def resolved_options(options: Options) -> Options:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plansmith import Plansmith
-from plansmith.old_names import OLD_NAMES
 
 SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
 # `testing` holds the contract that every store has to keep: it writes as a store is written to.
-WRITERS = ("runs/", "schedules/", "runner/", "engine/", "replay/", "testing/", "adapters/stores/")
+WRITERS = ("runs/", "schedules/", "engine/", "replay/", "testing/", "adapters/stores/")
 OF_INTEREST = re.compile(
     r"(journal|store)\s*\.\s*(append|set_aside)|RunCreated|run_created|\b_?smith\s*\."
 )
@@ -82,12 +81,3 @@ def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:
     assert Plansmith.__mro__ == (Plansmith, object)
     members = {name for name in [*dir(Plansmith), *vars(Plansmith())] if not name.startswith("_")}
     assert len(members) <= 25, sorted(members)
-
-
-def test_our_own_code_uses_no_name_of_the_first_release() -> None:
-    old = [
-        f"{use.where}:{use.line} {use.name}"
-        for use in uses()
-        if use.name in OLD_NAMES and use.owner in ("smith", "_smith")
-    ]
-    assert not old

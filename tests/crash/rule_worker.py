@@ -35,7 +35,6 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.plan import Plan
 from plansmith.planner.draft import draft_schema
-from plansmith.planner.old_models import takes_messages
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +100,6 @@ class Replanner:
     def __init__(self, plan: Plan) -> None:
         self._text = json.dumps({"goal": "test", "steps": plan.to_json()["steps"]})
 
-    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         yield TextDelta(self._text)
         yield ModelDone(Usage(), self.name)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
     from plansmith.plan.steps import AnyStep
-    from plansmith.planner import old_models, pipeline, triage
+    from plansmith.planner import pipeline, triage
     from plansmith.planner.draft import OnStep
     from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import ChatModel, ContextSource, Message
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 else:
     lazy_modules(
         globals(),
-        old_models="plansmith.planner.old_models",
         pipeline="plansmith.planner.pipeline",
         prefetch="plansmith.engine.prefetch",
         replies="plansmith.runs.replies",
@@ -106,11 +105,11 @@ class RunPlanner:
         self.early_start = early_start
         self.tell = tell
         journals.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
-        self.model = old_models.takes_prompt(model) if model else None
+        self.model = model
         self._journals = journals
         self._intake = intake
-        self._triage_model = old_models.takes_prompt(triage_model) if triage_model else self.model
-        self._report_model = old_models.takes_prompt(report_model) if report_model else self.model
+        self._triage_model = triage_model or model
+        self._report_model = report_model or model
         self._context = list(context)
         self._ranker = ranker
         self._settings = settings or PlannerSettings()

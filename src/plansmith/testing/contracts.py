@@ -32,7 +32,6 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
-from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import (
     Agent,
     Call,
@@ -288,7 +287,7 @@ class ChatModelContract:
 
 
 def _asked(model: ChatModel) -> AsyncIterator[Delta]:
-    return takes_prompt(model).stream(Prompt([Message("user", "hello")]))
+    return model.stream(Prompt([Message("user", "hello")]))
 
 
 async def _collect(stream: AsyncIterator[Delta]) -> list[Delta]:

@@ -20,7 +20,6 @@ from plansmith.planner.context.fence import fence
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import clipped, rough_count
 from plansmith.planner.model_calls import read_answer
-from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.parse.read import read_json
 from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message, Prompt
 
@@ -115,9 +114,7 @@ class Reflecting:
             Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
         ]
         try:
-            answer = await read_answer(
-                takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
-            )
+            answer = await read_answer(self.model.stream(Prompt(messages, schema=_SCHEMA)))
             call.spend(answer.usage)
             return Verdict.model_validate(read_json(answer.text))
         except (ModelFailed, UnreadableText, ValidationError) as error:

@@ -21,7 +21,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.token_budget import clipped, rough_count
 from plansmith.planner.model_calls import read_answer
-from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.parse.read import read_json
 from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prompt
 
@@ -146,9 +145,7 @@ class SqlWriter:
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
-            answer = await read_answer(
-                takes_prompt(self.model).stream(Prompt(messages, schema=self._form()))
-            )
+            answer = await read_answer(self.model.stream(Prompt(messages, schema=self._form())))
         except ModelBusy as busy:
             raise ToolBusy(Sentence("sql.model_busy", why=busy.message)) from None
         except ModelFailed as failure:

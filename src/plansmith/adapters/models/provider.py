@@ -34,7 +34,6 @@ from plansmith.adapters.models.provider_output import (
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.old_models import takes_messages
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 
 ANSWER_TOOL: Final = "answer"
@@ -92,7 +91,6 @@ class ProviderModel:
         if held is not None:
             await held.aclose()
 
-    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in pieces; an empty text means that the model thinks."""
         model = await self._connect()

@@ -12,7 +12,6 @@ from typing import Any, cast
 from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
 from plansmith.plan.data import Json, content_hash
-from plansmith.planner.old_models import takes_messages, takes_prompt
 from plansmith.ports import (
     ArgumentsDelta,
     ChatModel,
@@ -39,7 +38,7 @@ class RecordingModel:
     """
 
     def __init__(self, model: ChatModel, path: Path) -> None:
-        self._model = takes_prompt(model)
+        self._model = model
         self._path = path
 
     @property
@@ -47,7 +46,6 @@ class RecordingModel:
         """The name of the wrapped model."""
         return self._model.name
 
-    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields what the wrapped model says and records it, failures too."""
         deltas: list[Json] = []
@@ -96,7 +94,6 @@ class RecordedModel:
         """The name of the recorded model."""
         return str(self._lines[0]["model"]) if self._lines else "recorded"
 
-    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the recorded answer to this request."""
         line = self._find(_request(prompt))

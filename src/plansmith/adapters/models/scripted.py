@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from plansmith.errors import ModelFailed, ScriptMismatch
-from plansmith.planner.old_models import takes_messages
 from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 Expectation = str | Callable[[Sequence[Message]], bool]
@@ -73,7 +72,6 @@ class ScriptedModel:
         """The given name."""
         return self._name
 
-    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the next answer in pieces."""
         self.prompts.append(list(prompt.messages))

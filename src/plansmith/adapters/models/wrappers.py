@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelBusy, ModelRefused, PromptTooLong
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 
 
@@ -31,7 +30,7 @@ class LimitedModel:
         reserve_tokens: int = 4096,
         count: Callable[..., int] = count_prompt_tokens,
     ) -> None:
-        self._model = takes_prompt(model)
+        self._model = model
         self._context_tokens = context_tokens
         self._reserve_tokens = reserve_tokens
         self._count = count
@@ -81,7 +80,7 @@ class RetryingModel:
         longest_wait_s: float = 60.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._model = takes_prompt(model)
+        self._model = model
         self._clock = clock
         self._tries = tries
         self._first_wait_s = first_wait_s
@@ -134,7 +133,7 @@ class TimedModel:
         silence_s: float | None = None,
         total_s: float | None = None,
     ) -> None:
-        self._model = takes_prompt(model)
+        self._model = model
         self._clock = clock
         self._silence_s = silence_s
         self._total_s = total_s

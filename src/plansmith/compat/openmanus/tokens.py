@@ -8,7 +8,6 @@ from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
 from plansmith.adapters.models.wrappers import closing
 from plansmith.compat.openmanus.tools import OpenManusError
 from plansmith.errors import ModelFailed, ModelRefused
-from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
 from plansmith.runs.planning import RULES
 
@@ -21,7 +20,7 @@ class CountingModel:
     """Counts the tokens of a model's calls; refuses calls beyond the limit."""
 
     def __init__(self, model: ChatModel, *, max_input_tokens: int | None = None) -> None:
-        self._model = takes_prompt(model)
+        self._model = model
         self.max_input_tokens = max_input_tokens
         self.total_input_tokens = 0
         self.total_completion_tokens = 0

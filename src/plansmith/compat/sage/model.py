@@ -11,7 +11,6 @@ from plansmith.compat.sage.drafting import coerce_json_array
 from plansmith.compat.sage.own_loop import in_own_loop, in_thread
 from plansmith.errors import ModelFailed, PlansmithError
 from plansmith.planner.model_calls import read_answer
-from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 
@@ -49,7 +48,7 @@ def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
     """Asks a generator and returns its text; `data` is the query and a list of messages."""
     if is_model(generator):
         messages = [Message(each["role"], each["content"]) for each in data[1]]
-        model = takes_prompt(cast("ChatModel", generator))
+        model = cast("ChatModel", generator)
         return in_own_loop(read_answer(model.stream(Prompt(messages)))).text
     given: Any = generator
     call = given.execute if callable(getattr(given, "execute", None)) else given
@@ -107,7 +106,7 @@ class AskingModel:
 def wording_model(generator: GeneratorLike, query: str | None, profile: str) -> ChatModel:
     """Returns the model that words answers; as in SAGE, a summarizer gets None for the query."""
     if is_model(generator):
-        return takes_prompt(cast("ChatModel", generator))
+        return cast("ChatModel", generator)
 
     def word(prompt: Prompt) -> str:
         system = {"role": "system", "content": profile}

@@ -33,7 +33,6 @@ from plansmith.planner.context.fence import fence
 from plansmith.planner.draft_loop import rules_of
 from plansmith.planner.fallback import only_stands_in, salvage
 from plansmith.planner.model_calls import Transcript
-from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
 from plansmith.planner.settings import PlannerSettings
@@ -224,7 +223,7 @@ class LLMPlanner(MapFunction):
         Without `wanted` the pipeline's own prompt is used, as for a new plan after a failure.
         """
         if is_model(self.generator) and not any(map(self._overrides, _HOOKS)):
-            return takes_prompt(cast("ChatModel", self.generator))
+            return cast("ChatModel", self.generator)
         name = type(self.generator).__name__
         return AskingModel(name, lambda prompt: self._asked(prompt, wanted, query))
 

@@ -31,7 +31,6 @@ from plansmith.plan.next_move import (
 )
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel
 from plansmith.runs.planning import SEEN_FIRST
 from plansmith.teams import data
@@ -57,7 +56,7 @@ class DataAgent:
             hint = "give a Plansmith with a SQL writer, or the database's URL"
             raise Misconfigured("DataAgent takes a Plansmith alone, or a database", hint=hint)
         if smith is None:
-            chosen = None if model is None else takes_prompt(model_of(model))
+            chosen = None if model is None else model_of(model)
             smith = data(settings, database=cast("Any", database), model=chosen, folder=folder)
         self.smith = smith
         self._shown: dict[str, str] = {}  # by run, the plan that a state showed; last the newest

@@ -23,7 +23,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run
-from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import Agent, ChatModel
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
@@ -58,7 +57,7 @@ class JManus:
             hint = "give a Plansmith alone, or the options of one"
             raise Misconfigured("JManus takes a Plansmith or its options, not both", hint=hint)
         if smith is None:
-            planning = OffersPlanning(takes_prompt(model_of(model)))
+            planning = OffersPlanning(model_of(model))
             smith = Plansmith(model=planning, agents=agents, **options)
         self.smith = smith
         self.templates = PlanTemplates(smith)

@@ -22,7 +22,6 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
-from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
@@ -76,7 +75,7 @@ class Drafting:
     ) -> Planned:
         """Calls the model once; what is wrong with its plan goes back through the graph."""
         deps = PlannerDeps(
-            plan_model=takes_prompt(model_of(self.model)),
+            plan_model=model_of(self.model),
             clock=self.clock,
             agents=self.agents,
             sources=[StateContext(blocks)],

@@ -15,7 +15,6 @@ from plansmith.planner.context.gather import TIME, time_text
 from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import rough_count
-from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.triage import Decision, triage
 from plansmith.ports import ChatModel, ContextBlock
 
@@ -103,7 +102,7 @@ class SuperAgent:
         if given is None and self.conversations is not None:
             return self.conversations.smith.runs.planner.model
         try:
-            return takes_prompt(model_of(given))
+            return model_of(given)
         except PlansmithError:
             return None
 
