@@ -79,7 +79,7 @@ async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]
         session.say(*each.lines(session, run))
     for each in groups:
         if len(groups) > 1:
-            session.say("", head_line(each.group[0], session, run))
+            session.say("", head_line(each.group, session, run))
         if not await _ask(session, run, each):
             return False
     return True

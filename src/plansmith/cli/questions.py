@@ -221,7 +221,7 @@ def question_lines(
     effects: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yields a question and who asks it; for consent, what the call does and its values."""
-    yield head_line(asked, session, run)
+    yield head_line((asked,), session, run)
     values = _values_in(asked) if values is None else values
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
@@ -247,7 +247,7 @@ def group_lines(
     if len(group) == 1:
         yield from question_lines(group[0], session, run, found[0], effects)
         return
-    yield head_line(group[0], session, run, name=group_name(group), count=len(group))
+    yield head_line(group, session, run)
     yield from effects
     yield f"  {origin_line(group[0], session, run)}"
     names = dict.fromkeys(name for each in found for name in each or {})
@@ -275,17 +275,13 @@ def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
     return text.format(sources=safe(clip(sources, 200)), times=asked.times)
 
 
-def head_line(
-    asked: QuestionAsked, session: Session, run: Run, *, name: str = "", count: int = 1
-) -> str:
-    """Returns the line that says who asks: Plansmith, the plan, a tool or an agent.
-
-    `count`: the question is one of so many of the name, about the items of a list.
-    """
+def head_line(group: Group, session: Session, run: Run) -> str:
+    """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
+    asked, count = group[0], len(group)
     callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
     head = "consent_asked_items" if count > 1 else _HEADS.get(asked.asks, "system_asks")
     fields = {"step": safe(asked.step or ""), "callee": callee, "count": count}
-    return session.words[head].format(name=safe(name or asked.question), **fields)
+    return session.words[head].format(name=safe(group_name(group)), **fields)
 
 
 def callee_of(plan: Plan | None, unit: str | None) -> str:

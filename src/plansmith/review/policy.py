@@ -8,7 +8,7 @@ from typing import NamedTuple
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import find, is_earlier
+from plansmith.plan.refs import RESERVED, find, is_earlier
 from plansmith.plan.rule_text import when_sentence
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
@@ -67,7 +67,7 @@ def reasons_to_ask(
 def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
     """Says what a step would do, with which values, and how often."""
     step = active.step
-    names = dict.fromkeys(ref.step for ref in step.refs())
+    names = dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED)
     found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
     steps = [
         source_name(name) if is_earlier(name) else _step_name(name, active.plan) for name in found
@@ -80,13 +80,14 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
         "sources": Sentence("review.sources", steps=steps) if steps else "",
         "items": Sentence("review.items", items=items) if items else "",
     }
-    kind = "final" if effect is Effect.FINAL else "write"
-    if kind == "write" and isinstance(step, ToolStep) and step.inputs.get("overwrite") is True:
-        kind = "replace"
-    file = _file_of(step, *(("to",) if kind == "replace" else ()))
-    if file:
-        return Sentence(f"review.{kind}_file", file=file, **fields)
-    return Sentence("review.final" if kind == "final" else "review.write", **fields)
+    overwrites = isinstance(step, ToolStep) and step.inputs.get("overwrite") is True
+    file = _file_of(step, *(("to",) if overwrites else ()))
+    fields |= {"file": file} if file else {}
+    if effect is Effect.FINAL:
+        return Sentence("review.final_file" if file else "review.final", **fields)
+    if file and overwrites:
+        return Sentence("review.replace_file", **fields)
+    return Sentence("review.write_file" if file else "review.write", **fields)
 
 
 def _step_name(name: str, plan: Plan) -> Sentence:
