@@ -263,7 +263,8 @@ def _values_in(asked: QuestionAsked) -> Mapping[str, Json] | None:
     told = asked.text.fields.get("values", ()) if isinstance(asked.text, Sentence) else ()
     if asked.asks != "consent" or not told:
         return None
-    return {str(each.fields["name"]): str(each.fields["value"]) for each in told}
+    texts = {str(each.fields["name"]): str(each.fields["value"]) for each in told}
+    return {n: _json_or_text(v) if v.startswith(("[", "{")) else v for n, v in texts.items()}
 
 
 def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
