@@ -247,7 +247,7 @@ async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
 ) -> None:
     """A map of width 1 is done one after the other: there the next item is not even asked about."""
     gate = Gate(width)
-    bills: list[Json] = [{"to": f"p{number}", "sum": number} for number in range(12)]
+    bills: list[Any] = [{"to": f"p{number}", "sum": number} for number in range(12)]
     monkeypatch.setattr("tests.flow.test_given_values.BILLS", bills)
 
     @tool(effect="write")
