@@ -43,8 +43,8 @@ def planned(rate_tool: str) -> dict[str, object]:
 
 triage = {"decision": "plan"}
 model = ScriptedModel(triage, planned("bank_rate"), planned("public_rate"))  # or "openai:gpt-5"
-tools = [find_order, bank_rate, public_rate]
-smith = Plansmith(model, tools=tools, limits=Limits(max_replans=2))
+limits = Limits(max_replans=2)
+smith = Plansmith(model, tools=[find_order, bank_rate, public_rate], limits=limits)
 run = smith.do_sync("What does order 7 cost in Icelandic króna?", approve=approve)
 print(run.status, "after", run.replans, "new plan:", run.answer)
 

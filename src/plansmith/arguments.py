@@ -40,7 +40,7 @@ else:
     )
 
 T = TypeVar("T")
-ToolLike: TypeAlias = "functions.FunctionTool[..., Any] | Callable[..., Any] | ToolSource"
+ToolLike: TypeAlias = "Callable[..., Any] | ToolSource"
 
 
 class Arguments(NamedTuple):

@@ -107,7 +107,7 @@ def test_a_value_is_shown_as_lines_and_tables_and_what_is_left_out_is_counted() 
     at = shown.index("lines =")
     assert shown[at + 1 : at + 5] == ["│   # Sales", "│", "│   | Region | Total |", "│   |---|---|"]
     at = shown.index("many =")
-    assert shown[at + 1], shown[at + 20 : at + 22] == ("│   0", ["│   19", "… 40 more lines"])
+    assert shown[at + 20 : at + 22] == ["│   19", "… 40 more lines"]
     at = shown.index("rows =")
     table = ["│   region  total", "│   ──────  ─────", "│   北          5", "│   北       1200"]
     assert shown[at + 1 : at + 5] == table
