@@ -220,6 +220,9 @@ class Call:
 
         Raises:
             InputNeeded: There is no answer yet; let it pass.
+
+        Examples:
+            >>> day = call.ask("Which day?", options=["Monday", "Friday"])
         """
         # Whatever stands before a question is done again then: ask first, act afterwards.
         known = answers_in(self.reply.state, self.reply.answer) if self.reply else []

@@ -38,6 +38,8 @@ R = TypeVar("R")
 class FunctionTool(Generic[P, R]):
     """A function that a plan can call; Python code can still call it as before."""
 
+    __name__: str
+
     def __init__(
         self,
         function: Callable[P, R],
