@@ -190,8 +190,7 @@ class Call:
         seen: The hash of the files that the person saw who consented to the call.
 
     Examples:
-        >>> from plansmith import tool
-        >>> from plansmith.ports import Call
+        >>> from plansmith import Call, tool
         >>> @tool(effect="read")
         ... def trip(call: Call) -> str:
         ...     call.progress("looking for trips")
@@ -222,7 +221,9 @@ class Call:
             InputNeeded: There is no answer yet; let it pass.
 
         Examples:
-            >>> day = call.ask("Which day?", options=["Monday", "Friday"])
+            >>> @tool(effect="read")
+            ... def visit(call: Call) -> str:
+            ...     return f"on {call.ask('Which day?', options=['Monday', 'Friday'])}"
         """
         # Whatever stands before a question is done again then: ask first, act afterwards.
         known = answers_in(self.reply.state, self.reply.answer) if self.reply else []
