@@ -18,11 +18,12 @@ from typing import Any
 
 import jsonschema_rs
 
-from plansmith import Plan, Problem, check_plan
+from plansmith import Plan, Problem
 from plansmith.plan.capability import Effect, ToolSpec, tool_spec
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.problem import Severity
 from plansmith.planner.check.autofix import autofix
+from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 
 RESULT = Path(__file__).parent / "results" / "lint.md"

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plansmith import Plan, check_plan, diff_plans, fold, read_plan
+from plansmith import Plan, check_plan, diff_plans, read_plan
 from plansmith.dialects.native import to_json, to_yaml
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event
+from plansmith.plan.fold import fold
 
 SIZES = (100, 1_000, 10_000)
 RESULT = Path(__file__).parent / "results" / "plans.md"

@@ -4,8 +4,7 @@ Run it: `python map_over_list.py`. An item that fails does not stop the others: 
 `on_error: collect` its error takes its place in the list of results.
 """
 
-from plansmith import Plansmith, read_plan, tool
-from plansmith.errors import ToolFailed
+from plansmith import Plansmith, ToolFailed, read_plan, tool
 
 SIZES = {"a.txt": 120, "b.txt": 80, "d.txt": 300}
 

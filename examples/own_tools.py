@@ -5,8 +5,7 @@ Run it: `python own_tools.py`. It needs no key: it uses a scripted model instead
 
 from dataclasses import dataclass
 
-from plansmith import Plan, Plansmith, tool
-from plansmith.errors import ToolFailed
+from plansmith import Plan, Plansmith, ToolFailed, tool
 from plansmith.testing import ScriptedModel
 
 

@@ -4,8 +4,7 @@ Run it: `python replan_on_failure.py`. The first plan only reads and runs at onc
 a tool that was not in it, so a person sees it first. Finished steps are kept and not run again.
 """
 
-from plansmith import Limits, Plan, Plansmith, tool
-from plansmith.errors import ToolFailed
+from plansmith import Limits, Plan, Plansmith, ToolFailed, tool
 from plansmith.testing import ScriptedModel
 
 
@@ -44,8 +43,8 @@ def planned(rate_tool: str) -> dict[str, object]:
 
 triage = {"decision": "plan"}
 model = ScriptedModel(triage, planned("bank_rate"), planned("public_rate"))  # or "openai:gpt-5"
-tools = [find_order, bank_rate, public_rate]
-smith = Plansmith(model, tools=tools, limits=Limits(max_replans=2))
+limits = Limits(max_replans=2)
+smith = Plansmith(model, tools=[find_order, bank_rate, public_rate], limits=limits)
 run = smith.do_sync("What does order 7 cost in Icelandic króna?", approve=approve)
 print(run.status, "after", run.replans, "new plan:", run.answer)
 

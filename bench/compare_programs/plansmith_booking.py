@@ -53,8 +53,8 @@ async def finished(smith: Plansmith, run: Run) -> Run:
 
 
 async def main(verb: str, word: str = "") -> None:
-    tools, limits = [reserve, confirm, release], Limits(data="show")
-    async with Plansmith(tools=tools, store="sqlite:///runs.db", limits=limits) as smith:
+    limits, store = Limits(data="show"), "sqlite:///runs.db"
+    async with Plansmith(tools=[reserve, confirm, release], store=store, limits=limits) as smith:
         if verb == "start":
             run = await smith.submit(PLAN)
         else:

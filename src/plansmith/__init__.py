@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # for checkers it is true, as that of `typing`, which tak
 if TYPE_CHECKING:
     from plansmith.adapters.tools.functions import tool
     from plansmith.app import Plansmith
+    from plansmith.arguments import check_plan
     from plansmith.dialects.native import read_plan, try_read_plan
     from plansmith.errors import (
         Misconfigured,
@@ -19,21 +20,25 @@ if TYPE_CHECKING:
         PlanInvalid,
         PlansmithError,
         Refused,
+        ToolBusy,
+        ToolFailed,
     )
     from plansmith.models import model
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-    from plansmith.plan.diff import apply_diff, diff_plans, merge_plans
-    from plansmith.plan.fold import fold
-    from plansmith.plan.limits import Limits
+    from plansmith.plan.diff import apply_diff, diff_plans
+    from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan, plan_hash
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
-    from plansmith.planner.check.check_plan import check_plan
+    from plansmith.plan.run_events import QuestionAsked
     from plansmith.planner.parse.read import read_json
     from plansmith.planner.shortlist.pick import shortlist
+    from plansmith.ports import Call
 
 __all__ = [
     "AgentSpec",
+    "BudgetLimits",
+    "Call",
     "Effect",
     "Limits",
     "Misconfigured",
@@ -44,16 +49,17 @@ __all__ = [
     "Plansmith",
     "PlansmithError",
     "Problem",
+    "QuestionAsked",
     "Refused",
     "Run",
     "RunStatus",
     "StepStatus",
+    "ToolBusy",
+    "ToolFailed",
     "ToolSpec",
     "apply_diff",
     "check_plan",
     "diff_plans",
-    "fold",
-    "merge_plans",
     "model",
     "plan_hash",
     "read_json",
@@ -65,6 +71,8 @@ __all__ = [
 
 _HOMES = {
     "AgentSpec": "plan.capability",
+    "BudgetLimits": "plan.limits",
+    "Call": "ports",
     "Effect": "plan.capability",
     "Limits": "plan.limits",
     "Misconfigured": "errors",
@@ -75,16 +83,17 @@ _HOMES = {
     "Plansmith": "app",
     "PlansmithError": "errors",
     "Problem": "plan.problem",
+    "QuestionAsked": "plan.run_events",
     "Refused": "errors",
     "Run": "plan.run",
     "RunStatus": "plan.run",
     "StepStatus": "plan.run",
+    "ToolBusy": "errors",
+    "ToolFailed": "errors",
     "ToolSpec": "plan.capability",
     "apply_diff": "plan.diff",
-    "check_plan": "planner.check.check_plan",
+    "check_plan": "arguments",
     "diff_plans": "plan.diff",
-    "fold": "plan.fold",
-    "merge_plans": "plan.diff",
     "model": "models",
     "plan_hash": "plan.plan",
     "read_json": "planner.parse.read",

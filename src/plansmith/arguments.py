@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
@@ -20,23 +20,27 @@ if TYPE_CHECKING:
     from plansmith.adapters.tools import functions
     from plansmith.config import Settings
     from plansmith.plan import limits
+    from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
+    from plansmith.planner.check import check_plan as checks
+    from plansmith.planner.check.constraints import Constraint
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-    from plansmith.review import settings as review_settings
+    from plansmith.review import settings as review
 else:
     lazy_modules(
         globals(),
+        checks="plansmith.planner.check.check_plan",
         difflib="difflib",
         functions="plansmith.adapters.tools.functions",
         limits="plansmith.plan.limits",
         models="plansmith.models",
-        review_settings="plansmith.review.settings",
+        review="plansmith.review.settings",
     )
 
 T = TypeVar("T")
-ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
+ToolLike: TypeAlias = "Callable[..., Any] | ToolSource"
 
 
 class Arguments(NamedTuple):
@@ -83,33 +87,6 @@ class Arguments(NamedTuple):
             await self.store.close()
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
-    """Checks the names and kinds of options."""
-    unknown = given.keys() - Options.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"Plansmith has no option {min(unknown)!r}{_near(min(unknown))}")
-    for name in given.keys() & {"limits", "budget", "shared_budget", "policy"}:
-        kind = _kind(name)
-        if not isinstance(given[name], kind):
-            raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
-    return cast("Options", dict(given))
-
-
-def _kind(name: str) -> type:
-    if name == "policy":
-        return review_settings.ReviewPolicy
-    return limits.Limits if name == "limits" else limits.BudgetLimits
-
-
-_NAMED: Final = ("model", "tools", "agents", "store", "settings", "clock")
-
-
-def _near(name: str) -> str:
-    known = [*_NAMED, *Options.__annotations__]
-    found = difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {found[0]!r}?" if found else f"; there are: {', '.join(known)}"
-
-
 def model_of(given: ChatModel | str | None) -> ChatModel | None:
     """Returns a model by its name, or the given one."""
     if given is None or isinstance(given, str):
@@ -118,6 +95,21 @@ def model_of(given: ChatModel | str | None) -> ChatModel | None:
         hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
         raise Misconfigured(f"{given!r} is not a model", hint=hint)
     return given
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Checks the names of the options, and the types of those that have records."""
+    known = [*("model", "tools", "agents", "store", "settings", "clock"), *Options.__annotations__]
+    for name in sorted(given.keys() - {*known}):
+        near = difflib.get_close_matches(name, known, n=1)
+        more = f": did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+        raise TypeError(f"Plansmith has no option {name!r}{more}")
+    for name in given.keys() & {"limits", "budget", "shared_budget", "policy"}:
+        records = {"limits": limits.Limits, "policy": review.ReviewPolicy}
+        kind = records.get(name, limits.BudgetLimits)
+        if not isinstance(given[name], kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
+    return cast("Options", {**given})
 
 
 def resolved_options(options: Options) -> Options:
@@ -163,6 +155,55 @@ def sources_of(tools: Sequence[ToolLike]) -> list[ToolSource]:
     sources = [cast("ToolSource", each) for each in given if _is_source(each)]
     plain = [cast("Callable[..., Any]", each) for each in given if not _is_source(each)]
     return [functions.FunctionTools(plain), *sources] if plain else sources
+
+
+def check_plan(
+    plan: Plan,
+    tools: Tools | Sequence[ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]],
+    *,
+    agents: Iterable[str | AgentSpec] | None = None,
+    templates: Iterable[str] | None = None,
+    max_steps: int | None = None,
+    constraints: Iterable[Constraint | str] | None = None,
+) -> list[Problem]:
+    """Returns all problems of a plan, errors as well as warnings and notes.
+
+    Args:
+        plan: The plan.
+        tools: Functions, specs of tools, or `{name: {"input_schema": …}}`.
+        agents: The agents that there are; without them no name of an agent is checked.
+        templates: The templates that there are; without them no name is checked.
+        max_steps: How many steps are allowed; questions and replies do not count.
+        constraints: Rules that the plan has to keep.
+
+    Raises:
+        Misconfigured: Something among the tools is none.
+
+    Examples:
+        >>> from plansmith import check_plan, read_plan
+        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
+        >>> print(check_plan(plan, {"stock": {}})[0])
+        error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean 'stock'?)
+    """
+    known = tools if isinstance(tools, Mapping) else [*map(_spec_of, tools)]
+    return checks.check_plan(
+        plan,
+        known,
+        agents=agents,
+        templates=templates,
+        max_steps=max_steps,
+        constraints=constraints,
+    )
+
+
+def _spec_of(given: ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]) -> ToolSpec:
+    if hasattr(given, "input_schema"):
+        return cast("ToolSpec", given)
+    if not _is_function(given) or getattr(given, "__name__", "") == "<lambda>":
+        hint = "give functions that have a name, specs, or a table of specs by name"
+        raise Misconfigured(f"{given!r} is not a tool", hint=hint)
+    made = given if isinstance(given, functions.FunctionTool) else functions.tool(given)
+    return made.spec
 
 
 def agents_of(agents: Sequence[Agent]) -> list[Agent]:

@@ -151,8 +151,7 @@ class ToolFailed(PlansmithError):
     not repeated, and a person is asked.
 
     Examples:
-        >>> from plansmith import tool
-        >>> from plansmith.errors import ToolFailed
+        >>> from plansmith import ToolFailed, tool
         >>> @tool
         ... def pay(to: str) -> str:
         ...     raise ToolFailed(f"there is no account {to}")  # nothing was paid
@@ -160,7 +159,14 @@ class ToolFailed(PlansmithError):
 
 
 class ToolBusy(ToolFailed):
-    """A temporary failure of a tool, worth another try; nothing was changed."""
+    """A temporary failure of a tool, worth another try; nothing was changed.
+
+    Examples:
+        >>> from plansmith import ToolBusy, tool
+        >>> @tool
+        ... def pay(to: str) -> str:
+        ...     raise ToolBusy("the bank takes no calls for a minute")
+    """
 
 
 class OutcomeUnknown(ToolFailed):

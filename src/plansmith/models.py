@@ -89,9 +89,7 @@ def model(
         plansmith.errors.Misconfigured: 'gpt-5' is not the name of a model (…)
     """
     checked = _settings({"model": name, "base_url": base_url, **settings})
-    if not _is_ours(name):
-        has_server = bool(base_url or api_key)
-        names.need_usable(name, environment=os.environ, has_server=has_server)
+    need_usable(checked, api_key=api_key)
     return make_model(checked, clock=SystemClock(), tell=tell, api_key=api_key)
 
 
@@ -107,10 +105,13 @@ def _settings(values: Mapping[str, object]) -> ModelSettings:
         ) from error
 
 
-def _is_ours(name: str) -> bool:
-    """Whether the name is that of no provider."""
-    plain = name.partition(":")[0]
-    return plain in ("local", "recorded") or name in ("auto", "demo", "rules")
+def need_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
+    """Raises `Misconfigured` if no provider has the model that is named, or its key is missing."""
+    name = settings.model
+    is_ours = name.partition(":")[0] in ("local", "recorded") or name in ("auto", "demo", "rules")
+    if not is_ours:
+        has_server = bool(settings.base_url or api_key or settings.api_key_env)
+        names.need_usable(name, environment=os.environ, has_server=has_server)
 
 
 def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> ChatModel:

@@ -191,8 +191,7 @@ class Call:
         request: What the person asked for, in their words.
 
     Examples:
-        >>> from plansmith import tool
-        >>> from plansmith.ports import Call
+        >>> from plansmith import Call, tool
         >>> @tool(effect="read")
         ... def trip(call: Call) -> str:
         ...     call.progress("looking for trips")
@@ -222,6 +221,11 @@ class Call:
 
         Raises:
             InputNeeded: There is no answer yet; let it pass.
+
+        Examples:
+            >>> @tool(effect="read")
+            ... def visit(call: Call) -> str:
+            ...     return f"on {call.ask('Which day?', options=['Monday', 'Friday'])}"
         """
         # Whatever stands before a question is done again then: ask first, act afterwards.
         known = answers_in(self.reply.state, self.reply.answer) if self.reply else []

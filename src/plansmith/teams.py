@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith.adapters.agents.coder import coder
@@ -328,7 +328,7 @@ class Background:
         raise ToolFailed(Sentence("team.no_search"), hint=Sentence("team.set_search"))
 
 
-def _sources(tools: Sequence[FunctionTool | ToolSource]) -> list[ToolSource]:
+def _sources(tools: Sequence[FunctionTool[..., Any] | ToolSource]) -> list[ToolSource]:
     """Puts the functions among the tools into one source: agents take only sources."""
     functions = [each for each in tools if isinstance(each, FunctionTool)]
     others = [each for each in tools if not isinstance(each, FunctionTool)]

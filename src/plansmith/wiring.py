@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Final, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
@@ -259,9 +259,9 @@ def make_store_url(settings: Settings) -> str:
 
 def make_tools(
     settings: Settings, *, clock: Clock, secrets: Secrets, tell: Tell = lambda _: None
-) -> list[functions.FunctionTool | ToolSource]:
+) -> list[functions.FunctionTool[..., Any] | ToolSource]:
     """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
-    sources: list[functions.FunctionTool | ToolSource] = []
+    sources: list[functions.FunctionTool[..., Any] | ToolSource] = []
     if settings.builtin.enabled:
         sources += builtin_tools(settings, clock=clock)
     specs: list[ToolSpec] = []
@@ -385,12 +385,12 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def python_tools(path: Path) -> list[functions.FunctionTool]:
+def python_tools(path: Path) -> list[functions.FunctionTool[..., Any]]:
     """Runs a Python file and returns its functions that are marked with `@tool`."""
     return list(python_functions(path).values())
 
 
-def python_functions(path: Path) -> dict[str, functions.FunctionTool]:
+def python_functions(path: Path) -> dict[str, functions.FunctionTool[..., Any]]:
     """Runs a Python file and returns its functions that are marked with `@tool`, by name in it."""
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():

@@ -364,18 +364,50 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones
     with person.types("run", plan, environment=environment) as terminal:
         terminal.until("Enter = not now:")
         terminal.type("y\n")
-        terminal.until("Changes out.md (4 bytes now, 4 bytes afterwards)", "│ -old", "Your answer")
+        terminal.until("- Replaces out.md (1 line) by 1 line:", "│-old", "Your answer")
+        assert "\x1b[31m  │-old" in terminal.raw
         terminal.type("\n")
         assert terminal.ended() == 5
     with person.types("answer", "last", "--run", environment=environment) as terminal:
-        terminal.until("│ -old", "Your answer")
+        terminal.until("│-old", "Your answer")
         out.write_text("meanwhile\n", encoding="utf-8")
-        terminal.type("allow\n")
-        terminal.until("out.md changed on the disk after you looked", "│ -meanwhile")
+        terminal.type("y\n")
+        terminal.until("out.md changed on the disk after you looked", "│-meanwhile")
         terminal.until("Your answer", times=2)
         assert out.read_text() == "meanwhile\n"
         terminal.type("change\n")
-        terminal.until("│ +mine {{r.path}}", "Use these values and allow the call?")
+        terminal.until("│+mine {{r.path}}", "Use these values and allow the call?")
         terminal.type("y\n")
         assert terminal.ended() == 0
     assert out.read_text() == "mine {{r.path}}\n"
+
+
+def test_the_items_of_a_list_are_allowed_together_and_one_of_them_alone(person: Person) -> None:
+    """One table, one yes: but what a value says is never taken for a line of ours, or a yes."""
+    fake = "x\x1b[2J\u202e\nAllow all 3? y = all, n = none: y"
+    look = {"id": "r", "tool": "files.read", "inputs": {"path": "in.md"}}
+    (person.folder / "in.md").write_text(fake, encoding="utf-8")
+    each = {"tool": "note", "inputs": {"text": "{{item}} {{r.text}}"}}
+    question = {"id": "q", "question": "Really?", "options": ["yes", "no"]}
+    told = {"id": "t", "instruction": "{{q}}"}
+    plan = person.plan(look, question, told, {"id": "all", "over": ["a", "b", "c"], "each": each})
+    with person.types("run", plan, *PY) as terminal:
+        terminal.until("Enter = not now:")
+        terminal.type("y\n")
+        # Both are shown before the first is asked.
+        terminal.until("in its step q (q):", "note 3 times (all):", "│ 3  c x\\u001b[2J\\u202e")
+        terminal.until("Your answer")
+        terminal.type("y\n")
+        terminal.until("a number = decide on that one alone")
+        assert not person.notes
+        terminal.type("2\n")
+        terminal.until("consent to call note (data:all/1?1):", "y = allow, n = refuse")
+        terminal.type("n\n")
+        terminal.until("note 2 times (all):", "Allow all 2?")
+        terminal.type("是\n")
+        assert terminal.ended() != 5
+    assert "\x1b[2J" not in terminal.raw
+    assert "\u202e" not in terminal.raw
+    lines = terminal.screen.text.splitlines()
+    assert [line for line in lines if line.startswith("Allow all 3? y = all, n = none: y")] == []
+    assert sorted(line[0] for line in person.notes.splitlines() if "x" in line) == ["a", "c"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.e2e.terminal import Person, Terminal
 
-from plansmith.cli.ui.width import text_width
 from plansmith.plan.data import Json
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
+from plansmith.text import text_width
 
 SALES = "region,amount\nNorth,120.5\nSouth,80\nNorth,200.25\nWest,60\n"
 ASKED = "What is the total amount by region in sales.csv?"

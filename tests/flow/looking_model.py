@@ -82,7 +82,7 @@ class Desk:
         self.calls: list[tuple[str, Any]] = []
         self.flight: Any = {"name": "AZ 123", "city": "Rome", "price": 200}
 
-    def tools(self) -> list[FunctionTool]:
+    def tools(self) -> list[FunctionTool[..., Any]]:
         @tool(effect="read")
         def flights(city: str) -> Any:
             """Find a flight to a city."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, tool
 from plansmith.adapters.secrets import SecretBox
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
@@ -222,3 +223,72 @@ async def test_values_that_a_second_person_has_to_agree_to_are_not_taken() -> No
     with pytest.raises(Refused, match="Another user has to agree"):
         await bank.say(run, "data:all/1?1", {"allow": {"to": "bob"}})
     assert bank.paid == []
+
+
+class Gate:
+    """Counts how many calls are made at once, and lets none end before all that may have begun."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.now, self.most, self.full = width, 0, 0, asyncio.Event()
+
+    async def __call__(self, given: Mapping[str, Json]) -> Json:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        if self.now == self.width:
+            self.full.set()
+        await self.full.wait()
+        self.now -= 1
+        return given["to"]
+
+
+@pytest.mark.parametrize(("width", "together"), [(4, 12), (1, 1)])
+async def test_items_ask_together_and_run_as_many_at_once_as_the_plan_says(
+    width: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A map of width 1 is done one after the other: there the next item is not even asked about."""
+    gate = Gate(width)
+    bills: list[Any] = [{"to": f"p{number}", "sum": number} for number in range(12)]
+    monkeypatch.setattr("tests.flow.test_given_values.BILLS", bills)
+
+    @tool(effect="write")
+    async def pay(to: str, sum: int) -> Json:  # noqa: A002 - as in the plan
+        """Pay."""
+        return await gate({"to": to, "sum": sum})
+
+    store = MemoryStore()
+
+    def enter() -> Plansmith:
+        return Plansmith(tools=[FakeTools(FakeTool("look", [_looked_at])), pay], store=store)
+
+    app = enter()
+    run = await app.submit(plan(LOOK, ALL | {"width": width}), by="ann")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ann")
+    run = await app.run(run.id)
+    assert len(run.questions) == together
+    while run.questions:
+        # Killed between an answer and the next, and between the last one and the calls.
+        for name in [*run.questions]:
+            of = run.question_hash(name)
+            assert not enter().runs.execution.of(run.id)
+            await enter().answer(run.id, name, "allow", by="bob", of=of)
+        run = await enter().run(run.id)
+    assert (run.status, run.result("all")) == (RunStatus.DONE, [each["to"] for each in bills])
+    assert gate.most == width
+    events = await store.events(run.id)
+    permits = [each for each in events if isinstance(each.body, e.StepReplied)]
+    assert {each.by.name for each in permits} == {"bob"}
+    assert len({each.body.state for each in permits if isinstance(each.body, e.StepReplied)}) == 12
+
+
+async def test_an_item_that_is_allowed_alone_runs_while_the_others_wait() -> None:
+    bank = Bank()
+    run = await bank.begin(LOOK, ALL)
+    run = await bank.say(run, "data:all/1?1", "refuse")
+    assert (run.status, [*run.questions]) == (RunStatus.ASKING, ["data:all/0?1"])
+    # In the process that is executing it, too.
+    app = bank.enter()
+    await app.answer(run.id, "data:all/0?1", "allow", by="bob")
+    run = await app.run(run.id)
+    assert bank.paid == [BILLS[0]]
+    assert run.steps["all/1"].status is StepStatus.FAILED

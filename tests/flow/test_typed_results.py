@@ -88,7 +88,7 @@ def save(path: str) -> dict[str, Any]:
     return {"path": path, "bytes": 3}
 
 
-TOOLS = [order, places, person, untyped, label, save]
+TOOLS: list[Any] = [order, places, person, untyped, label, save]
 
 
 async def ran(*steps: dict[str, Any]) -> Run:

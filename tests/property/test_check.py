@@ -8,12 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
-from plansmith import Plan, Problem, check_plan, try_read_plan
+from plansmith import Plan, Problem, try_read_plan
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.check.arguments import argument_problems
 from plansmith.planner.check.autofix import autofix
 from plansmith.planner.check.certain_errors import certain_errors
+from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.check.placeholders import Placeholders

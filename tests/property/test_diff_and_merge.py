@@ -6,9 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plans, steps
 
-from plansmith import apply_diff, diff_plans, merge_plans
+from plansmith import apply_diff, diff_plans
 from plansmith.plan.data import Json, same
-from plansmith.plan.diff import Change
+from plansmith.plan.diff import Change, merge_plans
 from plansmith.plan.plan import Plan
 
 

@@ -7,10 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property.strategies import plans, ready
 
-from plansmith import RunStatus, StepStatus, fold
+from plansmith import RunStatus, StepStatus
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event, verify_chain
+from plansmith.plan.fold import fold
 from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_type
 
-from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, fold, tool
+from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, tool
 from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.tools.files import FileTools
-from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, StepDone
+from plansmith.plan.fold import fold
 from plansmith.plan.run import StepState
 from plansmith.plan.thread import ThreadMessage
 from plansmith.threads.thread import Thread
@@ -51,12 +51,13 @@ async def search(query: str) -> list[str]:
 
 
 def constructing(folder: Path) -> None:
-    assert_type(weather, FunctionTool)
+    assert_type(weather("Oslo"), str)
+    weather(3)  # type: ignore[arg-type]
     assert_type(Plansmith(), Plansmith)
     assert_type(Plansmith.from_settings(), Plansmith)
     Plansmith(tools=[weather, add, search, FileTools(folder)])
     Plansmith("rules", tools=[weather])
-    assert_type(tool(add, effect="read", name="sum"), FunctionTool)
+    assert_type(tool(add, effect="read", name="sum")(1, other=2), int)
     Plansmith(model=ScriptedModel("hello"), store="sqlite:///runs.db")
     Plansmith(store=MemoryStore(), agents=[])
 

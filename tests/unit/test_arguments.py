@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plansmith import Plansmith, model, tool
+import plansmith
+from plansmith import Plan, Plansmith, Run, ToolSpec, check_plan, model, read_plan, tool
 from plansmith.adapters.models.names import need_usable
 from plansmith.errors import Misconfigured
 from plansmith.testing import MemoryStore, ScriptedModel
 
+NO_TOOLS: list[ToolSpec] = []
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY")
 
 
@@ -103,3 +108,48 @@ def test_an_unknown_argument_names_the_nearest_one() -> None:
 def test_a_model_object_is_the_first_argument_too() -> None:
     scripted = ScriptedModel()
     assert Plansmith(scripted).runs.planner.model is scripted
+
+
+def test_a_plan_is_checked_against_functions_as_a_plansmith_takes_them() -> None:
+    def stock(item: str) -> int:
+        """How many there are."""
+        return len(item)
+
+    steps = [
+        {"id": "a", "tool": "stock", "inputs": {"item": "bolt"}},
+        {"id": "b", "tool": "weather", "inputs": {"town": "Oslo"}},
+    ]
+    plan = read_plan({"goal": "x", "steps": steps})
+    assert {each.step for each in check_plan(plan, [stock, weather, *NO_TOOLS])} == {"b"}
+    with pytest.raises(Misconfigured, match="is not a tool"):
+        check_plan(plan, [lambda item: item])
+
+
+def test_a_tool_keeps_the_signature_of_its_function() -> None:
+    assert [*inspect.signature(weather).parameters] == ["city"]
+    assert (weather.__name__, weather("Oslo")) == ("weather", "Oslo")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_plan_is_dumped_without_a_warning_and_read_again() -> None:
+    each = {"tool": "pay", "inputs": {"to": "{{item}}"}}
+    plan = read_plan({"goal": "x", "steps": [{"id": "m", "over": ["a"], "each": each}]})
+    assert (plan.hash, plan.needs, list(plan.by_id)) == (plan.hash, {"m": frozenset()}, ["m"])
+    assert Plan.model_validate(plan.model_dump()) == plan
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_what_tools_are_written_with_comes_from_one_place() -> None:
+    for name in ("BudgetLimits", "Call", "QuestionAsked", "ToolBusy", "ToolFailed"):
+        assert name in plansmith.__all__
+        assert getattr(plansmith, name)
+    assert not {"fold", "merge_plans"} & {*dir(plansmith)}
+    shown = [name for name in dir(Run(id="x")) if not name.startswith("_")]
+    assert len(shown) <= 36
+    assert {"answer", "files", "plan", "questions", "report", "result", "status"} <= {*shown}
+
+
+def test_an_extra_brings_all_that_its_command_loads() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert {*extras["server"]} <= {*extras["scale"]}  # a worker is a server without its port

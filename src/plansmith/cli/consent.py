@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from plansmith.adapters.tools.file_changes import FileChange, Preview, consent_preview
-from plansmith.adapters.tools.file_kinds import as_text
+from plansmith.adapters.tools.file_changes import Preview, consent_preview
 from plansmith.cli.editor import editor_of, open_in_editor
+from plansmith.cli.file_previews import preview_lines
 from plansmith.cli.questions import (
     ALL,
+    agrees,
     answer_seen,
     ask_line,
-    question_lines,
-    quoted,
     read_answer,
-    read_choice,
     whole_lines,
 )
 from plansmith.cli.ui.words import error_text
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
 
 CHANGE: Final = frozenset({"change", "修改"})
-_MOST_LINES: Final = 60
 
 
 async def preview_of(
@@ -49,45 +45,14 @@ async def preview_of(
     return await consent_preview(session.smith.runs, run, asked, own)
 
 
-def preview_lines(preview: Preview | None, session: Session) -> Iterator[str]:
-    """Yields what the call would do to each file, with the lines that change."""
-    if preview is None:
-        return
-    if preview.error:
-        yield f"  {session.words['would_fail'].format(error=safe(preview.error))}"
-    for each in preview.changes:
-        yield f"  {_headline(each, session)}"
-        yield from _difference(each, session)
-
-
-def _headline(change: FileChange, session: Session) -> str:
-    before, after = (0 if each is None else each.size for each in (change.before, change.after))
-    sizes = {"before": f"{before:,}", "after": f"{after:,}"}
-    return session.words[f"file_{change.kind}"].format(path=safe(change.path), **sizes)
-
-
-def _difference(change: FileChange, session: Session) -> Iterator[str]:
-    before, after = (
-        None if each is None or each.data is None else as_text(each.data)
-        for each in (change.before, change.after)
-    )
-    if change.kind != "changed" or before is None or after is None:
-        return
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
-    lines = list(found)[2:]  # without the names of the two files
-    for each in lines[:_MOST_LINES]:
-        yield from quoted(each)
-    if len(lines) > _MOST_LINES:
-        left = f"{len(lines) - _MOST_LINES:,}"
-        yield f"  {session.words['more_changes'].format(count=left)}"
-
-
 async def consented(
-    session: Session, run: Run, asked: QuestionAsked, values: Mapping[str, Json]
+    session: Session,
+    run: Run,
+    asked: QuestionAsked,
+    values: Mapping[str, Json],
+    seen: Preview | None,
 ) -> bool:
-    """Asks for consent until there is a decision; returns False if it stays open."""
-    seen = await preview_of(session, run, asked)
-    session.say(*question_lines(asked, session, run, values, preview_lines(seen, session)))
+    """Asks for consent to what was shown until there is a decision; False if it stays open."""
     while typed := (ask_line(session.words["answer_consent"]) or "").strip():
         if typed in ALL:
             session.say(*whole_lines(values))
@@ -98,7 +63,7 @@ async def consented(
         except Refused as error:
             seen = await preview_of(session, run, asked)
             problem = error_text(error, session.words["locale"])
-            session.say(safe(problem), *preview_lines(seen, session))
+            session.say(safe(problem), *preview_lines(seen, session.words))
     return False
 
 
@@ -115,13 +80,13 @@ async def _decided(
         return await _change_by_hand(session, run, asked, values)
     value = read_answer(asked, typed)
     if value == ALLOW:
-        await _need_as_seen(session, run, asked, seen)
+        await need_as_seen(session, run, asked, seen)
         value = allow_seen(seen.seen if seen else "")
     await answer_seen(session, run, asked, value)
     return True
 
 
-async def _need_as_seen(
+async def need_as_seen(
     session: Session, run: Run, asked: QuestionAsked, seen: Preview | None
 ) -> None:
     """Refuses to go on if the files are not as they were when the person saw them."""
@@ -143,8 +108,8 @@ async def _change_by_hand(
         session.say(session.words["values_unchanged"])
         return False
     seen = await preview_of(session, run, asked, {**values, **changes})
-    session.say(*whole_lines(changes), *preview_lines(seen, session))
-    if read_choice(ask_line(session.words["use_values"]) or "").kind != "yes":
+    session.say(*whole_lines(changes), *preview_lines(seen, session.words))
+    if not agrees(session.words["use_values"]):
         return False
     await change_values(session, run, asked, changes, seen=seen)
     return True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from plansmith.cli.questions import question_lines
+from plansmith.adapters.tools.file_changes import Preview, plan_previews
+from plansmith.cli.file_previews import loses, preview_lines
+from plansmith.cli.questions import group_lines, group_name, question_groups
 from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.cli.ui.progress import header, rows
 from plansmith.plan.data import Json
@@ -87,17 +89,21 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
             yield session.command_for(run, "approve", run.id, digest)
         case _:
             pass
-    for name, asked in run.questions.items():
-        if asked.asks == "consent":
+    for group in question_groups(run.questions.values()):
+        name = group_name(group)
+        if group[0].asks == "consent":
             yield session.command_for(run, "answer", run.id, name, "--show")
         yield session.command_for(run, "answer", run.id, name, "ANSWER")
     yield session.command_for(run, "resume", run.id)
 
 
-def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterator[str]:
+def waiting_lines(
+    run: Run, session: Session, *, served: bool = False, asks: bool = True
+) -> Iterator[str]:
     """Yields what the run waits for, and the commands to continue it.
 
-    `served`: a server or worker of the store lives, which continues what is decided.
+    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
+    the questions, which were not shown yet.
     """
     commands = list(next_commands(run, session))
     if not commands:
@@ -105,21 +111,30 @@ def waiting_lines(run: Run, session: Session, *, served: bool = False) -> Iterat
     has_decision = len(commands) > 1
     go_on = session.words["goes_on" if served else "go_on"]
     yield session.words["waits"] if has_decision else go_on
-    for asked in run.questions.values():
-        yield from question_lines(asked, session, run)
+    for group in question_groups(run.questions.values()) if asks else ():
+        yield from group_lines(group, session, run)
     yield from (f"  {safe(each)}" for each in commands[:-1])
     if has_decision:
         yield session.words["then"]
     yield f"  {safe(commands[-1])}"
 
 
-def review_lines(
-    run: Run, events: Sequence[Event], session: Session, *, flag: str = ""
-) -> Iterator[str]:
-    """Yields what a person has to see before approving: steps, arguments, cost, hash.
+async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[str]:
+    """Returns what a person has to see before approving: steps, arguments, cost, files, hash.
 
     With the flag that has approved it, the plan does not wait.
     """
+    events = list(await session.smith.store.events(run.id))
+    previews = await plan_previews(session.smith.runs, run)
+    lines = list(_review_lines(run, events, previews, session, flag))
+    if any(line.lstrip().startswith("…") for line in lines):
+        lines += [session.words["seen_whole"], f"  {session.command('show', run.id, '--yaml')}"]
+    return lines
+
+
+def _review_lines(
+    run: Run, events: Sequence[Event], previews: Mapping[str, Preview], session: Session, flag: str
+) -> Iterator[str]:
     if run.plan is None:
         return
     # The reasons of the review tell that rules made the plan.
@@ -143,10 +158,12 @@ def review_lines(
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
     yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
-    for reason in reasons:
+    found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
+    for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
         if flag and getattr(reason, "code", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
         yield f"  ! {safe(in_language(reason, session.words['locale']))}"
+        yield from (f"  {line}" for line in preview_lines(seen, session.words))
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
 
 

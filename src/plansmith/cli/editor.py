@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from plansmith.cli.describe import change_lines
-from plansmith.cli.questions import ask_line
+from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session
 from plansmith.cli.ui.output import read_file
 from plansmith.dialects.native import read_plan, to_yaml
@@ -97,4 +97,4 @@ def _wants_again(session: Session, error: PlanInvalid) -> bool:
     problems = [each for each in error.problems if isinstance(each, Problem)]
     session.say(*problem_lines(problems, session.words["locale"]))
     typed = ask_line(session.words["edit_again"])
-    return typed is not None and typed.strip().lower() not in ("n", "no", "否", "不")
+    return typed is not None and read_choice(typed).kind != "no"

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from plansmith.cli.describe import done_so_far, run_json, waiting_lines
+from plansmith.cli.describe import done_so_far, run_json, status_text, waiting_lines
 from plansmith.cli.session import has_no_plan, is_unusable
-from plansmith.cli.ui.output import dim, print_json, print_markdown, print_prose
+from plansmith.cli.ui.output import dim, print_json, print_markdown, print_prose, print_text
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import in_language
 from plansmith.report.build import load_report
@@ -72,6 +72,11 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     """
     if report is None:
         print_prose(run.report or in_language(run.reason, session.words["locale"]))
+    elif session.detail == "quiet" and not report.answer.text and run.options.team is None:
+        if run.status is not RunStatus.DONE:
+            session.say(*lacking_markdown(report).splitlines())
+        status, command = status_text(run, session), session.command("report", run.id)
+        print_text(session.words["no_reply"].format(status=status, command=command))
     elif run.options.team is not None or not report.answer.text:
         print_markdown(to_markdown(report))
     elif session.detail == "quiet":

@@ -17,10 +17,10 @@ from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 from plansmith.cli.exit_codes import Exit, exit_for
 from plansmith.cli.parser import FOLDER, Parser, WrongUsage, help_text
 from plansmith.cli.ui.own_locale import own_locale
-from plansmith.cli.ui.width import padded, say_fitted
+from plansmith.cli.ui.width import say_fitted
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
-from plansmith.text import visible
+from plansmith.text import padded, visible
 
 if TYPE_CHECKING:
     import difflib

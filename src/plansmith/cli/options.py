@@ -18,10 +18,10 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 
 if TYPE_CHECKING:
-    from plansmith import tenants
+    from plansmith import models, tenants
     from plansmith.cli.ui.planning import Detail
 else:
-    lazy_modules(globals(), tenants="plansmith.tenants")
+    lazy_modules(globals(), models="plansmith.models", tenants="plansmith.tenants")
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
@@ -165,7 +165,10 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
         "store": given.get("store"),
         "workers": _without_empty({"concurrency": given.get("runs_at_once")}),
     }
-    return loaded_settings(args, _without_empty(changes), tell)
+    settings = loaded_settings(args, _without_empty(changes), tell)
+    if given.get("model"):
+        models.need_usable(settings.models.plan)  # before there is a run that could only fail
+    return settings
 
 
 def loaded_settings(

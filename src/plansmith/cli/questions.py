@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.cli.session import Session
-from plansmith.cli.ui.width import fitted_to, folded
+from plansmith.cli.ui.width import fitted_to
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.planner.check.schemas import BadSchema, Schema, validator
+from plansmith.review.value_lines import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.text import clip, safe
 
 if sys.platform != "win32":
     import termios
 
-_YES: Final = frozenset({"y", "yes", "是", "好"})
+_YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
 _NO: Final = frozenset({"n", "no", "否", "不"})
 _EDIT: Final = frozenset({"e", "edit", "编辑"})
 _CHANGES: Final = frozenset({"c", "changes"})
@@ -68,12 +69,23 @@ def read_answer(asked: QuestionAsked, typed: str) -> Json:
     if asked.asks == "unknown" and text.startswith("{"):
         return _json_or_text(text)  # the call is done, and this was its result
     if asked.options:
-        numbers = {str(number): each for number, each in enumerate(asked.options, start=1)}
-        return text if text in asked.options else numbers.get(text, text)
+        return _option(asked, text)
     schema = asked.answer_schema
     if schema is None or _is_text(schema, text):
         return text
     return _json_or_text(text)
+
+
+def _option(asked: QuestionAsked, text: str) -> str:
+    """Returns the option that a text means: itself, by its number, or the only yes or no."""
+    options, kind = asked.options, read_choice(text).kind
+    numbers = {str(number): each for number, each in enumerate(options, start=1)}
+    if text in options or kind not in ("yes", "no"):
+        return text if text in options else numbers.get(text, text)
+    if asked.asks in ("consent", "limit", "unknown"):
+        return options[0] if kind == "yes" else options[1]  # of our own: yes comes first
+    same = [each for each in options if read_choice(each).kind == kind]
+    return same[0] if len(same) == 1 else text
 
 
 def _json_or_text(text: str) -> Json:
@@ -105,6 +117,11 @@ def ask_line(prompt: str) -> str | None:
         sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
+
+
+def agrees(prompt: str) -> bool:
+    """Asks for a yes; only an explicit one counts."""
+    return read_choice(ask_line(prompt) or "").kind == "yes"
 
 
 def drop_typed() -> None:
@@ -163,11 +180,31 @@ def _repeat(signals: int, handled: threading.Event, thread: int) -> None:
             signal.pthread_kill(thread, signal.SIGINT)
 
 
+_ITEM: Final = re.compile(r"/\d+(?=/|$)")
+Group = tuple[QuestionAsked, ...]
+
+
+def question_groups(questions: Iterable[QuestionAsked]) -> list[Group]:
+    """Returns questions, those together that ask consent to one call for items of one list."""
+    groups: dict[tuple[str, str], Group] = {}
+    for each in questions:
+        key = (_item_step(each), each.callee) if each.asks == "consent" else (each.question, "")
+        groups[key] = (*groups.get(key, ()), each)
+    return list(groups.values())
+
+
+def _item_step(asked: QuestionAsked) -> str:
+    """Returns the step of a question without the numbers of its items."""
+    return _ITEM.sub("", asked.step or "")
+
+
+def group_name(group: Group) -> str:
+    """Returns how a command names a group: one question by its own name, several by their step."""
+    return group[0].question if len(group) == 1 else _item_step(group[0])
+
+
 ALL: Final = frozenset({"all", "全部"})
-BAR: Final = "  │ "
-_LONGEST_VALUE: Final = 1000
 _LONGEST_TEXT: Final = 4000
-_NARROWEST: Final = 40
 _HEADS: Final = {
     "step": "plan_asks",
     "call": "call_asks",
@@ -184,31 +221,68 @@ def question_lines(
     effects: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yields a question and who asks it; for consent, what the call does and its values."""
-    yield head_line(asked, session, run)
+    yield head_line((asked,), session, run)
+    values = _values_in(asked) if values is None else values
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
     else:
         yield from effects
-        yield f"  {_origin(asked, session)}"
+        yield f"  {origin_line(asked, session, run)}"
         for name, value in values.items():
-            yield from _value_lines(name, value, session)
+            lines = named_lines(name, value, session.words["locale"])
+            yield from (f"  {line}" for line in lines)
     for number, option in enumerate(asked.options, start=1):
         yield from quoted(f"{number}. {clip(option)}")
 
 
-def _origin(asked: QuestionAsked, session: Session) -> str:
+def group_lines(
+    group: Group,
+    session: Session,
+    run: Run,
+    values: Sequence[Mapping[str, Json] | None] = (),
+    effects: Iterable[str] = (),
+) -> Iterator[str]:
+    """Yields a question; or several about the items of a list, with a table of their values."""
+    found = values or [_values_in(each) for each in group]
+    if len(group) == 1:
+        yield from question_lines(group[0], session, run, found[0], effects)
+        return
+    yield head_line(group, session, run)
+    yield from effects
+    yield f"  {origin_line(group[0], session, run)}"
+    names = dict.fromkeys(name for each in found for name in each or {})
+    rows = [
+        [str(number), *(value_cell((each or {}).get(name)) for name in names)]
+        for number, each in enumerate(found, start=1)
+    ]
+    yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
+
+
+def _values_in(asked: QuestionAsked) -> Mapping[str, Json] | None:
+    """Returns the values that the text of a question tells, shortened, if it asks for consent."""
+    told = asked.text.fields.get("values", ()) if isinstance(asked.text, Sentence) else ()
+    if asked.asks != "consent" or not told:
+        return None
+    texts = {str(each.fields["name"]): str(each.fields["value"]) for each in told}
+    return {n: _json_or_text(v) if v.startswith(("[", "{")) else v for n, v in texts.items()}
+
+
+def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
     """Says where the values of a call come from, and for how many items it is made."""
-    # An earlier release wrote the sources into the text only.
-    sources = ", ".join(asked.sources) or asked.text.rpartition(" This comes from ")[2].rstrip(".")
+    # By what they called: titles are the plan's own words, and could say anything here.
+    called = [(each, callee_of(run.plan, each)) for each in asked.sources]
+    sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
     text = session.words["comes_from" if not asked.times else "items_from"]
     return text.format(sources=safe(clip(sources, 200)), times=asked.times)
 
 
-def head_line(asked: QuestionAsked, session: Session, run: Run) -> str:
+def head_line(group: Group, session: Session, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
+    asked, count = group[0], len(group)
     callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
-    text = session.words[_HEADS.get(asked.asks, "system_asks")]
-    return text.format(name=safe(asked.question), step=safe(asked.step or ""), callee=callee)
+    head = "consent_asked_items" if count > 1 else _HEADS.get(asked.asks, "system_asks")
+    fields = {"step": safe(asked.step or ""), "callee": callee, "count": count}
+    return session.words[head].format(name=safe(group_name(group)), **fields)
 
 
 def callee_of(plan: Plan | None, unit: str | None) -> str:
@@ -225,27 +299,11 @@ def callee_of(plan: Plan | None, unit: str | None) -> str:
 def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
     """Yields every value in full, as text without control characters."""
     for name, value in values.items():
-        text = _text(value)
+        text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
         yield f"{safe(name)} ({len(text):,}):"
-        for line in text.split("\n"):
-            yield from quoted(line)
+        yield from quoted(text)
 
 
 def quoted(text: str) -> Iterator[str]:
-    """Yields a text with a bar before every line, wrapped to the terminal's width."""
-    width = max(shutil.get_terminal_size().columns, _NARROWEST) - len(BAR) - 1
-    yield from (f"{BAR}{line}" for line in folded(safe(text), width))
-
-
-def _value_lines(name: str, value: Json, session: Session) -> Iterator[str]:
-    text = _text(value)
-    if len(text) <= _LONGEST_VALUE:
-        yield from quoted(f"{name} = {text}")
-        return
-    yield from quoted(f"{name} = {text[:_LONGEST_VALUE]}")
-    size = {"shown": f"{_LONGEST_VALUE:,}", "size": f"{len(text):,}"}
-    yield f"  {session.words['cut'].format(**size)}"
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    """Yields a text with a bar before every line."""
+    return (f"  {BAR}{line}" for line in text_lines(text))

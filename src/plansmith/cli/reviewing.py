@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from plansmith.adapters.tools.file_changes import consent_values
-from plansmith.cli.consent import consented
 from plansmith.cli.describe import done_so_far, review_lines
 from plansmith.cli.editor import edit_in_editor
-from plansmith.cli.questions import (
-    Choice,
-    answer_seen,
-    ask_line,
-    question_lines,
-    read_answer,
-    read_choice,
-)
-from plansmith.cli.ui.words import error_text
-from plansmith.errors import Refused
+from plansmith.cli.question_groups import ask_all
+from plansmith.cli.questions import Choice, ask_line, read_choice
 from plansmith.plan.capability import Effect
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.review.policy import active_steps, effects
@@ -42,17 +32,16 @@ class Prompts:
         if run.plan is None:
             return False
         await session.refuse_what_cannot_run(run.plan)
-        events = list(await session.smith.store.events(run.id))
         given = vars(session.args).get("approve_plan")
         flag = "--approve-plan" if given == run.plan.hash else ""
         if not given and vars(session.args).get("yes_read_only"):
             # A plan made by rules is always reviewed; the flag approves it if it only reads.
             flag = "--yes-read-only" if await _only_reads(session, run) else ""
         if flag:
-            session.tell(*review_lines(run, events, session, flag=flag))
+            session.tell(*await review_lines(run, session, flag=flag))
             await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
             return True
-        session.say(*review_lines(run, events, session))
+        session.say(*await review_lines(run, session))
         if given:
             session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
         return session.has_person and await self._decide(session, run)
@@ -62,10 +51,7 @@ class Prompts:
         if not session.has_person:
             return False
         asked = [each for each in run.questions.values() if not self.leaves(each)]
-        for each in asked:
-            if not await ask_until_it_fits(session, run, each):
-                return False
-        return len(asked) == len(run.questions)
+        return await ask_all(session, run, asked) and len(asked) == len(run.questions)
 
     def leaves(self, asked: QuestionAsked) -> bool:
         """Tells whether a question is answered elsewhere; here none is."""
@@ -99,25 +85,6 @@ class Prompts:
                 self.put_off(session, run, choice)
                 return False
         return True
-
-
-async def ask_until_it_fits(session: Session, run: Run, asked: QuestionAsked) -> bool:
-    """Asks one question until its answer fits; returns False if it stays open."""
-    values = await consent_values(session.smith.store, asked)
-    if values is not None:
-        return await consented(session, run, asked, values)
-    session.say(*question_lines(asked, session, run))
-    while True:
-        typed = ask_line(session.words["answer"]) or ""
-        if not typed.strip():
-            return False
-        value = read_answer(asked, typed)
-        try:
-            await answer_seen(session, run, asked, value)
-        except Refused as error:
-            session.say(safe(error_text(error, session.words["locale"])))
-        else:
-            return True
 
 
 async def _only_reads(session: Session, run: Run) -> bool:

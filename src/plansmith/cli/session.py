@@ -16,8 +16,8 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith.cli.ui.output import shown_lines
 from plansmith.cli.ui.own_locale import own_locale
-from plansmith.cli.ui.width import fitted_to
 from plansmith.cli.ui.words import Words, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
@@ -103,7 +103,7 @@ class Session:
     def say(self, *lines: str) -> None:
         """Writes lines to stderr that a person needs: questions, problems, what waits."""
         with self.lines.cleared() if self.lines is not None else nullcontext():
-            sys.stderr.writelines(f"{line}\n" for line in fitted_to(sys.stderr, lines))
+            sys.stderr.writelines(shown_lines(sys.stderr, lines))
             sys.stderr.flush()
 
     def tell(self, *lines: str) -> None:

@@ -21,9 +21,6 @@ STOP: Final = "stop"
 OPTIONS: Final = (GO_ON, STOP)
 
 
-# The name that programs of earlier releases import.
-
-
 def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
     """Returns the question whether to go on beyond a limit; each time it has a new name."""
     number = run.grants.get(limit, 0) + 1

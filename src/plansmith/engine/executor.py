@@ -31,7 +31,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitAnswer, Execute, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply
 from plansmith.review.settings import MOST_ITEMS
@@ -314,7 +314,7 @@ class Executor:
             unit, inputs = as_allowed(unit, inputs, self._state)
         if kind == "ask":
             batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
-            self._state.park(unit, StepStatus.ASKING)
+            self._state.ask_first(unit, batch)
         elif (kind, unit.callee) not in self._consent.free and self._consent.asks_first(
             unit, inputs, self._state, batch
         ):

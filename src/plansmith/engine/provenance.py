@@ -18,7 +18,6 @@ from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplie
 from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, Ref, find, is_earlier
-from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AskStep, MapStep
 from plansmith.review.policy import active_steps
@@ -155,7 +154,7 @@ class Consent:
         else:
             batch.bodies.append(need)
             batch.values.append(inputs)
-            state.park(unit, StepStatus.ASKING)
+            state.ask_first(unit, batch)
         return True
 
     def may_be_needed(self, unit: Unit) -> bool:

@@ -168,6 +168,9 @@ class State:
             self.groups[unit.name] = group
             ended = self.ended | dict.fromkeys(self.settled, StepStatus.DONE)
             self._add(group.started_parts(ended, self.opened))
+            for name in group.parts if self.ended else ():
+                if self.ended.get(name) is StepStatus.ASKING and not self.attempts.get(name):
+                    group.ask(name)
             self._queue_next(group, batch)
             self._settle(group, batch)
         except BaseException:
@@ -324,6 +327,13 @@ class State:
         self.run_budget.settle(unit.name)
         self.ended[unit.name] = status
 
+    def ask_first(self, unit: Unit, batch: Batch) -> None:
+        """Records that a unit asks a person before it begins; the next item may ask meanwhile."""
+        self.park(unit, StepStatus.ASKING)
+        group = self.groups.get(unit.parent or "") if unit.is_item else None
+        if group is not None and group.ask(unit.name):
+            self._queue_next(group, batch)
+
     def _end(self, unit: Unit, status: StepStatus, batch: Batch) -> None:
         self.ended[unit.name] = status
         self._leave(unit, batch)
@@ -360,10 +370,10 @@ class State:
                 else:
                     self.replies[name] = Reply(answer, value)
                     self.answered[name] = self.attempts.get(name, 0)
-                self._put_back(name)
+                self._put_back(name, batch)
             case e.StepReset(step=name):
                 self.unsure.discard(name)
-                self._put_back(name)
+                self._put_back(name, batch)
             case _:
                 return
 
@@ -380,9 +390,13 @@ class State:
         for part in group.parts if group is not None else ():
             self._skip(part)
 
-    def _put_back(self, name: str) -> None:
+    def _put_back(self, name: str, batch: Batch) -> None:
         self.ended.pop(name, None)
-        if name in self.units:
+        group = self.groups.get(name.rpartition("/")[0])
+        if group is not None and name in group.asking:
+            group.asking.remove(name)
+            self._queue_next(group, batch)
+        elif name in self.units:
             self.schedule.put_back(name)
 
 

@@ -283,18 +283,24 @@ def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | N
     return Unit(name, step, is_round=is_round) if step is not None else None
 
 
+_MOST_ASKING: Final = 100
 _LOST = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
 
 
 @dataclass(slots=True)
 class Group:
-    """The parts of a map or plan step; a map runs `width` of them at a time, a template all."""
+    """The parts of a map or plan step; a map runs `width` of them at a time, a template all.
+
+    Parts that ask a person before they begin are `asking`; they wait, and leave their place to
+    others, so that a person is asked about many at once.
+    """
 
     unit: Unit
     parts: dict[str, Unit]
     waiting: deque[str] = field(default_factory=deque[str])
     done: set[str] = field(default_factory=set[str])
     failed: dict[str, StepStatus] = field(default_factory=dict[str, StepStatus])
+    asking: set[str] = field(default_factory=set[str])
 
     @classmethod
     def of(cls, unit: Unit, parts: dict[str, Unit]) -> Group:
@@ -315,8 +321,22 @@ class Group:
         self.waiting = deque(name for name in self.waiting if name not in known)
         return {name: self.parts[name] for name in known}
 
+    def ask(self, name: str) -> bool:
+        """Records that a part asks before it begins; returns whether it leaves its place."""
+        step = self.unit.step
+        if not isinstance(step, MapStep) or step.repeat is not None:
+            return False
+        if step.width == 1 or len(self.asking) >= _MOST_ASKING:
+            return False  # one after the other, or enough at once
+        self.asking.add(name)
+        self.waiting.append(name)
+        return True
+
     def end(self, name: str, status: StepStatus) -> None:
         """Records that a part has ended; one that asks or is unknown has not."""
+        if name in self.asking:
+            self.asking.remove(name)
+            self.waiting.remove(name)
         if status is StepStatus.DONE:
             self.done.add(name)
         elif status in _LOST:
@@ -327,7 +347,11 @@ class Group:
         step = self.unit.step
         inside = len(self.parts) - len(self.waiting) - len(self.done) - len(self.failed)
         free = step.width - inside if isinstance(step, MapStep) else len(self.waiting)
-        names = [self.waiting.popleft() for _ in range(min(max(free, 0), len(self.waiting)))]
+        if self.asking:
+            able = [name for name in self.waiting if name not in self.asking]
+            self.waiting = deque([*able, *(name for name in self.waiting if name in self.asking)])
+        able_count = len(self.waiting) - len(self.asking)
+        names = [self.waiting.popleft() for _ in range(min(max(free, 0), able_count))]
         return {name: self.parts[name] for name in names}
 
     def lost(self) -> set[str]:

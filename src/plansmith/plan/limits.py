@@ -68,6 +68,10 @@ class BudgetLimits(Record):
         tokens: Tokens of models.
         steps: Calls of tools and agents.
         seconds: Time from the start of the run.
+
+    Examples:
+        >>> from plansmith import BudgetLimits, Plansmith
+        >>> smith = Plansmith(budget=BudgetLimits(tokens=50_000, seconds=60))
     """
 
     money: Decimal | None = Field(default=None, gt=0, max_digits=20)

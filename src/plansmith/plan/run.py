@@ -260,6 +260,10 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     interrupted: bool = False
     damage: str = ""
 
+    def __dir__(self) -> list[str]:
+        """Lists what programs use; the other fields are what the engine goes on with."""
+        return [name for name in super().__dir__() if name not in _OF_ENGINE]
+
     def __repr__(self) -> str:
         done = [
             each.status is StepStatus.DONE for name, each in self.steps.items() if "/" not in name
@@ -366,6 +370,17 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     def calls_open(self) -> tuple[str, ...]:
         """The steps whose call has begun and not ended, without map and plan steps."""
         return open_calls(self.steps)
+
+
+# Written by `fold` and read by the engine.
+_OF_ENGINE: Final = frozenset(
+    (
+        *("acts", "advice", "approved_tools", "asked_at", "calls_open", "changing", "closing"),
+        *("covered", "dropped", "drops", "earlier", "edited_by", "grants", "iterations", "left"),
+        *("metrics", "phase", "prefetches", "rejections", "replans", "report_hash", "report_text"),
+        *("revisions", "running_hash", "templates"),
+    )
+)
 
 
 def _rows(run: Run) -> Iterator[tuple[str, str, str, str]]:

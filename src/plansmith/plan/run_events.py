@@ -117,6 +117,26 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     a limit. A call that asks leaves a `state`, by its content hash, with which it is made again;
     for consent, it is the values as they would be sent, with what would be called, the sources of
     the values, and how often if it is for each of many.
+
+    Attributes:
+        question: Its name, by which it is answered.
+        text: What is asked.
+        options: The answers to choose from, if there are any.
+        answer_schema: The JSON Schema of the answer.
+        step: The step that waits for the answer.
+        expires_at: When it is closed as unanswered.
+        state: What the call goes on with; for consent, its values.
+        link: A page on which it is answered.
+        kind: Who asks; `asks` also knows of questions without one.
+        callee: What would be called.
+        sources: The steps that the values come from.
+        times: For how many calls consent is given.
+        limit: The limit that is reached.
+
+    Examples:
+        >>> from plansmith import QuestionAsked
+        >>> QuestionAsked(question="go", text="Go on?", options=("yes", "no")).options
+        ('yes', 'no')
     """
 
     question: str

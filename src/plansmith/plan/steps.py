@@ -159,8 +159,9 @@ class StepFields(Record):
 
     # Always written, although it is the default value: a step cannot be read without it.
     @model_serializer(mode="wrap")
-    def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Json]:
-        return {"id": self.id, "kind": kind_of(self)} | cast("dict[str, Json]", dump(self))
+    def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        self.forget()  # pydantic warns of what is kept beside the fields
+        return {"id": self.id, "kind": kind_of(self), **dump(self)}
 
 
 def _plain_rule(value: Any) -> Json:

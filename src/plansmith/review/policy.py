@@ -8,7 +8,7 @@ from typing import NamedTuple
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import find, is_earlier
+from plansmith.plan.refs import RESERVED, find, is_earlier
 from plansmith.plan.rule_text import when_sentence
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
@@ -23,6 +23,7 @@ from plansmith.plan.steps import (
 )
 from plansmith.review.render import value_line
 from plansmith.review.settings import ReviewPolicy
+from plansmith.text import clip
 
 
 class ActiveStep(NamedTuple):
@@ -66,11 +67,10 @@ def reasons_to_ask(
 def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
     """Says what a step would do, with which values, and how often."""
     step = active.step
-    names = dict.fromkeys(ref.step for ref in step.refs())
+    names = dict.fromkeys(ref.step for ref in step.refs() if ref.step not in RESERVED)
     found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
     steps = [
-        source_name(name) if is_earlier(name) else Sentence("review.step", name=name)
-        for name in found
+        source_name(name) if is_earlier(name) else _step_name(name, active.plan) for name in found
     ]
     items = [_how_often(each, plan, policy) for each, plan in active.maps]
     items += active.limits
@@ -80,20 +80,28 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
         "sources": Sentence("review.sources", steps=steps) if steps else "",
         "items": Sentence("review.items", items=items) if items else "",
     }
+    overwrites = isinstance(step, ToolStep) and step.inputs.get("overwrite") is True
+    file = _file_of(step, *(("to",) if overwrites else ()))
+    fields |= {"file": file} if file else {}
     if effect is Effect.FINAL:
-        return Sentence("review.final", **fields)
-    file = _file_of(step)
-    return (
-        Sentence("review.write_file", file=file, **fields)
-        if file
-        else Sentence("review.write", **fields)
-    )
+        return Sentence("review.final_file" if file else "review.final", **fields)
+    if file and overwrites:
+        return Sentence("review.replace_file", **fields)
+    return Sentence("review.write_file" if file else "review.write", **fields)
 
 
-def _file_of(step: StepFields) -> str:
+def _step_name(name: str, plan: Plan) -> Sentence:
+    """Names a step by its id and its title."""
+    title = plan.by_id[name].title if name in plan.by_id else ""
+    if not title:
+        return Sentence("review.step", name=name)
+    return Sentence("review.step_titled", name=name, title=clip(title, 60))
+
+
+def _file_of(step: StepFields, *first: str) -> str:
     """Returns the file that a step writes, if the plan names it."""
     inputs = step.inputs if isinstance(step, ToolStep) else {}
-    named = (inputs.get(name) for name in ("path", "file", "filename"))
+    named = (inputs.get(name) for name in (*first, "path", "file", "filename"))
     return next((each for each in named if isinstance(each, str) and not any(find(each))), "")
 
 

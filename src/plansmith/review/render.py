@@ -31,6 +31,7 @@ from plansmith.plan.steps import (
     ToolStep,
     kind_of,
 )
+from plansmith.review.value_lines import BAR, named_lines
 from plansmith.text import WIDTH, clip, safe
 
 
@@ -68,29 +69,31 @@ def plan_lines(
         yield f"      {words['assumes'].format(text=clip(safe(assumption)))}"
     for number, step in enumerate(plan.steps, start=1):
         yield ""
-        yield from step_lines(step, f"{number}.", locale)
+        yield from step_lines(step, f"{number}.", locale, plan)
     for name, inner in sorted((templates or {}).items()):
         yield ""
         yield words["template_plan"].format(name=safe(name))
         for step in inner.steps:
-            yield from step_lines(step, "·", locale)
+            yield from step_lines(step, "·", locale, inner)
 
 
 def _words(locale: str) -> Mapping[str, str]:
     return texts_under("show.", language_of(locale))
 
 
-def step_lines(step: StepFields, mark: str, locale: str = "en") -> Iterator[str]:
-    """Yields the lines of one step: what it is, does and waits for."""
+def step_lines(
+    step: StepFields, mark: str, locale: str = "en", plan: Plan | None = None
+) -> Iterator[str]:
+    """Yields the lines of one step of a plan: what it is, does and waits for."""
     words = _words(locale)
     title = f" — {clip(safe(step.title))}" if step.title else ""
     off = words["switched_off"] if step.disabled else ""
     yield f"{mark:>4} {safe(step.id)}{title}{off}"
     yield f"     {action(step, locale)}"
     for name, value in _inputs(step).items():
-        yield f"       {safe(name)} = {value_line(value)}"
+        yield from (f"       {line}" for line in _input_lines(name, value, locale, plan))
     if isinstance(step, MapStep):
-        yield from (f"  {line}" for line in step_lines(step.each, "·", locale))
+        yield from (f"  {line}" for line in step_lines(step.each, "·", locale, plan))
     for rule in rule_sentences(step):
         yield f"     {in_language(rule, locale)}"
     if step.needs():
@@ -99,6 +102,20 @@ def step_lines(step: StepFields, mark: str, locale: str = "en") -> Iterator[str]
         yield f"     {words['earlier'].format(step=safe(name), run=safe(run))}"
     if step.why:
         yield f"     {words['because'].format(why=clip(safe(step.why)))}"
+
+
+def _input_lines(name: str, value: Json, locale: str, plan: Plan | None) -> Iterator[str]:
+    """Yields an argument, and the titles of the steps that it comes from."""
+    refs = [found.ref.step for found in find(value) if found.ref is not None]
+    titles = [plan.by_id[each].title for each in dict.fromkeys(refs) if plan and each in plan.by_id]
+    named = ", ".join(safe(clip(title, 60)) for title in titles if title)
+    source = f"  ← {named}" if named else ""
+    lines = list(named_lines(name, value, locale))
+    if len(lines) > 1:
+        yield f"{lines[0].removeprefix(BAR)}{source}"
+        yield from lines[1:]
+    else:
+        yield f"{safe(name)} = {value_line(value, 6000)}{source}"
 
 
 def _earlier(step: StepFields) -> list[tuple[str, str]]:

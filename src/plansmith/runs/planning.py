@@ -106,11 +106,11 @@ class RunPlanner:
         self.early_start = early_start
         self.tell = tell
         journals.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
-        self.model = model or None
+        self.model = model
         self._journals = journals
         self._intake = intake
-        self._triage_model = triage_model or self.model
-        self._report_model = report_model or self.model
+        self._triage_model = triage_model or model
+        self._report_model = report_model or model
         self._context = list(context)
         self._ranker = ranker
         self._settings = settings or PlannerSettings()

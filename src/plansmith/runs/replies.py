@@ -81,9 +81,8 @@ class Composer:
         text = render("reply", folder=self._prompts, locale=self._locale, instruction=prompt)
         brief = ReplyBrief(instruction, given, style, self._locale)
         try:
-            answer = await read_answer(
-                self._model.stream(Prompt([Message("user", text)], brief=brief))
-            )
+            stream = self._model.stream(Prompt([Message("user", text)], brief=brief))
+            answer = await read_answer(stream, on_progress=call.progress)
         except ModelFailed as failure:
             return self._without_model(self._plainly(instruction, given, style), failure.message)
         call.spend(answer.usage)

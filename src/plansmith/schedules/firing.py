@@ -19,7 +19,7 @@ from plansmith.errors import (
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.schedules import (
     Fire,
     FireKind,
@@ -30,7 +30,7 @@ from plansmith.plan.schedules import (
     failures_in_a_row,
     pending,
 )
-from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import ScheduleStore
 from plansmith.runs.journals import SUBMITTED
 from plansmith.runs.service import RunService
@@ -325,8 +325,9 @@ class Firing:
         now = self._runs.clock.now()
         if run.status.over:
             state = _ENDS.get(run.status, FireState.FAILED)
-            await hold.mark(state=state, note=run.reason, seen=now, ended=now)
-            shown = {"state": Sentence(f"fire.{state.value}"), "reason": run.reason}
+            why = _why(run)
+            await hold.mark(state=state, note=why, seen=now, ended=now)
+            shown = {"state": Sentence(f"fire.{state.value}"), "reason": why}
             self._runs.planner.tell(Sentence("schedule.ended", name=schedule.name, **shown))
             if state is FireState.FAILED:
                 await self.pause_if_failing(schedule)
@@ -378,6 +379,12 @@ def _may_continue(fire: Fire, run: Run, now: datetime) -> bool:
     if fire.state is FireState.WAITING:
         return goes_on(run)
     return now - fire.seen > ABANDONED_AFTER
+
+
+def _why(run: Run) -> str:
+    """Says why a run ended as it did: what failed, and the first error."""
+    errors = (step.error for step in run.steps.values() if step.status is StepStatus.FAILED)
+    return with_hint(run.reason, next((each for each in errors if each), ""))
 
 
 def _waits_for(run: Run) -> str:

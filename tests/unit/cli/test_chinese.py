@@ -19,8 +19,7 @@ from plansmith import read_plan
 from plansmith.cli import parser as cli_parser
 from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.main import load_command, main, parser_of
-from plansmith.cli.ui.width import text_width
-from plansmith.text import HAN
+from plansmith.text import HAN, text_width
 
 SOURCE = Path(plansmith.__file__).parent
 CHINESE = cli_parser.chinese_texts()

@@ -74,3 +74,19 @@ def test_the_help_of_commands_that_run_says_what_q_and_v_do(cli: Cli, name: str)
     assert "-q, --quiet" in shown
     assert "-v, --verbose" in shown
     assert cli(name, "-q", "-v")[0] == 2
+
+
+def test_quiet_prints_one_line_where_a_plan_has_no_reply(cli: Cli, write: Write) -> None:
+    code, out, err = cli("run", write(LOOK), *PY, "-q")
+    assert (code, out.count("\n"), err) == (0, 1, "")
+    assert out.startswith("done; the plan has no reply, its results are in: plansmith report ")
+
+
+@pytest.mark.parametrize("name", ["foo:bar", "openai:gpt-5"])
+def test_a_model_that_cannot_be_called_is_refused_before_there_is_a_run(
+    cli: Cli, name: str
+) -> None:
+    code, out, err = cli("ask", "Which files here mention invoices?", "--model", name)
+    assert (code, out) == (2, "")
+    assert name.partition(":")[0] in err
+    assert cli("runs", "--json")[1].strip() == "[]"

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
+from plansmith import QuestionAsked
+from plansmith.cli.questions import read_answer
+
 PY = ("--tools", "tools.py")
 LONG = "".join(f"{number:05d}\n" for number in range(5_000))
 FAKE = "Plansmith asks for your consent to call note (data:n?1):"
@@ -157,10 +160,10 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
     waiting(cli, write, READ, SAVE | {"inputs": inputs})
     _, out, _ = cli("answer", "last", "--show")
-    assert "  Changes out.md (9 bytes now, 9 bytes afterwards):" in out
-    assert [line for line in out.splitlines() if line.startswith(("  │ +", "  │ -"))] == [
-        "  │ -old",
-        "  │ +new",
+    assert "  - Replaces out.md (2 lines) by 2 lines:" in out
+    assert [line for line in out.splitlines() if line.startswith(("  │+", "  │-"))] == [
+        "  │-old",
+        "  │+new",
     ]
     code, _, err = cli("answer", "last", "--set", "path=", *PY)
     assert (code, "path: " in err) == (4, True)
@@ -202,3 +205,136 @@ def test_refuse_with_set_at_the_command_line(cli: Cli, write: Write, intake: Pat
     waiting(cli, write, READ, NOTE)
     cli("answer", "last", "data:n?1", "refuse", "--set", "text=own", *PY, "--no-input", "--run")
     assert not (intake / "notes.txt").exists()
+
+
+ITEMS = {"id": "n", "over": ["a", "b", "c"], "each": {**NOTE, "id": "e"}}
+HOSTILE = f"\x1b[2J\u202e{FAKE}\n{'x' * 300} Allow all 3? y"
+
+
+def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text(HOSTILE, encoding="utf-8")
+    waiting(cli, write, READ, ITEMS)
+    notes = intake / "notes.txt"
+    code, _, err = cli("answer", "last", "allow", *PY, "--no-input")
+    assert (code, notes.exists()) == (5, False)
+    assert "Plansmith asks for your consent to call note 3 times (n):" in err
+    assert not [line for line in err.splitlines() if line.startswith(FAKE)]
+    assert "\x1b" not in err
+    assert "\u202e" not in err
+    # Named, but not seen: the table is shown, and nothing is allowed.
+    assert cli("answer", "last", "n", "yes", *PY, "--no-input")[0] == 5
+    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    digest = shown[shown.index("--seen") + 1]
+    # One item is decided on elsewhere: the table is another one now.
+    assert cli("answer", "last", "data:n/1?1", "n", *PY, "--no-input")[0] == 0
+    code, _, err = cli("answer", "last", "n", "allow", "--seen", digest, *PY, "--no-input")
+    assert (code, "is not the one you saw" in err, notes.exists()) == (4, True, False)
+    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli(*shown[1:], "--no-input")[0] == 0
+    cli("resume", "last", *PY, "--no-input")
+    assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
+    events = [each["body"] for each in events_of(cli)]
+    answers = [each["answer"] for each in events if each["type"] == "question_answered"]
+    assert answers == ["refuse", "allow", "allow"]
+
+
+def events_of(cli: Cli) -> list[dict[str, Any]]:
+    """The events of the last run."""
+    out = cli("watch", "last", "--jsonl")[1]
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_second_person_is_needed_for_all_items_as_for_one(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text("hello", encoding="utf-8")
+    waiting(cli, write, READ, ITEMS)
+    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    own = intake.parent / ".config" / "plansmith" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[review]\nsecond_person = "changes"\n', encoding="utf-8")
+    code, _, err = cli(*shown[1:], "--no-input")
+    assert code == 4, err
+    run = json.loads(cli("show", "last", "--json")[1])
+    assert len(run["questions"]) == 3
+
+
+def test_files_of_one_answer_are_bound_to_what_was_seen(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text("hello\n", encoding="utf-8")
+    (intake / "a.md").write_text("one\n", encoding="utf-8")
+    inputs = {"path": "{{item}}.md", "text": "{{r.text}}", "overwrite": True}
+    waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": SAVE | {"inputs": inputs}})
+    out = cli("answer", "last", "m", "--show", *PY)[1].splitlines()
+    assert "  - Replaces a.md (1 line) by 1 line:" in out
+    assert out.index("  - Replaces a.md (1 line) by 1 line:") < out.index(
+        "  + Writes b.md (new file, 1 line)"
+    )
+    (intake / "a.md").write_text("somebody's\n", encoding="utf-8")
+    assert cli(*out[-1].split()[1:], "--no-input")[0] == 4
+    assert (intake / "a.md").read_text(encoding="utf-8") == "somebody's\n"
+
+
+def test_a_review_says_what_is_lost_first_and_names_it(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    (intake / "keep.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    (intake / "old.txt").write_text("x", encoding="utf-8")
+    (intake / "empty").mkdir()
+    files = [
+        ("new", "files.write", {"path": "new.txt", "text": "\x1b[1mhi"}),
+        ("log", "files.append", {"path": "keep.txt", "text": "d\n"}),
+        ("out", "files.write", {"path": "keep.txt", "text": "a\nz\n", "overwrite": True}),
+        ("gone", "files.delete", {"path": "old.txt"}),
+        ("dir", "files.delete", {"path": "empty"}),
+        ("move", "files.move", {"path": "letter.txt", "to": "mail.txt"}),
+        ("later", "files.write", {"path": "keep.txt", "text": "{{r.text}}", "overwrite": True}),
+    ]
+    steps = [{"id": name, "tool": tool, "inputs": inputs} for name, tool, inputs in files]
+    err = cli("run", write({**READ, "title": "Read the letter"}, *steps), *PY, "--no-input")[2]
+    asked = err[err.index("This plan waits") :].splitlines()
+    told = [line.strip() for line in asked if line.startswith("    ") and "│" not in line]
+    assert told == [
+        "- Replaces keep.txt (3 lines) by 2 lines:",
+        "- Deletes old.txt (1 line)",
+        "- Deletes the folder empty",
+        "- Replaces keep.txt (3 lines) by what earlier steps bring",
+        "+ Writes new.txt (new file, 1 line)",
+        "~ Changes keep.txt (3 lines now):",
+        "> Moves letter.txt to mail.txt",
+    ]
+    assert {"    │-b", "    │-c", "    │+z"} <= {*asked}
+    assert "Step `gone` does something to `old.txt` that cannot be undone" in err
+    assert "Step `out` replaces `keep.txt` if it is there" in err
+    assert "with the output of `r` (Read the letter)" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "typed", "meant"),
+    [
+        ("consent", ("allow", "refuse"), "y", "allow"),
+        ("consent", ("allow", "refuse"), "是", "allow"),
+        ("consent", ("allow", "refuse"), "No", "refuse"),
+        ("limit", ("continue", "stop"), "yes", "continue"),
+        ("unknown", ("done", "not_done", "retry"), "n", "not_done"),
+        ("step", ("Yes", "not now"), "y", "Yes"),
+        ("step", ("y", "yes"), "好", "好"),  # either could be meant
+        ("step", ("red", "blue"), "y", "y"),
+        ("step", ("n", "y"), "2", "y"),
+        (
+            "consent",
+            ("allow", "refuse"),
+            "yes please, but not the last",
+            "yes please, but not the last",
+        ),
+    ],
+)
+def test_a_yes_is_a_yes_wherever_it_is_meant(
+    kind: Any, options: tuple[str, ...], typed: str, meant: str
+) -> None:
+    asked = QuestionAsked(question="q", text="?", options=options, kind=kind)
+    assert read_answer(asked, typed) == meant

@@ -234,6 +234,7 @@ def test_keep_once_says_what_failed_and_its_code_tells(cli: Cli, write: Write) -
     assert cli("schedule", "backfill", "breaks", *PAST)[0] == 0
     code, _, err = cli("schedule", "keep", "--once", *PY)
     assert (code, "breaks: failed: failed: b" in err) == (1, True)
+    assert "boom" in cli("schedule", "history", "breaks")[1]
     assert cli("schedule", "backfill", "breaks", *PAST[:3], "2026-01-02T03:00")[0] == 0
     code, out, _ = cli("schedule", "keep", "--once", *PY, "--json")
     [told] = json.loads(out)

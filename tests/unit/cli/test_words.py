@@ -7,10 +7,11 @@ import pytest
 
 from plansmith import PlanInvalid, check_plan, read_plan
 from plansmith.cli.ui.own_locale import own_locale
-from plansmith.cli.ui.width import fitted, folded, text_width
+from plansmith.cli.ui.width import fitted, folded
 from plansmith.cli.ui.words import error_text, words_for
 from plansmith.errors import Misconfigured
 from plansmith.plan.run import RunStatus, StepStatus
+from plansmith.text import text_width
 
 PIP = "pip install 'plansmith[postgres]'"
 ENGLISH, CHINESE = words_for("en"), words_for("zh")

@@ -5,11 +5,11 @@ from typing import Literal
 
 import pytest
 
-from plansmith import Plan, Run, RunStatus, StepStatus, fold
+from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import EVENT_TYPES, Event, next_event, read_event, verify_chain
-from plansmith.plan.fold import RunFold
+from plansmith.plan.fold import RunFold, fold
 
 PLAN = Plan.model_validate(
     {"steps": [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "after": ["a"]}]}

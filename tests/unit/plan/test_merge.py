@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from plansmith import Plan, merge_plans
+from plansmith import Plan
+from plansmith.plan.diff import merge_plans
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:

@@ -85,10 +85,32 @@ def test_nothing_in_a_plan_can_steer_the_terminal_or_hide() -> None:
     assert "\\u001b" in safe(hostile)
 
 
-def test_a_long_text_is_cut_with_a_mark() -> None:
-    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": {"x": "y" * 9999}}]})
-    assert all(len(line) < 200 for line in plan_lines(plan))
-    assert "…" in "\n".join(plan_lines(plan))
+def test_a_value_is_shown_as_lines_and_tables_and_what_is_left_out_is_counted() -> None:
+    """What a person sees of a value before approving: all of it, or how much more there is."""
+    rows = [{"region": "北", "total": number} for number in (5, 1200)]
+    values = {
+        "long": "y" * 9999,
+        "lines": "# Sales\n\n| Region | Total |\n|---|---|\n",
+        "many": "\n".join(map(str, range(60))),
+        "rows": rows,
+        "flight": "{{look}}",
+    }
+    steps = [
+        {"id": "look", "tool": "t", "title": "Look for flights to Rome"},
+        {"id": "a", "tool": "t", "inputs": values},
+    ]
+    plan = Plan.model_validate({"steps": steps})
+    shown = [line[7:] for line in plan_lines(plan)]
+    assert "flight = {{look}}  ← Look for flights to Rome" in shown
+    assert f"long = {'y' * 1000}" in shown
+    assert shown[shown.index(f"long = {'y' * 1000}") + 1] == "… 8,999 more letters"
+    at = shown.index("lines =")
+    assert shown[at + 1 : at + 5] == ["│   # Sales", "│", "│   | Region | Total |", "│   |---|---|"]
+    at = shown.index("many =")
+    assert shown[at + 20 : at + 22] == ["│   19", "… 40 more lines"]
+    at = shown.index("rows =")
+    table = ["│   region  total", "│   ──────  ─────", "│   北          5", "│   北       1200"]
+    assert shown[at + 1 : at + 5] == table
 
 
 def test_a_diff_is_one_change_a_line() -> None:

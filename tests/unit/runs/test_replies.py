@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
@@ -8,7 +8,7 @@ from plansmith.adapters.models.scripted import Answer
 from plansmith.errors import ModelRefused, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.planner.context.token_budget import rough_count
-from plansmith.ports import Call, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.runs.replies import Composer
 from plansmith.testing import ScriptedModel
 
@@ -92,3 +92,19 @@ async def test_silence_is_tried_again_and_then_told(scripted: Scripted) -> None:
     with pytest.raises(ToolBusy, match="gave an empty answer"):
         await compose("Say 7", Call("k"))
     assert "the model gave an empty answer" in await compose("Say 7", Call("k", attempt=2))
+
+
+async def test_a_model_that_takes_long_over_a_reply_tells_how_far_it_is() -> None:
+    class Slow:
+        name = "slow"
+
+        async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+            del prompt
+            yield TextDelta("", "reads 40 %")
+            yield TextDelta("Sunny.")
+            yield ModelDone(Usage())
+
+    told: list[str] = []
+    call = Call(key="k", progress=told.append)
+    text = await Composer(Slow())("Tell {{oslo}} nicely", call, {"{{oslo}}": {"sky": ["sun"]}})
+    assert (text, told) == ("Sunny.", ["reads 40 %"])

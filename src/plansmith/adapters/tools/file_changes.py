@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from plansmith.adapters.tools import charts, moving, workspace
 from plansmith.adapters.tools.folder import Folder, Written, check_free, check_size, stamp
@@ -19,8 +19,11 @@ from plansmith.adapters.tools.toolset import ToolSet
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.refs import fill, find
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, PlanStore, ToolSource
+from plansmith.review.policy import active_steps
 
 if TYPE_CHECKING:
     from plansmith.plan.events import QuestionAsked
@@ -45,13 +48,20 @@ class Content:
         return cls(data, len(data), hashlib.sha256(data).digest())
 
 
+UNSEEN: Final = Content(None, 0, b"unseen")  # what a step would write is known when it runs
+
+
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The content of a file before and after a call; None where there is no file."""
+    """The content of a file before and after a call; None where there is no file.
+
+    `is_edit`: what the call does not change in it stays.
+    """
 
     path: str
     before: Content | None
     after: Content | None
+    is_edit: bool = False
 
     @property
     def kind(self) -> ChangeKind:
@@ -114,7 +124,7 @@ class _UnwrittenFolder(Folder):
         data = change(before)
         check_size(name, data, most)
         was = None if before is None else Content.of(before)
-        self.changes.append(FileChange(self.plain(name), was, Content.of(data)))
+        self.changes.append(FileChange(self.plain(name), was, Content.of(data), is_edit=True))
         return data
 
     def content(self, name: str) -> Content | None:
@@ -191,6 +201,46 @@ async def consent_preview(
     except PlansmithError:
         return None  # the tools cannot be listed now; the question can still be read
     return await preview(Path(journals.folder), spec, values) if spec is not None else None
+
+
+async def plan_previews(runs: RunService, run: Run) -> dict[str, Preview]:
+    """Returns what the steps of a plan would do to the files as they are now, by step.
+
+    A step is among them if the plan names its file. What it takes from another step is unseen.
+    """
+    journals = runs.journals
+    if run.plan is None or not journals.folder or not journals.is_here(run.folder):
+        return {}
+    try:
+        specs = (await runs.intake.callees()).specs
+    except PlansmithError:
+        return {}
+    root, found = Path(journals.folder), dict[str, Preview]()
+    for step in active_steps(run.plan, run.templates):
+        spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
+        if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
+            seen = await _step_preview(root, spec, step)
+            found |= {step.id: seen} if seen is not None else {}
+    return found
+
+
+async def _step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | None:
+    inputs = dict(step.inputs)
+    if not any(find(inputs)):
+        found = await preview(root, spec, cast("dict[str, Json]", fill(inputs, {})))
+        # An earlier step may make what is missing now.
+        return None if found is None or found.error else found
+    path, is_edit = inputs.get("path"), spec in (workspace.APPEND, workspace.REPLACE)
+    if not isinstance(path, str) or any(find(path)) or not (is_edit or inputs.get("overwrite")):
+        return None
+    folder = _UnwrittenFolder(root)
+    try:
+        before = await asyncio.to_thread(folder.content, path)
+    except ToolFailed:
+        return None
+    if before is None:
+        return None
+    return Preview((FileChange(folder.plain(path), before, UNSEEN, is_edit=is_edit),))
 
 
 def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:

@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, Literal, cast, get_type_hints, overload
+from functools import partial, update_wrapper
+from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from pydantic import (
     BaseModel,
@@ -31,28 +31,31 @@ from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class FunctionTool:
+class FunctionTool(Generic[P, R]):
     """A function that a plan can call; Python code can still call it as before."""
+
+    __name__: str
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         spec: ToolSpec,
         arguments: type[BaseModel],
         returns: TypeAdapter[Any] | None = None,
     ) -> None:
+        update_wrapper(self, function)
         self.function = function
         self.spec = spec
         self._arguments = arguments
         self._returns = returns or _ANY
         self.takes_call = "call" in inspect.signature(function).parameters
         self.is_async = inspect.iscoroutinefunction(function)
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: P.args, **options: P.kwargs) -> R:
         """Calls the function itself."""
         return self.function(*args, **options)
 
@@ -70,7 +73,7 @@ class FunctionTool:
         given: dict[str, Any] = checked.__dict__
         if self.takes_call:
             given["call"] = call
-        return partial(self.function, **given)
+        return partial(cast("Callable[..., Any]", self.function), **given)
 
     def to_json(self, result: object) -> Json:
         """Converts the result of a plan's call to JSON."""
@@ -87,7 +90,7 @@ class FunctionTool:
 class _LocalFunction:
     """A function together with the threads of its source."""
 
-    def __init__(self, tool: FunctionTool, threads: Threads) -> None:
+    def __init__(self, tool: FunctionTool[..., Any], threads: Threads) -> None:
         self.is_async = tool.is_async
         self.takes_call = tool.takes_call
         self.bind = tool.bind
@@ -97,7 +100,7 @@ class _LocalFunction:
 
 @overload
 def tool(
-    function: Callable[..., Any],
+    function: Callable[P, R],
     /,
     *,
     effect: EffectName | Effect = "write",
@@ -107,7 +110,7 @@ def tool(
     idempotent: bool = False,
     open_world: bool = True,
     search: bool = False,
-) -> FunctionTool: ...
+) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -118,7 +121,7 @@ def tool(
     idempotent: bool = False,
     open_world: bool = True,
     search: bool = False,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
@@ -130,7 +133,7 @@ def tool(
     idempotent: bool = False,
     open_world: bool = True,
     search: bool = False,
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+) -> FunctionTool[..., Any] | Callable[[Callable[..., Any]], FunctionTool[..., Any]]:
     """Makes a function a tool that plans can call; used as `@tool` or `@tool(effect="read")`.
 
     Type hints and docstring tell the planner its arguments; those of `*args` are `Misconfigured`. A
@@ -162,12 +165,12 @@ def tool(
 
 
 def _made_tool(
-    function: Callable[..., Any],
+    function: Callable[P, R],
     *,
     name: str | None,
     description: str | None,
     more: Mapping[str, Any],
-) -> FunctionTool:
+) -> FunctionTool[P, R]:
     arguments, returns = _arguments_model(function), _return_type(function)
     spec = ToolSpec(
         name=name or function.__name__,
@@ -182,7 +185,7 @@ def _made_tool(
 class FunctionTools:
     """A tool source made of functions."""
 
-    def __init__(self, tools: Sequence[FunctionTool | Callable[..., Any]]) -> None:
+    def __init__(self, tools: Sequence[FunctionTool[..., Any] | Callable[..., Any]]) -> None:
         made = [each if isinstance(each, FunctionTool) else tool(each) for each in tools]
         self._tools = {each.spec.name: each for each in made}
         self._threads = Threads()

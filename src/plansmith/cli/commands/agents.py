@@ -14,7 +14,7 @@ from plansmith.adapters.secrets import SecretBox
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import loaded_settings
-from plansmith.cli.questions import ask_line
+from plansmith.cli.questions import agrees
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own, own_text
 from plansmith.plan.sentence import Sentence
@@ -113,8 +113,7 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     sys.stderr.writelines(f"{line}\n" for line in _lines(standing))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    typed = ask_line(own_text("agents.ask")) or ""
-    return typed.strip().lower() in ("y", "yes", "是")
+    return agrees(own_text("agents.ask"))
 
 
 def _to_json(standing: Standing) -> dict[str, Any]:

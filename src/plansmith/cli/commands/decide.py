@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
 
-from plansmith.adapters.tools.file_changes import consent_values
 from plansmith.cli.command import FileCommand
-from plansmith.cli.consent import change_values, preview_lines, preview_of, read_change
+from plansmith.cli.consent import change_values, read_change
 from plansmith.cli.describe import (
     done_so_far,
     review_lines,
@@ -20,23 +19,21 @@ from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit, NotDecided
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
+from plansmith.cli.question_groups import answer_group, ask_all, look, need_shown
 from plansmith.cli.questions import (
+    Group,
+    agrees,
     answer_seen,
-    ask_line,
-    head_line,
-    question_lines,
-    quoted,
+    group_name,
+    question_groups,
     read_answer,
-    read_choice,
-    whole_lines,
 )
-from plansmith.cli.reviewing import ask_until_it_fits
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
-from plansmith.plan.events import Event, PlanProposed, QuestionAsked
+from plansmith.plan.events import Event, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run
@@ -115,11 +112,9 @@ def _approve(args: argparse.Namespace) -> int:
         if not isinstance(move, AwaitReview):
             refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
             raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
-        events = list(await session.smith.store.events(run.id))
-        session.say(*review_lines(run, events, session))
+        session.say(*await review_lines(run, session))
         if session.has_person:
-            typed = ask_line(session.words["approve_only"])
-            if read_choice(typed or "").kind == "yes":
+            if agrees(session.words["approve_only"]):
                 return await _approved(session, run, move.hash)
             session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
         session.say(*waiting_lines(run, session))
@@ -161,6 +156,9 @@ def _configure_answer(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="allow the call with this value instead",
     )
+    parser.add_argument(
+        "--seen", metavar="HASH", help="answer only what --show printed with this hash"
+    )
 
 
 def _answer(args: argparse.Namespace) -> int:
@@ -174,57 +172,72 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
     if len(args.words) > 2:
         raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
     is_named = len(args.words) == 2 or (args.words and args.changes)
-    asked = _asked(run, args.words[0] if is_named else None)
+    groups = _groups(run, args.words[0] if is_named else None)
     if args.changes and len(args.words) == 2 and args.words[1] != ALLOW:
         raise Refused(Sentence("answer.values_or_answer"), hint=Sentence("answer.values_or_hint"))
-    if args.changes:
-        return await change_values(session, run, asked, dict(map(read_change, args.changes)))
-    if args.words and args.words[-1].strip():
-        value = read_answer(asked, args.words[-1])
-        with session.planning():
-            return await answer_seen(session, run, asked, value)
+    if args.changes and len(groups) == len(groups[0]) == 1:
+        changes = dict(map(read_change, args.changes))
+        return await change_values(session, run, groups[0][0], changes)
+    text = args.words[-1].strip() if args.words and not args.changes else ""
+    if text and len(groups) == 1 and (answered := await _given(session, run, groups[0], args)):
+        return answered
     if session.has_person and not args.words:
-        if await ask_until_it_fits(session, run, asked):
+        if await ask_all(session, run, [each for group in groups for each in group]):
             return await session.run(run.id)
     else:
-        values = await consent_values(session.smith.store, asked)
-        effects = preview_lines(await preview_of(session, run, asked), session)
-        session.say(*question_lines(asked, session, run, values, effects))
-    session.say(*waiting_lines(run, session))
+        for group in groups:
+            session.say(*(await look(session, run, group)).lines(session, run))
+    session.say(*waiting_lines(run, session, asks=False))
     return None
 
 
+async def _given(session: Session, run: Run, group: Group, args: argparse.Namespace) -> Run | None:
+    """Gives an answer; None if several are to be allowed that nobody need have seen."""
+    value = read_answer(group[0], args.words[-1])
+    with session.planning():
+        if len(group) == 1 and not args.seen:
+            return await answer_seen(session, run, group[0], value)
+        shown = await look(session, run, group)
+        if args.seen:
+            need_shown(run, shown, args.seen)
+        elif value == ALLOW:
+            return None
+        return await answer_group(session, run, shown, value)
+
+
 async def _shown(session: Session, args: argparse.Namespace) -> int:
-    """Prints a question with all its values in full, without answering it."""
+    """Prints questions with all their values in full, without answering them."""
     run = await session.run(args.run)
-    asked = _asked(run, args.words[0] if args.words else None)
-    values = await consent_values(session.smith.store, asked)
-    if args.json:
-        print_json(asked.shown_json() | {"kind": asked.asks, "values": values})
-        return Exit.OK
-    print_lines(
-        [head_line(asked, session, run), *quoted(in_language(asked.text, session.words["locale"]))]
-    )
-    print_lines(preview_lines(await preview_of(session, run, asked), session))
-    print_lines(whole_lines(values or {}))
+    for group in _groups(run, args.words[0] if args.words else None):
+        shown = await look(session, run, group)
+        digest = shown.hash(run)
+        if args.json:
+            for asked, values in zip(group, shown.values, strict=True):
+                more = {"kind": asked.asks, "values": values, "seen": digest}
+                print_json(asked.shown_json() | more)
+            continue
+        print_lines(shown.lines(session, run, whole=True))
+        if group[0].asks == "consent":
+            words = ("answer", run.id, group_name(group), ALLOW, "--seen", digest)
+            print_lines([session.words["answer_seen"], f"  {session.command_for(run, *words)}"])
     return Exit.OK
 
 
-def _asked(run: Run, name: str | None) -> QuestionAsked:
-    """Returns the named question, or the only one."""
-    known = [*run.questions]
-    if name is None and len(known) == 1:
-        return run.questions[known[0]]
-    if not known:
+def _groups(run: Run, name: str | None) -> list[Group]:
+    """Returns the open questions, or those of a name: of a question, or of a step with items."""
+    if not run.questions:
         none = Sentence("error.no_question", run=run.id, status=_status(run))
         raise Refused(none, hint=Sentence("error.show_run", run=run.id))
+    groups = question_groups(run.questions.values())
     if name is None:
-        many = Sentence("error.many_questions", run=run.id, count=len(known))
-        raise Refused(many, hint=Sentence("error.name_one", names=known))
-    if name not in run.questions:
+        return groups
+    if name in run.questions:
+        return [(run.questions[name],)]
+    found = [group for group in groups if group_name(group) == name]
+    if not found:
         other = Sentence("error.not_this_question", run=run.id, name=name)
-        raise Refused(other, hint=Sentence("error.open_questions", names=known))
-    return run.questions[name]
+        raise Refused(other, hint=Sentence("error.open_questions", names=[*run.questions]))
+    return found
 
 
 def _status(run: Run) -> Sentence:
@@ -292,8 +305,7 @@ def _undo(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run:
         if args.effects:
             made = await session.smith.runs.undo_plan(run.id, by=session.by)
-            events = list(await session.smith.store.events(made.id))
-            session.say(*review_lines(made, events, session))
+            session.say(*await review_lines(made, session))
             return made
         go = session.smith.runs.editing.redo if args.redo else session.smith.runs.editing.undo
         undone = await go(run.id, by=session.by)

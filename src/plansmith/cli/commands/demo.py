@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from plansmith.adapters.tools.file_changes import consent_values
 from plansmith.cli.command import FileCommand
-from plansmith.cli.consent import preview_lines, preview_of
+from plansmith.cli.consent import preview_of
 from plansmith.cli.demo_job import DemoJob
 from plansmith.cli.exit_codes import Exit
+from plansmith.cli.file_previews import preview_lines
 from plansmith.cli.keys import read_key
 from plansmith.cli.options import command_line
 from plansmith.cli.questions import question_lines
@@ -104,7 +105,7 @@ class _Tour:
         run, asked = await job.asked(session)
         self._progress(run, session)
         values = await consent_values(session.smith.store, asked)
-        effects = [*preview_lines(await preview_of(session, run, asked), session)]
+        effects = [*preview_lines(await preview_of(session, run, asked), session.words)]
         print_lines(f"  {line}" for line in question_lines(asked, session, run, values, effects))
         self._prose("demo_values")
         self._wait()

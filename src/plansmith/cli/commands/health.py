@@ -18,13 +18,12 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.width import padded
 from plansmith.cli.ui.words import own, own_text
 from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.text import safe
+from plansmith.text import padded, safe
 
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:

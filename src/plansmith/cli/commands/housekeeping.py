@@ -17,7 +17,7 @@ from plansmith.app import Plansmith
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of, warn
-from plansmith.cli.questions import ask_line, read_choice
+from plansmith.cli.questions import agrees
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own, own_text
@@ -71,7 +71,7 @@ def _ask(session: Session, question: str) -> None:
     nothing = Sentence("store.nothing_removed")
     if not session.has_person:
         raise Refused(nothing, hint=Sentence("store.yes_removes"))
-    if read_choice(ask_line(question) or "").kind != "yes":
+    if not agrees(question):
         raise Refused(nothing)
 
 

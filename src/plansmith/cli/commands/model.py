@@ -35,18 +35,16 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
-from plansmith.cli.questions import ask_line, read_choice
+from plansmith.cli.questions import agrees, ask_line, read_choice
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.width import padded
 from plansmith.cli.ui.words import Words, own, own_text
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.text import safe
+from plansmith.text import padded, safe
 
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
-_NO: Final = frozenset({"n", "no", "否", "不"})
 
 
 def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> None:
@@ -83,7 +81,7 @@ def _is_wanted(
     tell(words["no_model"])
     tell(about_fetching(model, models))
     typed = ask_line(words["fetch"])
-    if typed is None or typed.strip().lower() in _NO:
+    if typed is None or read_choice(typed).kind == "no":
         models.decline()
         return False
     return True
@@ -218,7 +216,10 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
     if model.adapter is not None and has_runtime():
-        asyncio.run(_warm(model, models))
+        try:
+            asyncio.run(_warm(model, models))
+        except KeyboardInterrupt:  # the model is here all the same
+            tell(Sentence("model.warm_failed", failure=Sentence("model.warm_stopped")))
     if args.json:
         print_json(_row(model, models))
     else:
@@ -234,7 +235,7 @@ def _get_runtime(*, yes: bool, offline: bool) -> None:
     if offline or is_offline():
         return
     question = own_text("model.install_runtime")
-    if yes or (sys.stdin.isatty() and read_choice(ask_line(question) or "").kind == "yes"):
+    if yes or (sys.stdin.isatty() and agrees(question)):
         install_runtime()
         invalidate_caches()
 
@@ -262,7 +263,7 @@ def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         hint = Sentence("model.yes_consents")
         raise Refused(Sentence("model.download_consent"), hint=hint)
-    if read_choice(ask_line(own_text("model.download_ask")) or "").kind != "yes":
+    if not agrees(own_text("model.download_ask")):
         hint = Sentence("model.yes_downloads")
         raise Refused(Sentence("model.not_downloaded"), hint=hint)
 

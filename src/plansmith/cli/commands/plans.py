@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.secrets import SecretBox
@@ -66,7 +66,9 @@ def known_tools(name: str | None) -> Known:
     return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
 
 
-async def _tools_of_folder(more: Sequence[FunctionTool | ToolSource], source: str) -> Known:
+async def _tools_of_folder(
+    more: Sequence[FunctionTool[..., Any] | ToolSource], source: str
+) -> Known:
     settings = load_settings(tell=warn)
     secrets = SecretBox(settings.secrets)
     sources = [*make_tools(settings, clock=SystemClock(), secrets=secrets), *more]
@@ -74,7 +76,7 @@ async def _tools_of_folder(more: Sequence[FunctionTool | ToolSource], source: st
     return Known(await _tool_specs(sources), agents, source)
 
 
-async def _tool_specs(sources: Sequence[FunctionTool | ToolSource]) -> list[ToolSpec]:
+async def _tool_specs(sources: Sequence[FunctionTool[..., Any] | ToolSource]) -> list[ToolSpec]:
     specs: list[ToolSpec] = []
     try:
         for source in sources:

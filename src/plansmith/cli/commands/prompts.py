@@ -11,11 +11,11 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import loaded_settings
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.width import padded
 from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import places, prompt_names, prompt_text
+from plansmith.text import padded
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

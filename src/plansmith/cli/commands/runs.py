@@ -13,14 +13,13 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store_alone, positive
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.width import padded
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
-from plansmith.text import clip, safe
+from plansmith.text import clip, padded, safe
 
 if TYPE_CHECKING:
     from plansmith.cli import describe, threads

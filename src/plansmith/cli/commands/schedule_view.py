@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from plansmith.cli.describe import done_so_far, run_json
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.questions import ask_line, read_choice
+from plansmith.cli.questions import agrees, ask_line, read_choice
 from plansmith.cli.session import Session
 from plansmith.cli.ui.output import print_json
-from plansmith.cli.ui.width import padded, text_width
 from plansmith.cli.ui.words import Words
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
@@ -22,7 +21,7 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
 from plansmith.review.render import plan_lines
-from plansmith.text import clip, safe
+from plansmith.text import clip, padded, safe, text_width
 
 
 def instant(at: datetime) -> str:
@@ -199,7 +198,7 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     if given:
         session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
     if session.has_person:
-        return read_choice(ask_line(session.words["schedule_ask"]) or "").kind == "yes"
+        return agrees(session.words["schedule_ask"])
     return False
 
 

@@ -12,7 +12,7 @@ from plansmith.cli.commands.runs import shortest
 from plansmith.cli.describe import waiting_lines
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store_alone, add_tools, positive
-from plansmith.cli.questions import ask_line, read_choice
+from plansmith.cli.questions import agrees
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.threads import (
     find_thread,
@@ -179,7 +179,7 @@ def _is_sure(session: Session, state: ThreadState) -> bool:
     asks = session.words["thread_delete"].format(
         title=clip(safe(state.title), 80), messages=len(state.messages), runs=len(state.runs)
     )
-    return read_choice(ask_line(asks) or "").kind == "yes"
+    return agrees(asks)
 
 
 COMMAND = FileCommand(_configure, _main)

@@ -11,7 +11,7 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running, add_tools
-from plansmith.cli.questions import ask_line
+from plansmith.cli.questions import agrees
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.errors import Misconfigured
@@ -147,7 +147,9 @@ async def _approve(session: Session) -> int:
         told = in_language(each.text, session.words["locale"])
         session.say("", told, session.words["hash"].format(hash=each.hash))
         agreed = args.hash == each.hash or (
-            args.hash is None and session.has_person and _says_yes(session, each.name)
+            args.hash is None
+            and session.has_person
+            and agrees(session.words["tool_approve"].format(name=safe(each.name)))
         )
         if agreed:
             servers.approve(each.name, each.hash, by=session.by)
@@ -155,12 +157,6 @@ async def _approve(session: Session) -> int:
         else:
             left += 1
     return Exit.WAITING if left else Exit.OK
-
-
-def _says_yes(session: Session, name: str) -> bool:
-    """Asks for approval; only an explicit yes counts."""
-    typed = ask_line(session.words["tool_approve"].format(name=safe(name))) or ""
-    return typed.strip().lower() in ("y", "yes", "是")
 
 
 def _servers(session: Session) -> McpServers:

@@ -13,7 +13,7 @@ from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, command_line
-from plansmith.cli.questions import ask_line
+from plansmith.cli.questions import agrees
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own, own_text
 from plansmith.config import data_folder, look_at
@@ -87,8 +87,7 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
         again = command_line("trust", str(project.folder), "--yes", content.hash)
         _say(own_text("trust.not_yet", command=safe(again)))
         return False
-    typed = ask_line(own_text("trust.ask")) or ""
-    agreed = typed.strip().lower() in ("y", "yes", "是")
+    agreed = agrees(own_text("trust.ask"))
     _say(own_text("trust.trusted" if agreed else "trust.refused"))
     return agreed
 

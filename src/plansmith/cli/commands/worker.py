@@ -15,7 +15,6 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_json, add_parts, add_store, positive, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.cli.ui.width import padded
 from plansmith.cli.ui.words import own, own_text
 from plansmith.config import Settings
 from plansmith.engine.ownership import LiveProcess, Owners
@@ -25,6 +24,7 @@ from plansmith.errors import Misconfigured, StoreAway
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.server.settings import address
+from plansmith.text import padded
 
 _MOST_S: Final = 3600.0
 _SHOWN: Final = 5

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -89,9 +89,14 @@ def print_markdown(text: str) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Prints lines; colours them by their first characters on a terminal."""
-    colours = use_colour(sys.stdout)
-    for line in fitted_to(sys.stdout, lines):
-        sys.stdout.write((_coloured(line) if colours else line) + "\n")
+    sys.stdout.writelines(shown_lines(sys.stdout, lines))
+
+
+def shown_lines(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines as a stream shows them: fitted to its width, coloured by their first letters."""
+    colours = use_colour(stream)
+    for line in fitted_to(stream, lines):
+        yield f"{_coloured(line) if colours else line}\n"
 
 
 def use_colour(stream: TextIO) -> bool:
@@ -115,6 +120,9 @@ def bold(text: str) -> str:
 
 
 _COLOURS = {
+    "│+": "32",
+    "│-": "31",
+    "! ": "33",
     "+ ": "32",
     "- ": "31",
     "~ ": "33",
@@ -127,5 +135,6 @@ _COLOURS = {
 
 
 def _coloured(line: str) -> str:
-    code = next((code for mark, code in _COLOURS.items() if line.startswith(mark)), None)
+    begins = line.lstrip()
+    code = next((code for mark, code in _COLOURS.items() if begins.startswith(mark)), None)
     return f"\x1b[{code}m{line}\x1b[0m" if code else line

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final, TextIO
 
-from plansmith.text import CJK_RANGE, visible
+from plansmith.text import CJK_RANGE, text_width, visible
 
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
 _DEEPEST: Final = 12
-_WHOLE: Final = ("plansmith ", "$ ", "http", "|", "│")
+_WHOLE: Final = ("plansmith ", "$ ", "http", "|")
+BAR: Final = "│"
 # A word with what follows it, or one Chinese character with the marks around it.
 _BREAKS: Final = re.compile(
     rf"[（“《]*[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
@@ -60,10 +60,17 @@ def folded(text: str, width: int) -> Iterator[str]:
 def fitted(line: str, width: int) -> Iterator[str]:
     """Yields a line in parts that fit, broken between words; further parts are indented as it is.
 
-    A command stays whole, so that it can be copied; so does a line with colours.
+    A command stays whole, so that it can be copied; so does a line with colours. Each part of a
+    line with a bar has the bar: nobody takes it for a line of ours.
     """
     indent = line[: len(line) - len(line.lstrip())]
     begins = line.lstrip()
+    if begins.startswith(BAR) and text_width(line) >= width:
+        bar = indent + begins[:2]
+        yield from (
+            bar + part for part in folded(line[len(bar) :], max(width, _NARROWEST) - len(bar) - 1)
+        )
+        return
     if text_width(line) <= width or begins.startswith(_WHOLE) or "\x1b" in line:
         yield line
         return
@@ -80,12 +87,17 @@ def say_fitted(text: str) -> None:
     sys.stderr.writelines(f"{line}\n" for line in lines)
 
 
-def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterable[str]:
-    """Yields lines that fit the terminal, broken between words; elsewhere as they are."""
-    if not stream.isatty():
-        return lines
-    width = shutil.get_terminal_size().columns
-    return (part for line in lines for part in fitted(line, width))
+def fitted_to(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines that fit the terminal, broken between words.
+
+    Elsewhere they stay as they are, but for those with a bar, which a terminal may show later.
+    """
+    width, is_terminal = shutil.get_terminal_size().columns, stream.isatty()
+    for line in lines:
+        if is_terminal or line.lstrip().startswith(BAR):
+            yield from fitted(line, width)
+        else:
+            yield line
 
 
 def clip_width(text: str, width: int) -> str:
@@ -95,16 +107,3 @@ def clip_width(text: str, width: int) -> str:
     while text and text_width(text) >= width:
         text = text[:-1]
     return f"{text}…"
-
-
-def padded(text: str, width: int) -> str:
-    """Returns a text with spaces after it, up to so many columns of a terminal."""
-    return text + " " * max(width - text_width(text), 0)
-
-
-def text_width(text: str) -> int:
-    """Returns how many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)

@@ -61,21 +61,8 @@ def check_plan(
 ) -> list[Problem]:
     """Returns all problems of a plan, errors as well as warnings and notes.
 
-    Args:
-        plan: The plan.
-        tools: Specs of tools, or `{name: {"input_schema": …}}`.
-        agents: The agents that there are; without them no name of an agent is checked.
-        templates: The templates that there are; without them no name is checked.
-        parameters: What a template's plan may refer to.
-        max_steps: How many steps are allowed; questions and replies do not count.
-        constraints: Rules that the plan has to keep.
-        earlier: Results of earlier runs that a plan of a conversation may use.
-
-    Examples:
-        >>> from plansmith import check_plan, read_plan
-        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
-        >>> print(check_plan(plan, {"stock": {}})[0])
-        error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean 'stock'?)
+    `parameters` are what a template's plan may refer to, `earlier` results of earlier runs that a
+    plan of a conversation may use.
     """
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)

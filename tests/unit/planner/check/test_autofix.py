@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from plansmith import AgentSpec, Plan, check_plan
+from plansmith import AgentSpec, Plan
 from plansmith.planner.check.autofix import Autofixed, autofix
+from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.names import Names
 
 TAKES: dict[str, Any] = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from plansmith import AgentSpec, Plan, Problem, check_plan
+from plansmith import AgentSpec, Plan, Problem
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.check.check_plan import Way, way_on
+from plansmith.planner.check.check_plan import Way, check_plan, way_on
 from plansmith.planner.check.constraints import Constraint, read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]

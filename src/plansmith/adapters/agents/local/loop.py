@@ -76,7 +76,6 @@ def port_model(
 ) -> FunctionModel:
     """Adapts a chat model to pydantic-ai; `before` returns the turns left after this one."""
     known = {spec.name: spec for spec in specs}
-    model = chat
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         left = before()
@@ -85,7 +84,7 @@ def port_model(
             prompt.append(Message("user", _LAST))
         offered = [*info.function_tools, *info.output_tools]
         tools = [known.get(each.name) or _spec(each) for each in offered]
-        reply = await _collected(model.stream(Prompt(_joined(prompt), tools=tools)))
+        reply = await _collected(chat.stream(Prompt(_joined(prompt), tools=tools)))
         after(reply.usage)
         return ModelResponse(parts=_parts(reply, messages))
 
