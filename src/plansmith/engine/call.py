@@ -24,7 +24,14 @@ from plansmith.engine.outcome import (
 from plansmith.engine.plain import is_plain
 from plansmith.engine.plan_forms import PlanForms
 from plansmith.engine.units import Unit, cited, resolved
-from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import (
+    InputNeeded,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolBusy,
+    ToolFailed,
+    failure_of_call,
+)
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.plan import Plan
@@ -292,15 +299,19 @@ class Callees:
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
     ) -> Json:
+        was_called = call.reply is not None  # and has asked
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
-                    hint = DROPPED.get(name, "")
-                    raise ToolFailed(Sentence("step.no_tool", name=name), hint=hint)
+                    gone = ToolFailed(
+                        Sentence("step.no_tool", name=name), hint=DROPPED.get(name, "")
+                    )
+                    raise failure_of_call(gone, sent=was_called)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):
                 if name not in self.agents:
-                    raise ToolFailed(Sentence("step.no_agent", name=name))
+                    gone = ToolFailed(Sentence("step.no_agent", name=name))
+                    raise failure_of_call(gone, sent=was_called)
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep():
