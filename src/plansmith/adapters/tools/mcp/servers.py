@@ -25,6 +25,7 @@ from plansmith.adapters.tools.mcp.listing import (
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import (
     Misconfigured,
+    NotFound,
     PlansmithError,
     Refused,
     StaleDecision,
@@ -223,8 +224,18 @@ class McpServers:
         self._approvals.put(name, approval)
 
     def revoke(self, name: str) -> None:
-        """Removes an approval; a running server is no longer used."""
+        """Removes the approval of a server or a tool; it is no longer used, even if it runs."""
+        if self._approvals.get(name) is None:
+            raise NotFound(Sentence("mcp.none_approved", name=name))
         self._approvals.remove(name)
+
+    def leave_out(self, tool: str) -> None:
+        """Tells the person that a tool is not used, since another one has its name."""
+        server, name = wire_names(tool)
+        why = Sentence("mcp.name_taken", tool=tool)
+        self._report_once(
+            Sentence("mcp.tool_unused", server=safe(server), name=safe(name), why=why)
+        )
 
     def statuses(self) -> list[ServerStatus]:
         """Returns the state of each server, without asking any."""
