@@ -249,15 +249,6 @@ class ToolSource(Protocol):
 
 
 @runtime_checkable
-class ForeignSource(Protocol):
-    """A source whose tools others have named: one with the name of another tool is not used."""
-
-    def leave_out(self, tool: str) -> None:
-        """Tells the person that a tool is not used, since another one has its name."""
-        ...
-
-
-@runtime_checkable
 class Closing(Protocol):
     """A source or an agent that holds a process or a connection open."""
 

@@ -25,15 +25,7 @@ from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.earlier import EarlierResults, UsableResults, no_earlier_results
 from plansmith.planner.estimate import Workload
-from plansmith.ports import (
-    Agent,
-    Clock,
-    ForeignSource,
-    PlanStore,
-    Secrets,
-    SummaryStore,
-    ToolSource,
-)
+from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
@@ -378,13 +370,13 @@ class PlanIntake:
         tools: dict[str, ToolSource] = {}
         specs: dict[str, ToolSpec] = {}
         pairs = zip(self.sources, listed, strict=True)
-        # What comes from elsewhere comes last, and never takes a name.
-        for source, found in sorted(pairs, key=lambda pair: isinstance(pair[0], ForeignSource)):
+        # Tools that others have named come last: they never take the name of another one.
+        for source, found in sorted(pairs, key=lambda pair: hasattr(pair[0], "leave_out")):
             for spec in found:
                 if spec.name not in specs:
                     tools[spec.name], specs[spec.name] = source, spec
-                elif isinstance(source, ForeignSource):
-                    source.leave_out(spec.name)
+                elif leave_out := getattr(source, "leave_out", None):
+                    leave_out(spec.name)
                 else:
                     raise Misconfigured(Sentence("tools.twice", name=spec.name))
         return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)

@@ -182,7 +182,7 @@ def _with_one_interface(card: Card, settings: AgentSettings) -> Any:
         raise ToolFailed(Sentence("a2a.not_a_card", error=_short(error))) from None
 
 
-def converted_error(error: Exception) -> ToolFailed | Cut:
+def converted_error(error: Exception) -> ToolFailed:
     """Converts an SDK error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return _reported_error(error)

@@ -125,15 +125,12 @@ class RemoteTask:
 
     async def _was_sent_before(self) -> bool:
         """Whether the agent already has this task; it is then continued."""
-        try:
-            found = await self._listed_tasks()
-            self._known = {each.id for each in found}
-            self._sent = self._sent or bool(found)
-            under_way = [each.id for each in found if each.state not in ENDED_BADLY]
-            if under_way:
-                self._task = await self._exchange.task(under_way[0])
-        except Cut as cut:
-            raise ToolBusy(f"{self._name}: {cut}") from None
+        found = await self._listed_tasks()
+        self._known = {each.id for each in found}
+        self._sent = self._sent or bool(found)
+        under_way = [each.id for each in found if each.state not in ENDED_BADLY]
+        if under_way:
+            self._task = await self._exchange.task(under_way[0])
         return bool(under_way)
 
     async def _send(self, parts: list[Part], *, mark: str) -> None:
@@ -211,7 +208,7 @@ class RemoteTask:
         """Looks for the task of a message whose answer was lost; never sends the message again."""
         wait, until = _FIRST_WAIT, self._clock.monotonic() + self._limits.lost_s
         while True:
-            with suppress(Cut, ToolFailed):
+            with suppress(ToolFailed):
                 found = [each for each in await self._listed_tasks() if each.id not in self._known]
                 if found:
                     self._task = await self._exchange.task(found[0].id)
@@ -263,7 +260,7 @@ class RemoteTask:
         """Asks for the state of the task; retries for a while if the agent cannot be reached."""
         try:
             found = await self._exchange.task(self._task.id)
-        except (Cut, ToolBusy) as error:
+        except ToolBusy as error:
             self._why = str(error)
             if self._clock.monotonic() > self._until:
                 self._raise_unknown_outcome(self._task.id)
@@ -312,7 +309,7 @@ class RemoteTask:
         """Sends an answer to the task that waits for it, unless the task has moved on."""
         try:
             self._task = await self._exchange.task(asked.task)
-        except (Cut, ToolBusy) as away:
+        except ToolBusy as away:
             self._why = str(away)
             self._raise_unknown_outcome(asked.task)
         waits = self._task.state in WAITING and question_of(self._task) == asked.question
@@ -363,7 +360,7 @@ class RemoteTask:
 
     async def _cancel(self) -> None:
         """Asks the agent to cancel the task; does not wait until it does."""
-        with suppress(Cut, PlansmithError, TimeoutError):
+        with suppress(PlansmithError, TimeoutError):
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.id:
                     found = await self._listed_tasks()

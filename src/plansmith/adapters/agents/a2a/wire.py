@@ -39,10 +39,8 @@ class Untrusted(ToolFailed):
     """No connection was made, since the agent's certificate is not trusted."""
 
 
-class Cut(Exception):
+class Cut(ToolBusy):
     """The request was sent and its answer was lost: whether it took effect is unknown."""
-
-    retry_after: float | None = None
 
 
 class _Bounded(httpx.AsyncByteStream):
@@ -158,15 +156,11 @@ def _next_hop(url: str, location: str) -> str:
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
     failure = explain(error)
-    if isinstance(failure, Cut):
-        why = Sentence("a2a.card_not_fetched", url=url, why=failure)
-        return ToolBusy(why, retry_after=failure.retry_after)
-    return type(failure)(
-        Sentence("a2a.card_not_fetched", url=url, why=failure.message), hint=failure.hint
-    )
+    why = Sentence("a2a.card_not_fetched", url=url, why=failure.message)
+    return type(failure)(why, hint=failure.hint)
 
 
-def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
+def explain(error: httpx.HTTPError) -> ToolFailed:
     """Converts an HTTP error to ours; `NotSent` only if there was no connection."""
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
@@ -186,7 +180,7 @@ def _is_about_certificates(error: BaseException | None) -> bool:
     return False
 
 
-def _status(response: httpx.Response) -> ToolFailed | Cut:
+def _status(response: httpx.Response) -> ToolFailed:
     code = response.status_code
     message = Sentence("a2a.http", status=code, reason=response.reason_phrase).rstrip()
     if response.has_redirect_location:
@@ -196,6 +190,4 @@ def _status(response: httpx.Response) -> ToolFailed | Cut:
         return ToolFailed(message, hint=Sentence("a2a.check_credentials"))
     if code < 500 and code not in _PASSING:
         return ToolFailed(message)
-    cut = Cut(message)
-    cut.retry_after = retry_after(response.headers)
-    return cut
+    return Cut(message, retry_after=retry_after(response.headers))
