@@ -35,7 +35,8 @@ from plansmith.server.state import ServerState
 
 _LONGEST_WAIT: Final = 60.0
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_BEGINS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+# They add a run, and nothing outside changes by them: that takes a plan that a person approved.
+_BEGINS: Final = _READS.model_copy(update={"read_only_hint": False, "destructive_hint": False})
 P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
