@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(header: str | None) -> float | None:
     """Returns the seconds that a server wants its client to wait; None if it names none."""
-    value = (headers.get("Retry-After") or "").strip()
+    value = (header or "").strip()
     if value.isdecimal() and value.isascii():
         return float(value[:9])
     try:

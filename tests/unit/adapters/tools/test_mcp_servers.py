@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,16 @@ async def test_a_server_gets_no_more_of_the_environment_than_the_list() -> None:
     assert {"HOME", "OWN"} <= set(seen)
     assert seen["OWN"] == "g!"
     assert not {"AWS_SECRET_ACCESS_KEY", "GIVEN", "PYTHONPATH"} & set(seen)
+
+
+async def test_calls_keep_to_the_limit_of_calls_a_second() -> None:
+    settings = raw(bounds=limits(calls_per_second=20.0))
+    async with await approved(servers(raw=settings)) as source:
+        await source.tools()
+        began = time.monotonic()
+        said = await asyncio.gather(*(use(source, "raw.echo", text=str(n)) for n in range(5)))
+        assert said == ["0", "1", "2", "3", "4"]
+        assert time.monotonic() - began >= 4 / 20
 
 
 # Failures in mid-call

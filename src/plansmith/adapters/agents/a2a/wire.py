@@ -190,4 +190,4 @@ def _status(response: httpx.Response) -> ToolFailed:
         return ToolFailed(message, hint=Sentence("a2a.check_credentials"))
     if code < 500 and code not in _PASSING:
         return ToolFailed(message)
-    return Cut(message, retry_after=retry_after(response.headers))
+    return Cut(message, retry_after=retry_after(response.headers.get("retry-after")))

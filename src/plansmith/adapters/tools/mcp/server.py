@@ -74,6 +74,7 @@ class McpServer:
         self._listing: Listing | None = None
         self._listed_at = 0.0
         self._changes = 0
+        self._next_turn = 0.0
         self._failure: tuple[float, ToolFailed] | None = None
         self._exchanges: dict[Exchange, None] = {}
         self._parked: dict[str, Exchange] = {}
@@ -200,7 +201,16 @@ class McpServer:
         responses, kept, rounds = take_answer(self.name, state, answer)
         return await self._begin(replace(request, responses=responses, state=kept, rounds=rounds))
 
+    async def _turn(self) -> None:
+        """Waits until a call may be made by the limit of calls a second."""
+        if self._limits.calls_per_second is not None:
+            now = time.monotonic()
+            start, self._next_turn = self._next_turn, max(now, self._next_turn)
+            self._next_turn += 1 / self._limits.calls_per_second
+            await asyncio.sleep(start - now)
+
     async def _begin(self, request: Request) -> Json:
+        await self._turn()
         connection = await self._connected()
         exchange = Exchange(request.call.progress, most=self._limits.questions)
         exchange.task = asyncio.ensure_future(

@@ -248,7 +248,7 @@ class BoundedClient(httpx2.AsyncClient):
             delivery.sent = delivery.sent or not isinstance(error, _UNSENT)
             return _failure(request, f"{type(error).__name__}: {error}")
         delivery.sent, delivery.status = True, response.status_code
-        delivery.retry_after = retry_after(response.headers)
+        delivery.retry_after = retry_after(response.headers.get("retry-after"))
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             return _failure(request, "the reply is compressed, which was not requested")
