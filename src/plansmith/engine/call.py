@@ -256,9 +256,8 @@ class Callees:
         """
         match error:
             case TimeoutError():
-                seconds = f"{self.timeout(unit):g}"
-                why = Sentence("step.timeout", seconds=seconds)
-                return self.lost(unit, why, kind="time", again=True)
+                late = Sentence("step.timeout", seconds=f"{self.timeout(unit):g}")
+                return self.lost(unit, late, kind="time", again=True)
             case OutcomeUnknown():
                 why = error_text(error)
                 return self.lost(unit, why, again=error.again, wait=error.retry_after)
