@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, cast
 
 ABOUT: Final = (
     "Plansmith turns a request into a checked plan and runs it. plan_create plans, run_start "
@@ -32,8 +32,8 @@ def answer_handshake() -> None:
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(output))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    first: bytes = sys.stdin.buffer.peek().partition(b"\n")[0]  # type: ignore[attr-defined]
-    answer = handshake_answer(first)
+    seen = cast("io.BufferedReader", sys.stdin.buffer).peek()
+    answer = handshake_answer(seen.partition(b"\n")[0])
     if answer:
         output.write(answer)
         output.skips = True
