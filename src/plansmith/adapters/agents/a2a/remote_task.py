@@ -276,7 +276,7 @@ class RemoteTask:
     def _take_state(self, task: Task) -> None:
         """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
-            raise ToolFailed(f"{self._name} reports a task state that A2A does not define")
+            raise ToolFailed(Sentence("a2a.odd_state", name=self._name))
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
             self._apply(task)
