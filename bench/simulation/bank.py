@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bench.simulation.plans import WRITES, found_items
-from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call
 
 if TYPE_CHECKING:
@@ -83,6 +83,16 @@ class Bank:
         self._world.happened(made)
 
 
+def _after_acting(number: int) -> Exception:
+    """Returns one of the ways in which a service that has acted answers with an error."""
+    ways = (
+        RuntimeError(f"the connection was reset ({SECRET})"),
+        OutcomeUnknown(f"HTTP 503 ({SECRET})", retry_after=30.0),
+        InputNeeded("Which account?", schema={"type": "no such type"}),
+    )
+    return ways[number % len(ways)]
+
+
 class _Arrival:
     """A request that reaches the bank, and the answer that goes back."""
 
@@ -119,7 +129,7 @@ class _Arrival:
         bank, (_, name, chain) = self._bank, self._what
         bank.act(self._tool, name, self._call.key, chain)
         if bank.trouble(0.06):
-            return RuntimeError(f"the connection was reset ({SECRET})")
+            return _after_acting(len(bank.made))
         told: dict[str, Any] = {"paid": name}
         if bank.trouble(0.02):
             told = {"odd": True}

@@ -161,16 +161,50 @@ class ToolFailed(PlansmithError):
 class ToolBusy(ToolFailed):
     """A temporary failure of a tool, worth another try; nothing was changed.
 
+    Args:
+        message: What happened.
+        retry_after: The seconds to wait before the next try.
+        hint: What to do about it.
+
     Examples:
         >>> from plansmith import ToolBusy, tool
         >>> @tool
         ... def pay(to: str) -> str:
-        ...     raise ToolBusy("the bank takes no calls for a minute")
+        ...     raise ToolBusy("the bank takes no calls for a minute", retry_after=60)
     """
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class OutcomeUnknown(ToolFailed):
-    """A call was lost or failed after it started: it may have taken effect."""
+    """A call was lost or failed after it started: it may have taken effect.
+
+    A person is asked what became of it, unless it only reads or may be repeated.
+
+    Args:
+        message: What happened.
+        again: Whether another try of a call that only reads may help.
+        retry_after: The seconds to wait before the next try.
+        hint: What to do about it.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", again: bool = True, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.again, self.retry_after = again, retry_after
+
+
+def failure_of_call(failure: ToolFailed, *, sent: bool, message: str = "") -> ToolFailed:
+    """Returns the failure of a call to another system: once sent, it may have taken effect."""
+    text = message or failure.message
+    if not sent:
+        return type(failure)(text, hint=failure.hint)
+    if isinstance(failure, ToolBusy):
+        return OutcomeUnknown(text, hint=failure.hint, retry_after=failure.retry_after)
+    return OutcomeUnknown(text, hint=failure.hint, again=False)
 
 
 class InputNeeded(PlansmithError):

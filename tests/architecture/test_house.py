@@ -66,6 +66,7 @@ def test_modules_are_loaded_by_name_in_the_tables_only() -> None:
         "dialects/dialect.py",
         "programs/parts/calling.py",  # a written program, where a plan has built-in tools
         "cli/main.py",
+        "cli/commands/mcp.py",  # after the handshake
         "cli/commands/plans.py",
         "cli/commands/serve.py",
         "cli/commands/worker.py",

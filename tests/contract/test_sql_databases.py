@@ -20,7 +20,7 @@ from tests.waiting import until
 
 from plansmith.adapters.tools.sql import SqlTools
 from plansmith.adapters.tools.sql.rows import RowLimits
-from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call
 
 MAKE = """
@@ -287,6 +287,23 @@ async def test_writing_needs_a_tool_that_was_asked_for(place: Place) -> None:
         with pytest.raises(ToolFailed):
             await use(source, "execute", statement=statement)
     assert await count(place) == 290
+
+
+async def test_a_change_whose_commit_was_not_answered_may_have_been_made(
+    postgres_server: Server, names: Iterator[str]
+) -> None:
+    place = postgres_place(postgres_server, next(names))
+    name = place.url.rpartition("/")[2].partition("?")[0]
+    postgres_server.sql(
+        """CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+           BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+           CREATE CONSTRAINT TRIGGER late AFTER INSERT ON customers DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION die()""",
+        database=name,
+    )
+    source = tools_of(place, writable=["shop"])
+    with pytest.raises(OutcomeUnknown):
+        await use(source, "execute", statement="INSERT INTO customers VALUES (9, 'Eve', NULL)")
 
 
 async def test_long_values_are_cut_and_told(place: Place) -> None:

@@ -16,7 +16,7 @@ from tests.servers.a2a_desk import Desk, free_port
 from tests.servers.a2a_wire import Wire
 
 from plansmith.adapters.agents.a2a.agent import A2AAgent, connect
-from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Reply
 
@@ -113,8 +113,9 @@ async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -
     async with behind_a_wire() as (_, wire):
         agent = await agent_of(wire, effect="read")
         wire.swallow = [b"SendStreamingMessage"]
-        with pytest.raises(ToolBusy, match="the connection was lost"):
+        with pytest.raises(OutcomeUnknown, match="the connection was lost") as caught:
             await agent.work("reply x", {}, Call(key="k"))
+        assert caught.value.again
         result = await agent.work("reply x", {}, Call(key="k", attempt=2))
         assert isinstance(result, dict)
         assert result["text"] == "x"
@@ -202,7 +203,7 @@ async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
         agent = await connect("desk", intake.url, limits=SOON)
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
-    with pytest.raises(ToolBusy):
+    with pytest.raises(OutcomeUnknown):
         await agent.work("ask x", {}, again(caught.value, "monday"))
     async with Desk(port=port, folder=tmp_path).serving():
         result = await agent.work("ask x", {}, again(caught.value, "monday"))
@@ -242,7 +243,7 @@ async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_
             await working
     assert caught.value.options == ("look again", "give up")
     assert caught.value.state["task"]
-    with pytest.raises(ToolBusy):
+    with pytest.raises(OutcomeUnknown):
         await agent.work("hold x", {}, again(caught.value, "look again"))
     with pytest.raises(ToolFailed, match="how far it got is unknown"):
         await agent.work("hold x", {}, again(caught.value, "give up"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import shlex
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,11 +19,14 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from tests import forked
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
 from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
+from plansmith.server.handshake import handshake_answer
 from plansmith.testing import ScriptedModel
 
 TOOLS = {
@@ -82,8 +88,12 @@ async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
         acting = plan(tool_step("a", "mail"))
         handle = await call(made, "run_start", plan=acting)
         assert handle["status"] == "reviewing"
-        assert "person" in handle["for_a_person"]
         run = handle["run"]
+        page = f"{house.server_state.kind.at}/#/runs/{run}"
+        assert handle["for_a_person"] == (
+            f"A person has to decide about run {run}: with `plansmith approve {run}`, "
+            f"or on its page ({page})"
+        )
         # Every tool, with everything that might be taken for an approval.
         for said in ("approve", "yes", handle["hash"], "allow", True):
             await refused(made, "run_answer", run=run, question="approve", answer=said)
@@ -276,7 +286,11 @@ async def test_a_program_over_pipes_is_journaled_as_one_whatever_it_calls_itself
         cwd=tmp_path,
     )
     name = Implementation(name="ann\n\u202ea person", version="1")
-    async with Client(stdio_client(parameters), client_info=name) as made:
+    # In the older era, whose handshake is answered before the server is loaded.
+    async with Client(stdio_client(parameters), client_info=name, mode="legacy") as made:
+        writes = {"path": "new.txt", "text": "x"}
+        acting = plan({"id": "w", "kind": "tool", "tool": "files.write", "inputs": writes})
+        waiting = await call(made, "run_start", plan=acting)
         handle = await call(made, "run_start", plan=plan({"id": "q", "question": "Which?"}))
         await call(made, "run_status", run=handle["run"], wait_s=20)
         await call(made, "run_answer", run=handle["run"], question="q", answer="this")
@@ -285,3 +299,69 @@ async def test_a_program_over_pipes_is_journaled_as_one_whatever_it_calls_itself
     await kept.close()
     assert by["run_created"] == by["question_answered"]
     assert by["run_created"] == Actor(kind="program", name="MCP client ann a person")
+    command = waiting["for_a_person"].split("`")[1]
+    parts = ["-C", str(tmp_path), "approve", waiting["run"], "--store", store]
+    assert command == shlex.join(["plansmith", *parts])
+    # The person may copy it: it shows that plan, in that folder and store.
+    told = await asyncio.to_thread(
+        forked.run,
+        [sys.executable, "-m", "plansmith", *parts, "--no-input"],
+        env=parameters.env,
+        cwd=tmp_path.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 5, told.stderr
+    assert "new.txt" in told.stderr
+
+
+def _initialize(protocol: str) -> bytes:
+    client = {"name": "x", "version": "1"}
+    params = {"protocolVersion": protocol, "capabilities": {}, "clientInfo": client}
+    request = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
+    return json.dumps(request).encode()
+
+
+async def test_the_early_handshake_says_what_the_server_itself_would_say(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, client(house, "legacy") as made:
+        about = made.server_info
+        assert about is not None
+        own: dict[str, Any] = {
+            "protocolVersion": made.protocol_version,
+            "capabilities": made.server_capabilities.model_dump(by_alias=True, exclude_none=True),
+            "instructions": made.instructions,
+            "serverInfo": about.model_dump(by_alias=True, exclude_none=True),
+        }
+    for protocol in (*HANDSHAKE_PROTOCOL_VERSIONS, "1999-01-01"):
+        answer = json.loads(handshake_answer(_initialize(protocol)))
+        known = {"protocolVersion": protocol} if protocol in HANDSHAKE_PROTOCOL_VERSIONS else {}
+        assert answer == {"jsonrpc": "2.0", "id": 7, "result": own | known}
+    for other in (b"", b"[]", b"{", b'{"method": "initialize"}', b'{"id": 1, "method": "ping"}'):
+        assert handshake_answer(other) == b""
+
+
+def test_the_handshake_is_answered_before_libraries_and_the_server_are_loaded() -> None:
+    code = (
+        "import sys, json\n"
+        "import plansmith.cli.main\n"
+        "from plansmith.cli.commands.mcp import COMMAND\n"
+        "from plansmith.server.handshake import handshake_answer\n"
+        f"assert handshake_answer({_initialize('2025-06-18')!r})\n"
+        "print(json.dumps([*sys.modules]))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    heavy = {"mcp", "mcp_types", "anyio", "asyncio", "starlette", "httpx2", "plansmith.app"}
+    heavy |= {"plansmith.wiring", "plansmith.server.serve", "plansmith.engine.executor"}
+    assert not heavy & set(json.loads(told.stdout))
+
+
+async def test_handing_a_plan_in_is_not_told_to_be_destructive(tmp_path: Path) -> None:
+    """Clients that may not ask refuse what may destroy something, or reach anywhere."""
+    async with serving(tmp_path) as house, client(house) as made:
+        hints = {each.name: each.annotations for each in (await made.list_tools()).tools}
+        for name in ("plan_create", "run_start", "run_answer"):
+            hint = hints[name]
+            assert hint is not None
+            told = (hint.read_only_hint, hint.destructive_hint, hint.open_world_hint)
+            assert told == (False, False, False)

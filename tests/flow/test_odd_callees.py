@@ -77,6 +77,11 @@ BREAKS: dict[str, Deed] = {
     "an error without words": raising(Mute()),
     "an error with half a character": raising(OSError(f"no such file: {HALF}")),
     "a lost call with half a character": raising(OutcomeUnknown(HALF)),
+    "a question with half a character": raising(InputNeeded(f"Which {HALF}?")),
+    "a question without words": raising(InputNeeded(cast("Any", None))),
+    "a question whose state is no JSON": raising(InputNeeded("Which?", state={1, 2})),
+    "a question whose options are no words": raising(InputNeeded("?", options=cast("Any", [1]))),
+    "a question whose link is no text": raising(InputNeeded("Which?", link=cast("Any", 5))),
     "an error that is no exception": raising(GeneratorExit()),
     "a group of ends": raising(BaseExceptionGroup("both", [SystemExit(1)])),
     "an advice that is none": saying(lambda call: call.advise(cast("Any", "give up"), "")),
@@ -135,16 +140,11 @@ async def test_an_answer_that_is_a_number_of_another_class_is_kept_as_a_number(n
 FAILS: dict[str, Deed] = {
     "half a character": raising(ToolFailed(HALF)),
     "words that are none": raising(ToolFailed(cast("Any", b"no"))),
-    "a question with half a character": raising(InputNeeded(f"Which {HALF}?")),
-    "a question without words": raising(InputNeeded(cast("Any", None))),
-    "a question whose state is no JSON": raising(InputNeeded("Which?", state={1, 2})),
-    "a question whose options are no words": raising(InputNeeded("?", options=cast("Any", [1]))),
-    "a question whose link is no text": raising(InputNeeded("Which?", link=cast("Any", 5))),
 }
 
 
 @pytest.mark.parametrize("deed", FAILS.values(), ids=FAILS.keys())
-async def test_a_failure_or_a_question_that_cannot_be_kept_fails_its_step_alone(
+async def test_a_failure_that_cannot_be_kept_fails_its_step_alone(
     deed: Deed,
 ) -> None:
     for effect in (Effect.WRITE, Effect.READ):

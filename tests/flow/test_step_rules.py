@@ -11,7 +11,7 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.config import Settings
-from plansmith.errors import OutcomeUnknown, ToolFailed
+from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepSkipped, StepStarted, StepWaits, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
@@ -333,6 +333,25 @@ async def test_a_long_pause_before_a_retry_is_kept_in_the_store() -> None:
     await clock.advance(601)
     assert (await waiting).status is RunStatus.DONE
     assert (await replay(run.id, app)).identical
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(40, 40), (1_000_000, 3600), (None, 0)])
+async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
+    asked: float | None, waits: float
+) -> None:
+    for busy in (ToolBusy("later", retry_after=asked), OutcomeUnknown("503", retry_after=asked)):
+        clock, tools = FakeClock(), world(FakeTool("busy", [busy, {"ok": True}]))
+        app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+        run = await app.runs.run(await started(app, plan({"id": "a", "tool": "busy"})), parks=True)
+        if waits:
+            assert run.wakes_at is not None
+            assert (run.wakes_at - clock.now()).total_seconds() == waits
+            assert len(tools.calls) == 1
+            waiting = asyncio.create_task(app.run(run.id))
+            await clock.advance(waits + 1)
+            run = await waiting
+        assert run.status is RunStatus.DONE
+        assert len(tools.calls) == 2
 
 
 async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> None:

@@ -128,11 +128,11 @@ class Talk:
         self.head = head
         self.body: dict[str, Any] = json.loads(body) if body else {}
         self.method = str(self.body.get("method", ""))
-        self._writer = writer
+        self.writer = writer
 
     async def raw(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
+        self.writer.write(data)
+        await self.writer.drain()
 
     async def answer(
         self, value: Any, kind: str = "application/json", status: str = "200 OK"

@@ -48,6 +48,7 @@ NAMES = (
         "refuse",
         "nonsense",
         "headless",
+        "act",
     ),
 )
 DESCRIPTIONS = {"echo": "Say a text again."}
@@ -245,10 +246,20 @@ def error_reply(number: int, code: int, message: str, data: object = None) -> by
     return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
 
 
+def acts(number: int, given: dict[str, Any]) -> bytes:
+    """Notes that it acted, and then sends what the caller wants, or dies."""
+    with open(os.environ["RECORD"], "a", encoding="utf-8") as file:  # noqa: PTH123
+        file.write("acted\n")
+    if given["sends"] == "die":
+        os._exit(3)
+    return json.dumps(given["sends"]).replace('"ID"', str(number)).encode() + b"\n"
+
+
 HEAD = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"'
 # Replies outside of the protocol, as bytes; nothing at all is one of them.
 BAD: dict[str, Callable[[int, dict[str, Any]], bytes | None]] = {
     "silent": lambda _, __: b"",
+    "act": acts,
     "big": writes_much,
     "bytes": lambda number, _: HEAD % number + b'\xff\xfe"}]}}\n',
     "surrogate": lambda number, _: HEAD % number + b'\\ud800"}]}}\n',

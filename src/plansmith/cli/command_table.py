@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
     "worker": Entry("worker:WORKER", "execute the runs of a shared store, without HTTP"),
     "workers": Entry("worker:WORKERS", "list servers and workers, and what they execute"),
-    "mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
+    "mcp": Entry("mcp:COMMAND", "offer plans and runs as MCP tools, over stdio"),
     "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
     "tenants": Entry("tenants:COMMAND", "create and remove the tenants of a server"),
     "tools": Entry("tools:COMMAND", "list, search, show, approve or call tools"),

@@ -17,14 +17,21 @@ from plansmith.engine.outcome import (
     Failed,
     Outcome,
     Unsure,
-    asks,
     error_text,
     named,
+    question_flaw,
 )
 from plansmith.engine.plain import is_plain
 from plansmith.engine.plan_forms import PlanForms
 from plansmith.engine.units import Unit, cited, resolved
-from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import (
+    InputNeeded,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolBusy,
+    ToolFailed,
+    failure_of_call,
+)
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.plan import Plan
@@ -243,53 +250,67 @@ class Callees:
         return self.ended(unit, value)
 
     def failed(self, unit: Unit, error: BaseException) -> Outcome:
-        """Returns the outcome of a call that raised an error; raises a cancellation again."""
+        """Returns the outcome of a call that raised an error; raises a cancellation again.
+
+        Only what a tool raises to say that nothing was changed is a certain failure.
+        """
         match error:
             case TimeoutError():
-                seconds = f"{self.timeout(unit):g}"
-                return self.lost(unit, Sentence("step.timeout", seconds=seconds), kind="time")
+                late = Sentence("step.timeout", seconds=f"{self.timeout(unit):g}")
+                return self.lost(unit, late, kind="time", again=True)
             case OutcomeUnknown():
-                return self.lost(unit, error_text(error))
+                why = error_text(error)
+                return self.lost(unit, why, again=error.again, wait=error.retry_after)
             case InputNeeded():
-                return asks(error)
+                flaw = question_flaw(error)
+                return self.lost(unit, flaw) if flaw else Asks(error)
             case ToolBusy():
-                return Failed(error_text(error), again=True)
+                return Failed(error_text(error), again=True, wait=error.retry_after)
             case ToolFailed():
                 return Failed(error_text(error))
             case asyncio.CancelledError() | KeyboardInterrupt():
                 raise error
             case _:
-                return self._broken(unit, named(error))
+                return self.lost(unit, named(error))
 
     def ended(self, unit: Unit, value: Json, *, is_sound: bool = False) -> Outcome:
         """Returns the outcome of a call that returned a value; `is_sound` if it surely is JSON."""
         flaw = self._flaw(unit, value, is_sound=is_sound)
-        return self._broken(unit, flaw, kind="result") if flaw else Done(value)
-
-    def _broken(self, unit: Unit, why: str, *, kind: Literal["tool", "result"] = "tool") -> Outcome:
-        """Returns the outcome of a call with an error that says nothing about its effect."""
-        return Failed(why, kind=kind) if self.is_read(unit) else self.lost(unit, why, kind=kind)
+        return self.lost(unit, flaw, kind="result") if flaw else Done(value)
 
     def lost(
-        self, unit: Unit, why: str, *, kind: Literal["tool", "time", "result"] = "tool"
+        self,
+        unit: Unit,
+        why: str,
+        *,
+        kind: Literal["tool", "time", "result"] = "tool",
+        again: bool = False,
+        wait: float | None = None,
     ) -> Outcome:
-        """Returns the outcome of a call whose end is unknown: repeated if harmless, else asked."""
+        """Returns the outcome of a call that may have taken effect: repeated if harmless, or asked.
+
+        `again` tells whether another try of a read may help. What a peer says decides nothing here.
+        """
         if self.is_read(unit):
-            return Failed(why, again=True, kind=kind)
-        return Unsure(why, again=self.is_repeatable(unit), kind=kind)
+            return Failed(why, again=again, kind=kind, wait=wait)
+        return Unsure(why, again=self.is_repeatable(unit), kind=kind, wait=wait)
 
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
     ) -> Json:
+        was_called = call.reply is not None  # and has asked
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
-                    hint = DROPPED.get(name, "")
-                    raise ToolFailed(Sentence("step.no_tool", name=name), hint=hint)
+                    gone = ToolFailed(
+                        Sentence("step.no_tool", name=name), hint=DROPPED.get(name, "")
+                    )
+                    raise failure_of_call(gone, sent=was_called)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):
                 if name not in self.agents:
-                    raise ToolFailed(Sentence("step.no_agent", name=name))
+                    gone = ToolFailed(Sentence("step.no_agent", name=name))
+                    raise failure_of_call(gone, sent=was_called)
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep():

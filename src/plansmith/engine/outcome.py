@@ -24,11 +24,15 @@ class Done(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class Failed:
-    """The call gave no result and changed nothing; `again` if another try may help."""
+    """The call gave no result and changed nothing; `again` if another try may help.
+
+    The next try should `wait` that many seconds, here and below.
+    """
 
     error: str
     again: bool = False
     kind: FailureKind = "tool"
+    wait: float | None = None
 
 
 @dataclass(slots=True)
@@ -38,6 +42,7 @@ class Unsure:
     reason: str
     again: bool = False
     kind: FailureKind = "tool"
+    wait: float | None = None
 
 
 @dataclass(slots=True)
@@ -80,16 +85,16 @@ def kept_text(text: object) -> str:
     return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
 
 
-def asks(need: InputNeeded) -> Outcome:
-    """Returns a call's question, or a failure if an answer to it could never be checked."""
+def question_flaw(need: InputNeeded) -> str:
+    """Says why a call's question cannot be put to a person; empty if it can."""
     # A tool may have put anything there.
     texts: list[Any] = [need.message, need.link, *need.options]
     flaw = next(flaws([need.state, need.schema, *texts]), None)
     if flaw is not None or not all(isinstance(each, str) for each in texts):
         why = flaw.message if flaw is not None else Sentence("step.question_not_text")
-        return Failed(Sentence("step.bad_question", reason=why))
+        return Sentence("step.bad_question", reason=why)
     try:
         validator(need.schema or {})
     except BadSchema as error:
-        return Failed(Sentence("step.bad_question_schema", reason=str(error)))
-    return Asks(need)
+        return Sentence("step.bad_question_schema", reason=str(error))
+    return ""

@@ -9,20 +9,22 @@ from typing import NamedTuple
 class ProcessKind(NamedTuple):
     """A server or a worker: since when, how many runs it takes at once, whether it takes no more.
 
-    Earlier releases, and servers that execute what they create, tell only their kind.
+    Servers that execute what they create tell only their kind, and where their page is (`at`).
     """
 
     kind: str
     since: datetime | None = None
     runs: int = 0
     draining: bool = False
+    at: str = ""
 
     def __str__(self) -> str:
+        kind = f"{self.kind} at={self.at}" if self.at else self.kind
         if self.since is None:
-            return self.kind
+            return kind
         since = self.since.astimezone(UTC).isoformat(timespec="seconds")
         draining = " draining" if self.draining else ""
-        return f"{self.kind} since={since} runs={self.runs}{draining}"
+        return f"{kind} since={since} runs={self.runs}{draining}"
 
 
 def read_kind(text: str) -> ProcessKind:
@@ -32,5 +34,5 @@ def read_kind(text: str) -> ProcessKind:
     try:
         since, runs = datetime.fromisoformat(told["since"]), int(told["runs"])
     except (KeyError, ValueError):
-        return ProcessKind(kind)
-    return ProcessKind(kind, since, runs, "draining" in told)
+        return ProcessKind(kind, at=told.get("at", ""))
+    return ProcessKind(kind, since, runs, "draining" in told, told.get("at", ""))

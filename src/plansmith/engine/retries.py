@@ -16,7 +16,7 @@ from plansmith.plan.run import StepStatus
 from plansmith.ports import Clock
 
 LONGEST_WAIT_S: Final = 3600.0
-# A longer pause that a plan asks for is written, so that nothing is held in memory.
+# A longer pause that a plan or a tool asks for is written, so that nothing is held in memory.
 SHORT_PAUSE_S: Final = 5.0
 
 
@@ -31,12 +31,12 @@ class Outcomes:
         state, attempt = self._state, self._state.attempts[unit.name]
         tries = attempt - state.answered.get(unit.name, 0)
         match outcome:
-            case Failed(error, again, kind) if self._is_repeated(unit, tries, again=again):
+            case Failed(error, again, kind, wait) if self._is_repeated(unit, tries, again=again):
                 batch.bodies.append(state.failure(unit, error, kind, again=True))
-                self._retry_later(unit, tries, batch)
-            case Unsure(reason, True, kind) if self._is_repeated(unit, tries, again=True):
+                self._retry_later(unit, tries, wait, batch)
+            case Unsure(reason, True, kind, wait) if self._is_repeated(unit, tries, again=True):
                 batch.bodies.append(state.failure(unit, reason, kind, again=True, unsure=True))
-                self._retry_later(unit, tries, batch)
+                self._retry_later(unit, tries, wait, batch)
             case Failed(error, _, kind) if unit.name not in state.unsure:
                 state.fail(unit, error, batch, kind)
             case Asks(need):
@@ -60,11 +60,13 @@ class Outcomes:
             return again and tries < self._limits.tries
         return tries <= retry.at_most and (again or unit.name not in self._state.unsure)
 
-    def _retry_later(self, unit: Unit, tries: int, batch: Batch) -> None:
-        seconds = min(self._limits.first_wait_s * 2 ** min(tries - 1, 32), LONGEST_WAIT_S)
-        if unit.step.retry is not None:
-            seconds = unit.step.retry.every
-        if unit.step.retry is not None and seconds > SHORT_PAUSE_S:
+    def _retry_later(self, unit: Unit, tries: int, wait: float | None, batch: Batch) -> None:
+        """Makes the call again after the pause of its rule or limits, or a longer one it wants."""
+        retry = unit.step.retry
+        usual = self._limits.first_wait_s * 2 ** min(tries - 1, 32)
+        asked = min(max(wait or 0.0, 0.0 if retry else usual), LONGEST_WAIT_S)
+        seconds = max(asked, retry.every if retry else 0.0)
+        if seconds > SHORT_PAUSE_S and (retry is not None or wait is not None):
             self._state.timers.wait(unit.name, seconds, batch)
             self._state.schedule.put_back(unit.name)
         else:

@@ -65,9 +65,9 @@ class RunningCalls:
             if self.is_cancelled:
                 raise
             # The callee cancelled itself: record an end, since the run waits for one.
-            outcome = self.callees.lost(unit, _FROM_WITHIN)
+            outcome = self.callees.lost(unit, _FROM_WITHIN, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
-            outcome = self.callees.lost(unit, named(error))
+            outcome = self.callees.lost(unit, named(error), again=True)
         self.ended(unit.name, outcome)
 
     async def cancel(self, grace_s: float) -> None:
@@ -113,9 +113,9 @@ class _FunctionCall(Deadline):
                 return callees.failed(unit, failure)
             return callees.ended(unit, value)
         except asyncio.CancelledError:
-            return callees.lost(unit, _FROM_WITHIN)
+            return callees.lost(unit, _FROM_WITHIN, again=True)
         except Exception as failure:  # noqa: BLE001 - the run would wait for the end for ever
-            return callees.lost(unit, named(failure))
+            return callees.lost(unit, named(failure), again=True)
 
 
 class _FunctionInThread(_FunctionCall):

@@ -51,9 +51,12 @@ def draft_messages(
         folder=prompts,
         max_steps=str(max_steps),
         locale=locale,
-        tools=_lines(map(tool_line, offer.tools)),
-        agents=_lines(map(agent_line, offer.agents)),
-        templates=_lines(json.dumps(name, ensure_ascii=False) for name in offer.templates),
+        # Servers and agents of others describe themselves: their words are data too.
+        tools=_fenced("tools", map(tool_line, offer.tools)),
+        agents=_fenced("agents", map(agent_line, offer.agents)),
+        templates=_fenced(
+            "templates", (json.dumps(name, ensure_ascii=False) for name in offer.templates)
+        ),
         context=context or "(no further context)",
         request=fence("request", request),
     )
@@ -130,5 +133,6 @@ def agent_line(agent: AgentSpec) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines) or "(none)"
+def _fenced(title: str, lines: Iterable[str]) -> str:
+    text = "\n".join(lines)
+    return fence(title, text) if text else "(none)"

@@ -366,11 +366,16 @@ class PlanIntake:
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}
         specs: dict[str, ToolSpec] = {}
-        for source, found in zip(self.sources, listed, strict=True):
+        pairs = zip(self.sources, listed, strict=True)
+        # Tools that others have named come last: they never take the name of another one.
+        for source, found in sorted(pairs, key=lambda pair: hasattr(pair[0], "leave_out")):
             for spec in found:
-                if spec.name in specs:
+                if spec.name not in specs:
+                    tools[spec.name], specs[spec.name] = source, spec
+                elif leave_out := getattr(source, "leave_out", None):
+                    leave_out(spec.name)
+                else:
                     raise Misconfigured(Sentence("tools.twice", name=spec.name))
-                tools[spec.name], specs[spec.name] = source, spec
         return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
 
     async def definitions(

@@ -230,6 +230,7 @@ def make_server(
         server_state.log.hide(each)
     spans = Spans(tracer() if serve.telemetry else None)
     base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
+    server_state.kind = server_state.kind._replace(at=base)
     routes, during = protocol_routes(server_state, base)
     during += [partial(telling, server_state, base)]
     during += [tenants.running] if tenants else []

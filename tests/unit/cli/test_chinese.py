@@ -322,7 +322,7 @@ def test_operators_are_told_in_chinese_what_goes_wrong(
         ("ask", "看一看", "--docs", "nowhere"),
         ("export", "plan.json", "--dialect", "x"),
         ("tools", "show", "x"),
-        ("tools", "approve", "--revoke"),
+        ("tools", "revoke", "odd"),
         ("research", "看一看", "--model", "rules"),
         ("data", "看一看", "--db", "x"),
     ):

@@ -107,8 +107,16 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, intake:
     code, out, _ = cli("resume", "last", "--json")
     assert json.loads(out)["steps"]["call"]["result"]
     assert "haha" in out
-    assert cli("tools", "approve", "odd", "--revoke")[0] == 0
+    code, _, err = cli("tools", "revoke", "odd.twice")
+    assert (code, "odd.twice: no longer approved" in err) == (0, True)
     assert "odd.twice" not in cli("tools", "list")[1]
+    [tool] = json.loads(cli("tools", "approve", "--json")[1])
+    assert tool["name"] == "odd.twice"
+    assert json.loads(cli("tools", "revoke", "odd", "--json")[1]) == {"revoked": "odd"}
+    [server] = json.loads(cli("tools", "approve", "--json")[1])
+    assert server["kind"] == "server"
+    code, _, err = cli("tools", "revoke", "odd")
+    assert (code != 0, "nothing called 'odd' is approved" in err) == (True, True)
 
 
 def test_without_servers_there_is_nothing_to_approve(cli: Cli) -> None:

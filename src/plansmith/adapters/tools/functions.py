@@ -77,14 +77,7 @@ class FunctionTool(Generic[P, R]):
 
     def to_json(self, result: object) -> Json:
         """Converts the result of a plan's call to JSON."""
-        if is_plain(result):
-            return result
-        try:
-            return _to_json(result, self._returns)
-        except ToolFailed as failure:
-            if self.spec.effect is Effect.READ:
-                raise
-            raise OutcomeUnknown(Sentence("tools.was_called", why=failure.message)) from None
+        return result if is_plain(result) else _to_json(result, self._returns)
 
 
 class _LocalFunction:
@@ -321,7 +314,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def _to_json(result: object, returns: TypeAdapter[Any]) -> Json:
-    """Converts models, dates and the like to JSON; raises `ToolFailed` for anything else.
+    """Converts models, dates and the like to JSON; raises `OutcomeUnknown` for anything else.
 
     A result of another type than the declared one is converted by its own: whether it fits the
     declared schema is checked where every result is.
@@ -330,4 +323,5 @@ def _to_json(result: object, returns: TypeAdapter[Any]) -> Json:
         written = returns.dump_python(result, mode="json", by_alias=True, warnings=False)
         return cast("Json", written)
     except (PydanticSerializationError, ValueError) as error:
-        raise ToolFailed(Sentence("tools.result_not_json", error=error)) from None
+        why = Sentence("tools.result_not_json", error=error)
+        raise OutcomeUnknown(Sentence("tools.was_called", why=why), again=False) from None

@@ -1,4 +1,4 @@
-"""`plansmith serve` runs the HTTP server; `plansmith mcp` runs an MCP server over stdio."""
+"""`plansmith serve` runs the HTTP server."""
 
 from __future__ import annotations
 
@@ -134,24 +134,3 @@ def _run_server() -> Any:
 
 
 COMMAND = FileCommand(_configure, _main)
-
-
-def _mcp_configure(parser: argparse.ArgumentParser) -> None:
-    add_parts(parser)
-
-
-def _mcp_main(args: argparse.Namespace) -> int:
-    asyncio.run(_run_stdio()(settings_of(args)))
-    return Exit.OK
-
-
-def _run_stdio() -> Any:
-    try:
-        return resolve_name("plansmith.server.mcp_stdio:run_stdio")
-    except ModuleNotFoundError as error:
-        hint = install_hint("mcp", "server")
-        problem = Sentence("serve.mcp_needs_package", name=error.name)
-        raise Misconfigured(problem, hint=hint) from None
-
-
-MCP = FileCommand(_mcp_configure, _mcp_main)

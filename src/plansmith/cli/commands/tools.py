@@ -1,4 +1,4 @@
-"""`plansmith tools`: list, search, show, approve and call tools."""
+"""`plansmith tools`: list, search, show, approve, revoke and call tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from plansmith.text import clip, safe
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="list|search|show|approve|call"
+        dest="action", required=True, metavar="list|search|show|approve|revoke|call"
     )
     listing = actions.add_parser("list", help="list all tools")
     search = actions.add_parser("search", help="find the tools that fit a request, and why")
@@ -35,11 +35,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     approve = actions.add_parser("approve", help="approve MCP servers and their tools")
     approve.add_argument("name", nargs="?", metavar="NAME", help="a server, or server.tool")
     approve.add_argument("--hash", metavar="HASH", help="approve exactly this, without asking")
-    approve.add_argument("--revoke", action="store_true", help="revoke an approval")
+    revoke = actions.add_parser("revoke", help="revoke the approval of an MCP server or tool")
+    revoke.add_argument("name", metavar="NAME", help="a server, or server.tool")
     call = actions.add_parser("call", help="call one tool, reviewed like any plan")
     call.add_argument("name", metavar="TOOL")
     call.add_argument("inputs", metavar="JSON", nargs="?", default="{}", help="its inputs")
-    for action in (listing, search, show, approve):
+    for action in (listing, search, show, approve, revoke):
         add_tools(action)
         add_json(action)
     add_parts(call)
@@ -51,6 +52,8 @@ def _main(args: argparse.Namespace) -> int:
         match args.action:
             case "approve":
                 return await _approve(session)
+            case "revoke":
+                return _revoke(session)
             case "call":
                 return await _call(session)
             case _:
@@ -126,12 +129,6 @@ async def _call(session: Session) -> int:
 async def _approve(session: Session) -> int:
     servers = _servers(session)
     args = session.args
-    if args.revoke:
-        if not args.name:
-            hint = Sentence("error.name_server")
-            raise Misconfigured(Sentence("error.revoke_name"), hint=hint)
-        servers.revoke(args.name)
-        return Exit.OK
     waiting = [
         each
         for each in await servers.pending()
@@ -157,6 +154,15 @@ async def _approve(session: Session) -> int:
         else:
             left += 1
     return Exit.WAITING if left else Exit.OK
+
+
+def _revoke(session: Session) -> int:
+    name = session.args.name
+    _servers(session).revoke(name)
+    session.say(session.words["tool_revoked"].format(name=safe(name)))
+    if session.args.json:
+        print_json({"revoked": name})
+    return Exit.OK
 
 
 def _servers(session: Session) -> McpServers:

@@ -208,7 +208,7 @@ def failure_of(tool: Tool, error: Exception) -> dict[str, Json]:
     said = str(hidden(said.encode("utf-8", "backslashreplace").decode()))
     if "OutcomeUnknown" in names:
         return lost(tool, said, "tool")
-    if names & {"ToolFailed", "ToolBusy", "InputNeeded"}:
+    if "ToolFailed" in names:
         return {"error": said, "kind": "tool", "again": "ToolBusy" in names, "unsure": False}
     return broken(tool, said, "tool")
 

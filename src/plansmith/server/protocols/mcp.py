@@ -27,22 +27,18 @@ from plansmith.report.markdown import to_markdown
 from plansmith.server.auth import grant_of
 from plansmith.server.conversations import ANSWERED, taken_for
 from plansmith.server.errors import HttpProblem, problem_json
+from plansmith.server.handshake import ABOUT
 from plansmith.server.plan_bodies import exported, received
 from plansmith.server.protocols.programs import ProgramAccess, program
 from plansmith.server.serialize import effects_view, run_view
 from plansmith.server.state import ServerState
 
-_ABOUT: Final = (
-    "Plansmith turns a request into a checked plan and runs it. plan_create plans, run_start "
-    "starts it, run_status and run_result return its state and results. With a conversation, "
-    "plan_create knows what came before. A plan that changes anything waits until a person "
-    "approves it; no tool here can approve."
-)
 _LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.
 MOST_SESSIONS: Final = 200
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_BEGINS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+# They add a run, and nothing outside changes by them: that takes a plan that a person approved.
+_BEGINS: Final = _READS.model_copy(update={"read_only_hint": False, "destructive_hint": False})
 P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
@@ -69,7 +65,7 @@ def make_mcp(server_state: ServerState) -> MCPServer[Any]:
     return MCPServer(
         "plansmith",
         title="Plansmith",
-        instructions=_ABOUT,
+        instructions=ABOUT,
         version=version("plansmith"),
         tools=[
             each.model_copy(update={"fn": _with_errors(getattr(tools, each.name))})

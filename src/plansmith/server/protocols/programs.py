@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from plansmith.engine.answers import ONLY_PERSONS, answerable
+from plansmith.engine.answers import answerable
+from plansmith.engine.process_kind import read_kind
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -138,8 +140,8 @@ class ProgramAccess:
     async def status(self, run_id: str) -> dict[str, Any]:
         """Returns the status of a run, and what it waits for."""
         run = await self.server_state.run(run_id)
-        waits = awaits_review(run)
         free = await self.answerable(run)
+        is_for_person = awaits_review(run) or len(free) < len(run.questions)
         status: dict[str, Any] = {
             "run": run.id,
             "status": run.status.value,
@@ -148,8 +150,21 @@ class ProgramAccess:
             "hash": run.plan.hash if run.plan else None,
             "steps": {name: state.status.value for name, state in run.steps.items()},
             "questions": [question_view(run, each) for each in free.values()],
-            "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
+            "for_a_person": await self._for_a_person(run) if is_for_person else "",
             "conversation": await conversation_of(self.server_state.smith, run),
             "updated_at": moment(run.updated_at),
         }
         return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))
+
+    async def _for_a_person(self, run: Run) -> str:
+        """Says how a person decides: with the whole command, or on the page of a live server."""
+        kind, settings = self.server_state.kind, self.server_state.settings
+        others = await self.server_state.smith.runs.journals.owners.processes()
+        pages = [kind.at, *(read_kind(each.beat.kind).at for each in others if each.lives)]
+        words = ["approve" if awaits_review(run) else "answer", run.id]
+        if not kind.at:  # the program is on this machine, and may know where
+            words = ["-C", str(settings.folder()), *words]
+            words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
+        page = next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve")
+        command = shlex.join(["plansmith", *words])
+        return Sentence("question.for_a_person", run=run.id, command=command, page=page)

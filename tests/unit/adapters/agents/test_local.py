@@ -293,7 +293,7 @@ async def test_keys_are_the_same_when_the_task_is_done_again() -> None:
 
 async def test_a_change_that_does_not_end_in_time_is_unknown_not_failed() -> None:
     model = ScriptedModel(calls("write"))
-    with pytest.raises(TimeoutError, match="it is unknown whether write took effect"):
+    with pytest.raises(OutcomeUnknown, match="it is unknown whether write took effect"):
         await work(agent(model, Ledger(slow=True), spec=WRITE))
 
 

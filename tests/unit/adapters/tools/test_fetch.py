@@ -23,6 +23,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from tests.waiting import until
 
+from plansmith.adapters.retry_after import retry_after
 from plansmith.adapters.tools.fetch import SPEC, FetchLimits, FetchTools
 from plansmith.adapters.tools.fetch.address import Hosts, address_of, is_public
 from plansmith.adapters.tools.fetch.page import page_of
@@ -284,10 +285,29 @@ async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes, why
     [("404 Not Found", False), ("403 No", False), ("429 Slow", True), ("503 Later", True)],
 )
 async def test_errors_of_the_server_are_told(server: Server, status: str, busy: bool) -> None:
-    url = server.says("/e", b"oops", "Content-Type: text/plain", status=status)
+    heads = ("Content-Type: text/plain", "Retry-After: 7")
+    url = server.says("/e", b"oops", *heads, status=status)
     with pytest.raises(ToolFailed, match=status[:3]) as told:
         await fetch(server, url)
-    assert isinstance(told.value, ToolBusy) is busy
+    assert getattr(told.value, "retry_after", None) == (7.0 if busy else None)
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("0", 0, 0),
+        (" 120 ", 120, 120),
+        ("9" * 400, 1, 1e9),
+        ("Mon, 01 Jan 2001 00:00:00 GMT", 0, 0),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 1e8, 1e11),
+    ],
+)
+def test_how_long_a_server_wants_to_be_left_alone(header: str, least: float, most: float) -> None:
+    wait = retry_after(header)
+    assert wait is not None
+    assert least <= wait <= most
+    for other in (None, "", "soon", "-5", "1.5", "٣"):
+        assert retry_after(other) is None
 
 
 async def test_what_is_not_text_is_refused(server: Server) -> None:

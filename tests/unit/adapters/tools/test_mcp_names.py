@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.servers.kit import approved, raw, servers
 
+from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.tools.mcp.listing import full_name, server_name, wire_names
+from plansmith.app import Plansmith
 
 NAMES = st.one_of(st.text(alphabet="_x5fa4 .-/名", max_size=12), st.text(max_size=12))
 
@@ -28,3 +32,23 @@ def test_plain_names_stay_as_they_are() -> None:
 def test_a_dot_in_a_server_cannot_make_it_look_like_another_one() -> None:
     assert full_name("a.b", "c") != full_name("a", "b.c")
     assert "." not in server_name("a.b")
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_tool_with_the_name_of_another_one_is_left_out_and_shadows_nothing(
+    first: bool,
+) -> None:
+    @tool(effect="read", name="raw.echo")
+    def own(text: str) -> str:
+        return f"mine: {text}"
+
+    told: list[str] = []
+    async with await approved(servers(told.append, raw=raw(trusted=True))) as source:
+        app = Plansmith(tools=[source, own] if first else [own, source])
+        for _ in range(2):
+            step = {"id": "e", "tool": "raw.echo", "inputs": {"text": "hi"}}
+            run = await app.submit(Plan.model_validate({"goal": "echo", "steps": [step]}))
+            run = await app.run(run.id)
+            assert (run.status, run.steps["e"].result) == (RunStatus.DONE, "mine: hi")
+        [note] = [each for each in told if "'echo' is not used" in each]
+        assert "give the server another name" in note

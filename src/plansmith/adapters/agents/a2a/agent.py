@@ -19,8 +19,15 @@ from plansmith.adapters.agents.a2a.cards import (
 from plansmith.adapters.agents.a2a.messages import gave_up
 from plansmith.adapters.agents.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 from plansmith.adapters.clock import SystemClock
-from plansmith.errors import InputNeeded, Misconfigured, OutcomeUnknown, PlansmithError, ToolFailed
-from plansmith.plan.capability import AgentSpec, Effect
+from plansmith.errors import (
+    InputNeeded,
+    Misconfigured,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolFailed,
+    failure_of_call,
+)
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call, Clock
@@ -48,8 +55,7 @@ class A2AAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
         if call.reply is not None and gave_up(call.reply):
-            why = Sentence("a2a.given_up", name=self.spec.name)
-            raise ToolFailed(why) if self.spec.effect is Effect.READ else OutcomeUnknown(why)
+            raise OutcomeUnknown(Sentence("a2a.given_up", name=self.spec.name), again=False)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
         inner = Call(
             key=call.key,
@@ -67,7 +73,11 @@ class A2AAgent:
     async def _work(
         self, task: str, inputs: Mapping[str, Json], call: Call, headers: Mapping[str, str]
     ) -> Json:
-        await self._check_card()
+        try:
+            await self._check_card()
+        except ToolFailed as failure:
+            # An answer continues work that was sent.
+            raise failure_of_call(failure, sent=call.reply is not None) from None
         exchange = _part("exchange").Exchange(self._card, self._settings, headers=headers)
         async with exchange:
             remote = _part("remote_task").RemoteTask(

@@ -18,8 +18,6 @@ from a2a.client.card_resolver import parse_agent_card
 from a2a.client.errors import A2AClientError
 from a2a.utils.errors import (
     A2AError,
-    InternalError,
-    InvalidAgentResponseError,
     MethodNotFoundError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -75,10 +73,6 @@ class Unsupported(ToolFailed):
 
 class Gone(ToolFailed):
     """The agent does not know the task (any more)."""
-
-
-class Broke(ToolFailed):
-    """The agent failed while it handled the request."""
 
 
 class Exchange:
@@ -188,7 +182,7 @@ def _with_one_interface(card: Card, settings: AgentSettings) -> Any:
         raise ToolFailed(Sentence("a2a.not_a_card", error=_short(error))) from None
 
 
-def converted_error(error: Exception) -> ToolFailed | Cut:
+def converted_error(error: Exception) -> ToolFailed:
     """Converts an SDK error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return _reported_error(error)
@@ -198,18 +192,16 @@ def converted_error(error: Exception) -> ToolFailed | Cut:
     if isinstance(error, NotImplementedError):
         return Unsupported(str(error))
     if isinstance(error, A2AClientError) and str(error).startswith("JSON-RPC Error"):
-        return Broke(Sentence("a2a.refused", error=_short(error)))
+        return ToolFailed(Sentence("a2a.refused", error=_short(error)))
     return Cut(Sentence("a2a.not_a2a", error=_short(error)))
 
 
 def _reported_error(error: A2AError) -> ToolFailed:
-    """An error that the agent itself reports: certain, unless it broke while it worked."""
+    """Converts an error that the agent itself reports."""
     if isinstance(error, TaskNotFoundError):
         return Gone(Sentence("a2a.unknown_task", error=_short(error)))
     if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
         return Unsupported(Sentence("a2a.unsupported", error=_short(error)))
-    if isinstance(error, (InternalError, InvalidAgentResponseError)):
-        return Broke(Sentence("a2a.refused", error=_short(error)))
     return ToolFailed(Sentence("a2a.refused", error=_short(error)))
 
 

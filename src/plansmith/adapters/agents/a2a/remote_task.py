@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Final, NoReturn
 
-from plansmith.adapters.agents.a2a.exchange import Broke, Exchange, Gone, survives
+from plansmith.adapters.agents.a2a.exchange import Exchange, Gone, survives
 from plansmith.adapters.agents.a2a.messages import (
     CANNOT,
     ENDED_BADLY,
@@ -33,8 +33,8 @@ from plansmith.adapters.agents.a2a.messages import (
     task_result,
 )
 from plansmith.adapters.agents.a2a.settings import AgentSettings
-from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
-from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
+from plansmith.adapters.agents.a2a.wire import Cut, NotSent, TooMuch, Untrusted
+from plansmith.errors import PlansmithError, ToolBusy, ToolFailed, failure_of_call
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
@@ -49,6 +49,10 @@ _ENDINGS: Final = {
     State.REJECTED: "a2a.ended_refused",
     State.CANCELED: "a2a.ended_cancelled",
 }
+
+
+class Rejected(ToolFailed):
+    """The agent refused the task: the one end that says that the work was never begun."""
 
 
 class RemoteTask:
@@ -80,6 +84,9 @@ class RemoteTask:
         self._updates = 0
         self._known: set[str] = set()
         self._why = ""
+        self._retry_after: float | None = None
+        # Whether any message of this work was sent; a question came after one.
+        self._sent = call.reply is not None
         self._until = 0.0
 
     async def run(self, task: str, inputs: Mapping[str, Json]) -> Json:
@@ -98,16 +105,12 @@ class RemoteTask:
         except asyncio.CancelledError:
             await self._cancel()
             raise
-        except TooMuch as much:
-            await self._cancel()
-            raise self._failure_after_start(much.message) from None
-        except (Broke, Gone) as failed:
-            raise self._failure_after_start(failed.message) from None
-
-    def _failure_after_start(self, why: str, *, hint: str = "") -> ToolFailed:
-        """Makes the error of a failure after the start: the agent may have changed things."""
-        is_read = self._settings.effect is Effect.READ
-        return (ToolFailed if is_read else OutcomeUnknown)(why, hint=hint)
+        except Rejected:
+            raise
+        except ToolFailed as failed:
+            if isinstance(failed, TooMuch):
+                await self._cancel()
+            raise failure_of_call(failed, sent=self._sent) from None
 
     async def _start(
         self, task: str, inputs: Mapping[str, Json], *, mark: str, is_first: bool
@@ -121,14 +124,12 @@ class RemoteTask:
 
     async def _was_sent_before(self) -> bool:
         """Whether the agent already has this task; it is then continued."""
-        try:
-            found = await self._listed_tasks()
-            self._known = {each.id for each in found}
-            under_way = [each.id for each in found if each.state not in ENDED_BADLY]
-            if under_way:
-                self._task = await self._exchange.task(under_way[0])
-        except Cut as cut:
-            raise ToolBusy(f"{self._name}: {cut}") from None
+        found = await self._listed_tasks()
+        self._known = {each.id for each in found}
+        self._sent = self._sent or bool(found)
+        under_way = [each.id for each in found if each.state not in ENDED_BADLY]
+        if under_way:
+            self._task = await self._exchange.task(under_way[0])
         return bool(under_way)
 
     async def _send(self, parts: list[Part], *, mark: str) -> None:
@@ -136,7 +137,12 @@ class RemoteTask:
         message = _id(f"{self._call.key}\n{mark}")
         context, task = self._task.context or self._context, self._task.id
         stream = self._exchange.send(parts, message=message, context=context, task=task)
-        self._why = await self._listen(stream)
+        before, self._sent = self._sent, True
+        try:
+            self._why = await self._listen(stream)
+        except (NotSent, Untrusted):
+            self._sent = before
+            raise
 
     async def _listen(self, stream: AsyncGenerator[News]) -> str:
         """Reads a stream until nothing more is to be waited for, and returns why it ended.
@@ -151,6 +157,7 @@ class RemoteTask:
                     if self._answer is not None or self._is_settled():
                         return ""
         except Cut as cut:
+            self._retry_after = cut.retry_after
             return str(cut)
         except TooMuch:
             raise
@@ -200,7 +207,7 @@ class RemoteTask:
         """Looks for the task of a message whose answer was lost; never sends the message again."""
         wait, until = _FIRST_WAIT, self._clock.monotonic() + self._limits.lost_s
         while True:
-            with suppress(Cut, ToolFailed):
+            with suppress(ToolFailed):
                 found = [each for each in await self._listed_tasks() if each.id not in self._known]
                 if found:
                     self._task = await self._exchange.task(found[0].id)
@@ -252,7 +259,7 @@ class RemoteTask:
         """Asks for the state of the task; retries for a while if the agent cannot be reached."""
         try:
             found = await self._exchange.task(self._task.id)
-        except (Cut, ToolBusy) as error:
+        except ToolBusy as error:
             self._why = str(error)
             if self._clock.monotonic() > self._until:
                 self._raise_unknown_outcome(self._task.id)
@@ -268,8 +275,7 @@ class RemoteTask:
     def _take_state(self, task: Task) -> None:
         """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
-            odd = f"{self._name} reports a task state that A2A does not define"
-            raise self._failure_after_start(odd)
+            raise ToolFailed(Sentence("a2a.odd_state", name=self._name))
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
             self._apply(task)
@@ -279,7 +285,7 @@ class RemoteTask:
     def _raise_unknown_outcome(self, task: str) -> NoReturn:
         """Handles an unknown outcome: retries a read, otherwise asks the person."""
         if self._settings.effect is Effect.READ:
-            raise ToolBusy(f"{self._name}: {self._why}")
+            raise ToolBusy(f"{self._name}: {self._why}", retry_after=self._retry_after)
         self._check_times()
         asked = Asked(task, self._context, LOST, "", self._times + 1, sorted(self._known))
         raise lost(asked, self._why, who=self._name)
@@ -302,15 +308,15 @@ class RemoteTask:
         """Sends an answer to the task that waits for it, unless the task has moved on."""
         try:
             self._task = await self._exchange.task(asked.task)
-        except Cut as cut:
-            raise ToolBusy(f"{self._name}: {cut}") from None
+        except ToolBusy as away:
+            self._why = str(away)
+            self._raise_unknown_outcome(asked.task)
         waits = self._task.state in WAITING and question_of(self._task) == asked.question
         if asked.why == LOST or not waits:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
             await self._cancel()
-            wanted = Sentence("a2a.no_sign_in", name=self._name)
-            raise self._failure_after_start(wanted)
+            raise ToolFailed(Sentence("a2a.no_sign_in", name=self._name))
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
         parts = answer_parts(answer, as_data=as_data)
@@ -342,20 +348,18 @@ class RemoteTask:
         text = self._task.message.text if self._task.message else ""
         why = text[:2000] if text else Sentence("a2a.no_reason")
         message = Sentence(_ENDINGS[self._task.state], name=self._name, why=why)
-        # Only a refusal says that the work was never begun.
-        refused = self._task.state is State.REJECTED
-        raise ToolFailed(message) if refused else self._failure_after_start(message)
+        raise (Rejected if self._task.state is State.REJECTED else ToolFailed)(message)
 
     def _check_times(self) -> None:
         if self._times >= self._limits.questions:
-            raise self._failure_after_start(
+            raise ToolFailed(
                 Sentence("a2a.too_many_questions", name=self._name, most=self._limits.questions),
                 hint=Sentence("a2a.raise_questions"),
             )
 
     async def _cancel(self) -> None:
         """Asks the agent to cancel the task; does not wait until it does."""
-        with suppress(Cut, PlansmithError, TimeoutError):
+        with suppress(PlansmithError, TimeoutError):
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.id:
                     found = await self._listed_tasks()

@@ -14,11 +14,17 @@ import httpx
 
 from plansmith.adapters.agents.a2a.cards import Card, authority, card_url, plain_refusal, read_card
 from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.adapters.retry_after import retry_after
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 
 _REDIRECTS: Final = 3
-_BUSY: Final = (429, 503)
+_PASSING: Final = (408, 425, 429)
+# Only without a connection was a request certainly not sent.
+_UNSENT: Final = (
+    *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout),
+    httpx.UnsupportedProtocol,
+)
 
 
 class TooMuch(ToolFailed):
@@ -29,7 +35,11 @@ class NotSent(ToolBusy):
     """No connection was made, so the request had no effect."""
 
 
-class Cut(Exception):
+class Untrusted(ToolFailed):
+    """No connection was made, since the agent's certificate is not trusted."""
+
+
+class Cut(ToolBusy):
     """The request was sent and its answer was lost: whether it took effect is unknown."""
 
 
@@ -146,25 +156,19 @@ def _next_hop(url: str, location: str) -> str:
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
     failure = explain(error)
-    if isinstance(failure, Cut):
-        return ToolBusy(Sentence("a2a.card_not_fetched", url=url, why=failure))
-    return type(failure)(
-        Sentence("a2a.card_not_fetched", url=url, why=failure.message), hint=failure.hint
-    )
+    why = Sentence("a2a.card_not_fetched", url=url, why=failure.message)
+    return type(failure)(why, hint=failure.hint)
 
 
-def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
-    """Converts an HTTP error to ours; `Cut` if it is unknown whether the request took effect."""
+def explain(error: httpx.HTTPError) -> ToolFailed:
+    """Converts an HTTP error to ours; `NotSent` only if there was no connection."""
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
+    if not isinstance(error, _UNSENT):
+        return Cut(Sentence("a2a.connection_lost", error=str(error) or type(error).__name__))
     if _is_about_certificates(error):
-        hint = Sentence("a2a.fix_certificate")
-        return ToolFailed(Sentence("a2a.unsafe", error=error), hint=hint)
-    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)):
-        return NotSent(Sentence("a2a.no_connection", error=str(error) or type(error).__name__))
-    if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
-        return ToolFailed(Sentence("a2a.no_request", error=error))
-    return Cut(Sentence("a2a.connection_lost", error=str(error) or type(error).__name__))
+        return Untrusted(Sentence("a2a.unsafe", error=error), hint=Sentence("a2a.fix_certificate"))
+    return NotSent(Sentence("a2a.no_connection", error=str(error) or type(error).__name__))
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
@@ -176,7 +180,7 @@ def _is_about_certificates(error: BaseException | None) -> bool:
     return False
 
 
-def _status(response: httpx.Response) -> ToolFailed | Cut:
+def _status(response: httpx.Response) -> ToolFailed:
     code = response.status_code
     message = Sentence("a2a.http", status=code, reason=response.reason_phrase).rstrip()
     if response.has_redirect_location:
@@ -184,6 +188,6 @@ def _status(response: httpx.Response) -> ToolFailed | Cut:
         return ToolFailed(Sentence("a2a.not_followed", message=message, there=there))
     if code in (401, 403):
         return ToolFailed(message, hint=Sentence("a2a.check_credentials"))
-    if code in _BUSY:
-        return ToolBusy(message)
-    return Cut(message) if code >= 500 else ToolFailed(message)
+    if code < 500 and code not in _PASSING:
+        return ToolFailed(message)
+    return Cut(message, retry_after=retry_after(response.headers.get("retry-after")))

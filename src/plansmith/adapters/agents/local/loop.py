@@ -273,11 +273,8 @@ async def carry_out(assignment: Assignment) -> dict[str, Json]:
     allowance = Allowance(assignment.name, assignment.limits)
     try:
         result = await _run(assignment, allowance)
-    except InputNeeded:
+    except (InputNeeded, Unsure):
         raise
-    except Unsure as unsure:
-        # To the runner a call without an end: where things were changed, it asks the person.
-        raise TimeoutError(str(unsure)) from unsure
     except (PlansmithError, AgentRunError) as error:
         raise _failure(assignment, error) from error
     cited = [each.model_dump() for each in result.citations]

@@ -251,7 +251,7 @@ class Stop(ToolFailed):
     """Raised by a tool when the whole task has failed, not only this call."""
 
 
-class Unsure(ToolFailed):
+class Unsure(OutcomeUnknown):
     """A call that changes something failed, and whether it took effect is unknown."""
 
 

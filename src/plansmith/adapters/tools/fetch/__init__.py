@@ -14,6 +14,7 @@ from email.message import Message
 from typing import Final
 from urllib.parse import urljoin
 
+from plansmith.adapters.retry_after import retry_after
 from plansmith.adapters.tools.fetch.address import Address, Hosts, address_of
 from plansmith.adapters.tools.fetch.page import Page, page_of, text_of, unpacked
 from plansmith.adapters.tools.toolset import (
@@ -112,7 +113,8 @@ class FetchTools(ToolSet):
     def _fetch(self, given: Arguments, job: Job) -> Json:
         answer = self._follow_redirects(address_of(given["url"]), job)
         if answer.status in _AGAIN:
-            raise ToolBusy(f"{answer.address.host} answers {answer.status}")
+            wait = retry_after(answer.headers.get("Retry-After"))
+            raise ToolBusy(f"{answer.address.host} answers {answer.status}", retry_after=wait)
         if not 200 <= answer.status < 300:
             reason = http.client.responses.get(answer.status, "")
             raise ToolFailed(f"{answer.address.host} answers {answer.status} {reason}".rstrip())

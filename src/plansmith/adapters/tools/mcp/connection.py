@@ -28,6 +28,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from plansmith.adapters.tools.mcp.delivery import DELIVERY, Delivery
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.settings import ServerLimits
 from plansmith.adapters.tools.mcp.tap import Tap, tapped
@@ -139,16 +140,21 @@ class Connection:
         tool: str,
         arguments: dict[str, Any],
         *,
+        delivery: Delivery,
         progress: ProgressFnT,
         responses: dict[str, Any] | None = None,
         state: str | None = None,
     ) -> CallToolResult | InputRequiredResult:
         """Makes one request; cancelling the caller also cancels it at the server."""
+        session = self._used().session
+        DELIVERY.set(delivery)
+        if not self._target.url:  # over HTTP the transport sees whether there is a connection
+            delivery.sent = True
         params = CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
         )
         # Not `session.call_tool`: its check of results may take for ever on a hostile pattern.
-        reply: CallToolResult | InputRequiredResult = await self._used().session.send_request(
+        reply: CallToolResult | InputRequiredResult = await session.send_request(
             CallToolRequest(params=params), _REPLY, progress_callback=progress
         )
         return reply

@@ -1,4 +1,4 @@
-"""Converts results of MCP calls to JSON, and errors to failures that say if a retry is safe."""
+"""Converts results of MCP calls to JSON, and errors to failures that say if a retry may help."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     PARSE_ERROR,
     AudioContent,
     BlobResourceContents,
@@ -27,7 +24,8 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.adapters.tools.mcp.delivery import Delivery
+from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
@@ -35,26 +33,13 @@ from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
 _MOST_LETTERS: Final = 1000
-_SESSION_ENDED: Final = "Session terminated"
-_TURNED_AWAY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_HALF_WAY: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
-_NEVER_MADE: Final = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
+_PASSING: Final = (
+    *(HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY),
+    *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY),
+    *(HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT),
+)
 _NOT_ALLOWED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _MOST_WORDS = 2000
-
-
-def lost(spec: ToolSpec, why: str) -> ToolFailed:
-    """Makes the failure of a call whose end no one saw: a read may be retried."""
-    if spec.effect is Effect.READ:
-        return ToolBusy(Sentence("mcp.no_result", name=spec.name, why=why))
-    unknown = Sentence("mcp.maybe_done", name=spec.name, why=why)
-    return OutcomeUnknown(unknown)
-
-
-def went_wrong(spec: ToolSpec, why: str, *, hint: str = "") -> ToolFailed:
-    """Makes the failure of a call without a result: it may have changed something."""
-    failure = ToolFailed if spec.effect is Effect.READ else OutcomeUnknown
-    return failure(why, hint=hint)
 
 
 def is_repeatable(spec: ToolSpec) -> bool:
@@ -62,32 +47,19 @@ def is_repeatable(spec: ToolSpec) -> bool:
     return spec.effect is Effect.READ or spec.idempotent
 
 
-def is_session_end(error: MCPError) -> bool:
-    """Whether the server has ended our session and needs a new one."""
-    return error.code == INVALID_REQUEST and error.message == _SESSION_ENDED
-
-
-def call_failure(error: MCPError, spec: ToolSpec, *, message: str) -> ToolFailed:
-    """Makes the failure for an error reply or a missing reply."""
-    data: Any = error.data
-    about = cast("dict[str, Any]", data if isinstance(data, dict) else {})
-    http = about.get("http")
+def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str) -> ToolFailed:
+    """Makes the failure for an error reply or a missing reply; busy if another try may help."""
     text = clip(safe(message), _MOST_LETTERS)
-    if is_session_end(error) or error.code == HEADER_MISMATCH:
-        return ToolBusy(Sentence("mcp.session_ended", name=spec.name))
-    if error.code == CONNECTION_CLOSED:
-        return lost(spec, text)
-    if http is not None and (about.get("sent") is False or http in _TURNED_AWAY):
-        return ToolBusy(Sentence("mcp.not_called", name=spec.name, why=text))
-    if http in _HALF_WAY:
-        return lost(spec, text)
-    if http in _NOT_ALLOWED:
-        return ToolFailed(f"{spec.name}: {text}", hint=Sentence("mcp.check_headers"))
+    if not delivery.sent:
+        return ToolBusy(Sentence("mcp.not_called", name=name, why=text))
+    why = Sentence("mcp.no_result", name=name, why=text)
+    if error.code in (CONNECTION_CLOSED, HEADER_MISMATCH) or delivery.status in _PASSING:
+        return ToolBusy(why, retry_after=delivery.retry_after)
+    if delivery.status in _NOT_ALLOWED:
+        return ToolFailed(why, hint=Sentence("mcp.check_headers"))
     if error.code == PARSE_ERROR:
-        return went_wrong(spec, Sentence("mcp.unread_reply", name=spec.name, why=text))
-    if error.code in _NEVER_MADE:
-        return ToolFailed(f"{spec.name}: {text}")
-    return went_wrong(spec, f"{spec.name}: {text}")
+        return ToolFailed(Sentence("mcp.unread_reply", name=name, why=text))
+    return ToolFailed(f"{name}: {text}")
 
 
 def result_json(

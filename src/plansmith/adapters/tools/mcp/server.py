@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Final
 
 from mcp.shared.dispatcher import ProgressFnT
@@ -22,6 +23,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from plansmith.adapters.tools.mcp.connection import Connection
+from plansmith.adapters.tools.mcp.delivery import Delivery
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.listing import Listed, Listing, read_listing
 from plansmith.adapters.tools.mcp.questions import (
@@ -36,13 +38,10 @@ from plansmith.adapters.tools.mcp.questions import (
 from plansmith.adapters.tools.mcp.results import (
     call_failure,
     is_repeatable,
-    is_session_end,
-    lost,
     result_json,
-    went_wrong,
 )
 from plansmith.adapters.tools.mcp.settings import ServerSettings
-from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed, failure_of_call
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
@@ -59,6 +58,7 @@ class Request:
     listed: Listed
     arguments: dict[str, Any]
     call: Call
+    delivery: Delivery
     responses: dict[str, Any] | None = None
     state: str | None = None
     rounds: int = 0
@@ -74,6 +74,7 @@ class McpServer:
         self._listing: Listing | None = None
         self._listed_at = 0.0
         self._changes = 0
+        self._next_turn = 0.0
         self._failure: tuple[float, ToolFailed] | None = None
         self._exchanges: dict[Exchange, None] = {}
         self._parked: dict[str, Exchange] = {}
@@ -173,18 +174,25 @@ class McpServer:
         fault = connection.fault or self._target.hush(safe(message))
         return f"{fault}{connection.last_words() if connection.is_over else ''}"
 
-    async def call(self, listed: Listed, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Returns the tool's result; with a reply, continues the call that asked."""
-        try:
-            return await self._made(listed, arguments, call)
-        except ToolFailed as failure:
-            if listed.spec.name in failure.message:
-                raise
-            message = f"{listed.spec.name}: {failure.message}"
-            raise type(failure)(message, hint=failure.hint) from None
+    async def call(
+        self, listed: Listed, arguments: Mapping[str, Json], call: Call, delivery: Delivery
+    ) -> Json:
+        """Returns the tool's result; with a reply, continues the call that asked.
 
-    async def _made(self, listed: Listed, arguments: Mapping[str, Json], call: Call) -> Json:
-        request = Request(listed, dict(arguments), call)
+        Only a call that was not sent was certainly not made: `delivery` tells.
+        """
+        name = listed.spec.name
+        try:
+            return await self._made(listed, arguments, call, delivery)
+        except ToolFailed as failure:
+            known = name in failure.message
+            message = failure.message if known else f"{name}: {failure.message}"
+            raise failure_of_call(failure, sent=delivery.sent, message=message) from None
+
+    async def _made(
+        self, listed: Listed, arguments: Mapping[str, Json], call: Call, delivery: Delivery
+    ) -> Json:
+        request = Request(listed, dict(arguments), call, delivery)
         if call.reply is None:
             return await self._begin(request)
         state, answer = call.reply.state, call.reply.answer
@@ -193,13 +201,23 @@ class McpServer:
         responses, kept, rounds = take_answer(self.name, state, answer)
         return await self._begin(replace(request, responses=responses, state=kept, rounds=rounds))
 
+    async def _turn(self) -> None:
+        """Waits until a call may be made by the limit of calls a second."""
+        if self._limits.calls_per_second is not None:
+            now = time.monotonic()
+            start, self._next_turn = self._next_turn, max(now, self._next_turn)
+            self._next_turn += 1 / self._limits.calls_per_second
+            await asyncio.sleep(start - now)
+
     async def _begin(self, request: Request) -> Json:
+        await self._turn()
         connection = await self._connected()
         exchange = Exchange(request.call.progress, most=self._limits.questions)
         exchange.task = asyncio.ensure_future(
             connection.call(
                 request.listed.wire,
                 request.arguments,
+                delivery=request.delivery,
                 progress=self._progress_reporter(exchange),
                 responses=request.responses,
                 state=request.state,
@@ -212,11 +230,22 @@ class McpServer:
         outcome = await self._next(request, exchange, connection)
         match outcome:
             case Question():
-                raise need(self.name, outcome.asked, {"token": self._keep_waiting(exchange)})
+                raise await self._question(outcome, exchange)
             case InputRequiredResult():
                 return await self._handle_question(request, outcome)
             case CallToolResult():
                 return self._result(request, outcome)
+
+    async def _question(self, question: Question, exchange: Exchange) -> InputNeeded:
+        """Returns the question to the person; one that cannot be put to them ends the call."""
+        token = secrets.token_hex(16)
+        try:
+            asked = need(self.name, question.asked, {"token": token})
+        except ToolFailed:
+            await self._drop(exchange)
+            raise
+        self._keep_waiting(token, exchange)
+        return asked
 
     async def _next(
         self, request: Request, exchange: Exchange, connection: Connection
@@ -227,10 +256,10 @@ class McpServer:
             outcome = await exchange.next(seconds)
             over = not isinstance(outcome, Question)
         except TimeoutError:
-            raise lost(spec, Sentence("mcp.silent", seconds=f"{seconds:g}")) from None
+            why = Sentence("mcp.silent", seconds=f"{seconds:g}")
+            raise ToolBusy(Sentence("mcp.no_result", name=spec.name, why=why)) from None
         except ValidationError:
-            bad = Sentence("mcp.bad_reply", name=spec.name)
-            raise went_wrong(spec, bad) from None
+            raise ToolFailed(Sentence("mcp.bad_reply", name=spec.name)) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
         finally:
@@ -254,8 +283,7 @@ class McpServer:
                 note=request.call.progress,
             )
         except ToolFailed as failure:
-            words = self._target.hush(failure.message)
-            raise went_wrong(request.listed.spec, words) from None
+            raise ToolFailed(self._target.hush(failure.message)) from None
 
     async def _failed(
         self, request: Request, connection: Connection, error: MCPError
@@ -263,18 +291,19 @@ class McpServer:
         if error.code == URL_ELICITATION_REQUIRED:
             rounds, most = request.rounds + 1, self._limits.questions
             if rounds > most:
-                return went_wrong(request.listed.spec, Sentence("mcp.asks_often", most=most))
+                return ToolFailed(Sentence("mcp.asks_often", most=most))
             return pages_of(self.name, error, rounds=rounds, most=most)
-        if is_session_end(error):
+        if request.delivery.status == HTTPStatus.NOT_FOUND:  # the server has ended our session
             await connection.close()
         self._forget_listing()
         failure = call_failure(
-            error, request.listed.spec, message=self._reason(connection, str(error))
+            error,
+            request.listed.spec.name,
+            request.delivery,
+            message=self._reason(connection, str(error)),
         )
-        if not connection.fault:
-            return failure
         # A server that went beyond a limit would do so again.
-        return went_wrong(request.listed.spec, failure.message, hint=failure.hint)
+        return ToolFailed(failure.message, hint=failure.hint) if connection.fault else failure
 
     # Servers before 2026 wait for the answer in the middle of the call: it stays in memory.
 
@@ -282,14 +311,12 @@ class McpServer:
         free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
         return await free[0].ask(params) if free else refusal("no call is being made")
 
-    def _keep_waiting(self, exchange: Exchange) -> str:
-        token = secrets.token_hex(16)
+    def _keep_waiting(self, token: str, exchange: Exchange) -> None:
         self._parked[token] = exchange
         expiry = asyncio.ensure_future(self._expire(token))
         self._expiring.add(expiry)
         expiry.add_done_callback(self._expiring.discard)
         exchange.expiry = expiry
-        return token
 
     async def _expire(self, token: str) -> None:
         await asyncio.sleep(self._limits.answer_s)
@@ -305,7 +332,7 @@ class McpServer:
             self._parked.pop(token, None)
             gone = "its server no longer waits for the answer"
             if not is_repeatable(request.listed.spec):
-                raise lost(request.listed.spec, gone)
+                raise ToolFailed(gone)
             request.call.progress(f"{gone}: the call is made again")
             return await self._begin(request)
         exchange.answer(answer)
@@ -317,7 +344,7 @@ class McpServer:
         """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:
-            raise went_wrong(request.listed.spec, Sentence("mcp.asks_often", most=most))
+            raise ToolFailed(Sentence("mcp.asks_often", most=most))
         if result.input_requests:
             raise questions_of(self.name, result, rounds=rounds, most=most)
         await asyncio.sleep(_STATE_WAIT_S)

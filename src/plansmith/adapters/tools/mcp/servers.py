@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from plansmith.adapters.approvals import Approval, Approvals
+from plansmith.adapters.tools.mcp.delivery import Delivery
 from plansmith.adapters.tools.mcp.launch import launch_definition, launch_lines, target
 from plansmith.adapters.tools.mcp.listing import (
     Listed,
@@ -22,7 +23,15 @@ from plansmith.adapters.tools.mcp.listing import (
     wire_names,
 )
 from plansmith.adapters.tools.mcp.settings import ServerSettings
-from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
+from plansmith.errors import (
+    Misconfigured,
+    NotFound,
+    PlansmithError,
+    Refused,
+    StaleDecision,
+    ToolFailed,
+    failure_of_call,
+)
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
@@ -162,6 +171,16 @@ class McpServers:
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Calls a tool if it and its server are unchanged since their approval."""
+        # An answer continues a call whose first part was sent.
+        delivery = Delivery(sent=call.reply is not None)
+        try:
+            running, listed = await self._approved(tool)
+        except ToolFailed as failure:
+            raise failure_of_call(failure, sent=delivery.sent) from None
+        return await running.call(listed, arguments, call, delivery)
+
+    async def _approved(self, tool: str) -> tuple[McpServer, Listed]:
+        """Returns a tool and its server; raises an error if one of them may not be used."""
         server, _ = wire_names(tool)
         if server not in self._enabled():
             raise ToolFailed(Sentence("unknown.tool", name=tool))
@@ -175,7 +194,7 @@ class McpServers:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         if not is_approved(listed.definition, self._approvals.get(tool)):
             raise self._blocked(tool)
-        return await running.call(listed, arguments, call)
+        return running, listed
 
     async def pending(self) -> list[Pending]:
         """Returns everything that waits for approval; starts approved servers for it."""
@@ -205,8 +224,18 @@ class McpServers:
         self._approvals.put(name, approval)
 
     def revoke(self, name: str) -> None:
-        """Removes an approval; a running server is no longer used."""
+        """Removes the approval of a server or a tool; it is no longer used, even if it runs."""
+        if self._approvals.get(name) is None:
+            raise NotFound(Sentence("mcp.none_approved", name=name))
         self._approvals.remove(name)
+
+    def leave_out(self, tool: str) -> None:
+        """Tells the person that a tool is not used, since another one has its name."""
+        server, name = wire_names(tool)
+        why = Sentence("mcp.name_taken", tool=tool)
+        self._report_once(
+            Sentence("mcp.tool_unused", server=safe(server), name=safe(name), why=why)
+        )
 
     def statuses(self) -> list[ServerStatus]:
         """Returns the state of each server, without asking any."""

@@ -60,6 +60,7 @@ class ServerLimits(Record):
         questions: The most questions of one call.
         requests: The most requests of the server at a time.
         progress: The most lines of progress that a call shows.
+        calls_per_second: The most calls a second that one process makes; more wait for their turn.
     """
 
     start_s: Number = Field(default=30.0, gt=0)
@@ -77,6 +78,7 @@ class ServerLimits(Record):
     questions: Whole = Field(default=5, ge=0)
     requests: Whole = Field(default=64, ge=1)
     progress: Whole = Field(default=200, ge=0)
+    calls_per_second: Number | None = Field(default=None, gt=0)
 
 
 class ServerSettings(Record):

@@ -22,6 +22,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from plansmith.adapters.retry_after import retry_after
+from plansmith.adapters.tools.mcp.delivery import DELIVERY, Delivery
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.settings import ServerLimits
 from plansmith.adapters.tools.mcp.trusted_copy import trusted_copy
@@ -256,16 +258,17 @@ class BoundedClient(httpx2.AsyncClient):
             # The stream of news may be silent for long; the farewell may not hold anybody up.
             read = None if request.method == "GET" else self._farewell_s
             request.extensions["timeout"] = {**request.extensions["timeout"], "read": read}
+        delivery = DELIVERY.get(None) or Delivery()
         try:
             response = await super().send(request, **options)
         except httpx2.TransportError as error:
-            sent = not isinstance(error, _UNSENT)
-            return _failure(request, 502, f"{type(error).__name__}: {error}", sent=sent)
+            delivery.sent = delivery.sent or not isinstance(error, _UNSENT)
+            return _failure(request, f"{type(error).__name__}: {error}")
+        delivery.sent, delivery.status = True, response.status_code
+        delivery.retry_after = retry_after(response.headers.get("retry-after"))
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return _failure(
-                request, 502, "the reply is compressed, which was not requested", sent=True
-            )
+            return _failure(request, "the reply is compressed, which was not requested")
         kind = response.headers.get("content-type", "").lower()
         if not kind.startswith(_EVENTS):
             stream = cast("httpx2.AsyncByteStream", response.stream)
@@ -273,12 +276,12 @@ class BoundedClient(httpx2.AsyncClient):
         if _is_plain_failure(request, response.status_code, kind):
             await response.aclose()
             text = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
-            return _failure(request, response.status_code, text, sent=True)
+            return _failure(request, text, status=response.status_code)
         return response
 
 
 def _is_plain_failure(request: httpx2.Request, status: int, kind: str) -> bool:
-    """Whether a reply has only a status; 404 means that a session has ended."""
+    """Whether a reply has only a status; 404 the library itself explains."""
     return (
         request.method == "POST"
         and status >= HTTPStatus.BAD_REQUEST
@@ -294,8 +297,10 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _failure(request: httpx2.Request, status: int, text: str, *, sent: bool) -> httpx2.Response:
-    error = {"code": INTERNAL_ERROR, "message": text, "data": {"http": status, "sent": sent}}
+def _failure(
+    request: httpx2.Request, text: str, *, status: int = HTTPStatus.BAD_GATEWAY
+) -> httpx2.Response:
+    error = {"code": INTERNAL_ERROR, "message": text}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     headers = {"content-type": "application/json"}
     return httpx2.Response(status, headers=headers, content=body, request=request)

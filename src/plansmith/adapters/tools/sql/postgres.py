@@ -11,7 +11,7 @@ from typing import Any, Final
 from plansmith.adapters.context.schema import Column, ForeignKey, Table
 from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, shortened
 from plansmith.adapters.tools.toolset import Job, watched
-from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
+from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
@@ -137,7 +137,13 @@ class PostgresEngine:
         with self._opened(job, read_only=False) as connection:
             cursor = connection.cursor()
             cursor.execute(sql, _listed(parameters), binary=True)
-            connection.commit()
+            try:
+                connection.commit()
+            except _driver().OperationalError as error:
+                if (error.sqlstate or "08")[:2] not in ("08", "57"):
+                    raise  # the server itself says that it did not commit
+                # The connection broke: the server may have committed before.
+                raise OutcomeUnknown(Sentence("sql.lost")) from None
             return max(0, int(cursor.rowcount))
 
     def schema(self) -> list[Table]:

@@ -1,0 +1,34 @@
+"""`plansmith mcp` runs an MCP server over stdio."""
+
+from __future__ import annotations
+
+import argparse
+from pkgutil import resolve_name
+from typing import Any
+
+from plansmith.cli.command import FileCommand
+from plansmith.cli.exit_codes import Exit
+from plansmith.cli.options import add_parts, settings_of
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
+from plansmith.server.handshake import answer_handshake
+
+
+def _main(args: argparse.Namespace) -> int:
+    # Clients do not wait long; the rest takes much longer to load.
+    answer_handshake()
+    run_stdio = _loaded("plansmith.server.mcp_stdio:run_stdio")
+    _loaded("asyncio:run")(run_stdio(settings_of(args)))
+    return Exit.OK
+
+
+def _loaded(name: str) -> Any:
+    try:
+        return resolve_name(name)
+    except ModuleNotFoundError as error:
+        hint = resolve_name("plansmith.cli.extras:install_hint")("mcp", "server")
+        problem = Sentence("serve.mcp_needs_package", name=error.name)
+        raise Misconfigured(problem, hint=hint) from None
+
+
+COMMAND = FileCommand(add_parts, _main)
