@@ -58,7 +58,7 @@ function Answer({ run, report, files }: ViewProps & { files: RunFile[] }): JSX.E
     <>
       {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
       <div class="answer-box" role="group" aria-label={t("report.answer")}>
-        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{endReason(run) || t("report.noEvidence")}</p>}
+        {report.answer.text ? <Markdown text={report.answer.text} sourceOf={(step) => (run.steps[step] ? { href: link(["runs", run.id, "run", step]), name: nameIn(run.plan, step) } : null)} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{endReason(run) || t("report.noEvidence")}</p>}
         <Pictures run={run} files={files} />
         {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
       </div>
