@@ -202,3 +202,39 @@ def test_a_plan_that_only_stands_in_is_nowhere_offered_with_a_blue_approve(
         assert not watched.close()
     finally:
         own.stop()
+
+
+def test_a_time_in_the_plan_is_shown_in_words_and_becomes_a_schedule(
+    watched: Watched, stage: Stage
+) -> None:
+    monday = {"cron": "0 8 * * MON", "timezone": "Europe/Oslo"}
+    run = stage.submit(look("a"), goal="Sum up the week", schedule=monday)
+    page = watched.tab(f"runs/{run}")
+    words = "Every Monday at 08:00 Europe/Oslo"
+    expect(page.locator(".hero")).to_contain_text(words)
+    expect(page.get_by_role("button", name="Approve and run once now")).to_be_visible()
+    page.get_by_role("link", name="Another time").click()
+    expect(page.get_by_role("combobox", name="When")).to_have_value("cron")
+    expect(page.get_by_label("Cron")).to_have_value("0 8 * * MON")
+    expect(page.get_by_label("Time zone")).to_have_value("Europe/Oslo")
+    expect(page.locator(".fires li").first).to_contain_text("Monday")
+    # What is approved for every week is on the screen that approves it.
+    expect(page.locator(".brief li")).to_contain_text(["Look a"])
+    expect(page.locator(".brief .inputs")).to_contain_text("Oslo")
+    page.go_back()
+    page.get_by_role("button", name="Approve and schedule").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".head")).to_contain_text(words)
+    kept = [each for each in stage.api("/v1/schedules")["items"] if each["timing"].get("cron")]
+    assert [each["timing"]["cron"] for each in kept] == ["0 8 * * MON"]
+    assert kept[0]["approved"] == stage.api(f"/v1/runs/{run}")["hash"]
+    assert stage.api(f"/v1/runs/{run}")["running_hash"] == ""
+    # Once, now: no schedule, and the run is done. From the inbox it is the same choice.
+    other = stage.submit(look("b"), goal="Once only", schedule=monday)
+    page = watched.tab("inbox")
+    row = page.locator(".waiting li", has_text="Once only")
+    row.get_by_role("button", name="Look and decide").click()
+    expect(row.locator(".here")).to_contain_text(words)
+    row.get_by_role("button", name="Approve and run once now").click()
+    until(stage, other, "done")
+    assert len(stage.api("/v1/schedules")["items"]) == len(kept)

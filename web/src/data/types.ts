@@ -62,7 +62,7 @@ export interface Plan {
   steps: Step[];
   enough_context?: boolean;
   degraded?: string;
-  schedule?: JsonObject;
+  schedule?: JsonObject | null;
   schedules?: Record<string, JsonObject>;
 }
 

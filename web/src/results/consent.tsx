@@ -23,7 +23,7 @@ interface CardProps { run: string; plan?: Plan | null; question: Question; onAns
 
 export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX.Element {
   const title = useId();
-  const whole = useResource<WholeQuestion>(runPath(run, `/questions/${encodeURIComponent(question.question)}`));
+  const whole = useResource<WholeQuestion>(runPath(run, `/questions/${encodeURIComponent(question.question)}`), undefined, undefined, ["values"]);
   const action = useAction();
   const [changing, setChanging] = useState(false);
   const [outdated, setOutdated] = useState("");

@@ -21,4 +21,5 @@ export const Markdown = later(async () => (await import("./markdown")).Markdown)
 export const Result = later(async () => (await import("./result")).Result);
 export const StepFiles = later(async () => (await import("./files")).StepFiles);
 export const FileView = later(async () => (await import("./fileview")).FileView);
+export const ConsentGroup = later(async () => (await import("./consentgroup")).ConsentGroup);
 export const ConsentCard = later(async () => (await import("./consent")).ConsentCard);

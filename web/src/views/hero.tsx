@@ -7,6 +7,7 @@ import { Icon } from "../ui/icons";
 import { Origin } from "../ui/status";
 import { duration, money, number, t } from "../words/words";
 import { titled } from "./steptext";
+import { timesOf } from "./timing";
 
 interface Props { run: RunView; plan: Plan; checked: Checked; children: ComponentChildren }
 
@@ -31,6 +32,7 @@ export function Hero({ run, plan, checked, children }: Props): JSX.Element {
         {children}
       </div>
       <dl class="hero-notes">
+        <Row name={t("schedules.when")} texts={timesOf(plan)} />
         {run.status === "reviewing" && <Row name={t("review.why")} texts={(run.review?.reasons ?? []).map((each) => titled(each, plan))} ask />}
         <Row name={t("review.assumptions")} texts={plan.assumptions ?? []} />
         <Row name={t("hero.thought")} texts={plan.thought ? [plan.thought] : []} />

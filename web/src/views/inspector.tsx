@@ -21,7 +21,7 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
   const state = run.steps[name];
   const detail = useResource<StepDetail>(
     state ? runPath(run.id, `/steps/${encodeURIComponent(name)}`) : null,
-    (event) => event.run === run.id && event.body["step"] === name && event.body.type !== "step_progressed",
+    (event) => event.run === run.id && event.body["step"] === name && event.body.type !== "step_progressed", undefined, ["state", "resolved_inputs"],
   );
   const problems = run.problems.filter((each) => each.step === step.id);
   const before = run.plan ? needs(run.plan)[step.id] ?? [] : [];

@@ -103,7 +103,7 @@ function EvidenceOf({ run, evidence }: { run: RunView; evidence: ReportJson["evi
   const [open, setOpen] = useState(false);
   const { step, callee } = evidence;
   const title = evidence.title || nameIn(run.plan, step);
-  const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null);
+  const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null, undefined, undefined, ["state"]);
   const whole = detail.value && !detail.value.state.clipped ? detail.value.state.result : undefined;
   const reading = run.steps[step] !== undefined && !detail.value && !detail.error;
   return (
