@@ -262,6 +262,8 @@ export interface PlanVersion {
   hash: string;
   origin: string;
   cause: string;
+  // Of the steps that failed before it was made.
+  errors: Record<string, string>;
   at: string;
   plan: Plan;
 }

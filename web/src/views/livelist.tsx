@@ -8,7 +8,7 @@ import type { RowProps } from "../ui/virtual";
 import { EffectChip, StepIcon } from "../ui/status";
 import { t } from "../words/words";
 import { previewOf } from "./preview";
-import { callee, collectedOf, roundText, stepName } from "./steptext";
+import { callee, collectedOf, nameIn, roundText, stepName } from "./steptext";
 import { tookText } from "./times";
 
 const ROW = 58;
@@ -43,7 +43,7 @@ function Row({ step, place, run, state, before, parts, on, current, href, now, r
         <StepIcon status={state?.status ?? "waiting"} />
         <span class="what">
           <b>{stepName(step)}</b>
-          <small class="how"><code>{callee(step) || step.id}</code>{before.length > 0 && ` ← ${few(before)}`}{round ? ` · ${round}` : parts > 0 && ` · ${t("go.part", { count: parts })}`}</small>
+          <small class="how"><code>{callee(step) || step.id}</code>{before.length > 0 && ` ← ${few(before.map((id) => nameIn(run.plan, id)))}`}{round ? ` · ${round}` : parts > 0 && ` · ${t("go.part", { count: parts })}`}</small>
           {collected > 0 && <small class="bad">{t("go.collected", { count: collected })}</small>}
           <Outcome state={state} />
         </span>

@@ -9,6 +9,7 @@ import type { Route } from "../route";
 import { Field, Shown } from "../ui/parts";
 import { moment, short, t } from "../words/words";
 import { DiffView } from "./diffview";
+import { nameIn } from "./steptext";
 
 const ORIGINS = ["model", "rules", "person", "submitted", "program", "template", "rerun"] as const;
 
@@ -42,11 +43,20 @@ function Compare({ run, versions, route }: { run: RunView; versions: PlanVersion
   return (
     <section>
       <div class="row"><Field label={t("diff.from")}>{select("from", from)}</Field><Field label={t("diff.to")}>{select("to", to)}</Field></div>
-      {version.cause && <p class="cause"><b>{t("go.cause")}:</b> {version.cause}</p>}
+      <Cause version={version} before={versions[to - 1]} />
       <p class="dim small"><code>{short(versions[from]!.hash)}</code> → <code>{short(version.hash)}</code></p>
       <h2>{t("diff.title")}</h2>
       <DiffView before={versions[from]!.plan} after={version.plan} />
     </section>
+  );
+}
+
+// Why there is another plan, with the error of each step that failed.
+export function Cause({ version, before }: { version: PlanVersion; before: PlanVersion | undefined }): JSX.Element | null {
+  if (!version.cause) return null;
+  return (
+    <div class="cause"><p><b>{t("go.cause")}:</b> {version.cause}</p>
+      {Object.entries(version.errors).map(([step, error]) => <p key={step} class="small">{nameIn(before?.plan, step)}: <span class="pre bad">{error}</span></p>)}</div>
   );
 }
 
