@@ -39,7 +39,7 @@ test("CSV quotes what needs it and marks what a spreadsheet would run", () => {
 });
 
 test("a table has the columns in the order that the data gives", () => {
-  const rows = [{ amount: 55, date: "d", id: 1 }, { amount: 1, date: "e", id: 2, more: true }];
+  const rows: Json[] = [{ amount: 55, date: "d", id: 1 }, { amount: 1, date: "e", id: 2, more: true }];
   assert.deepEqual(tableOf(rows, ["id", "date", "amount"])!.columns, ["id", "date", "amount", "more"]);
   assert.deepEqual(tableOf(rows, ["id", "gone"])!.columns, ["id", "amount", "date", "more"]);
   assert.deepEqual(isNumeric(parseCsv("zip,amount\n007,55.00\n")!, 0), false);
