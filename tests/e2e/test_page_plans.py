@@ -238,3 +238,29 @@ def test_a_time_in_the_plan_is_shown_in_words_and_becomes_a_schedule(
     row.get_by_role("button", name="Approve and run once now").click()
     until(stage, other, "done")
     assert len(stage.api("/v1/schedules")["items"]) == len(kept)
+
+
+def test_a_new_step_begins_with_a_tool_that_is_there_and_stays_below_what_it_needs(
+    watched: Watched, stage: Stage
+) -> None:
+    tell = {"id": "tell", "title": "Tell", "instruction": "Say {{a.sky}} {{b.sky}}"}
+    run = stage.submit(look("a"), look("b", "Rome"), tell)
+    page = watched.tab(f"runs/{run}/plan/tell")
+    # Above what it needs it would look as if it ran first. A reference is called by the title.
+    expect(page.get_by_role("button", name="Move up")).to_have_count(0)
+    expect(page.locator(".after .chip")).to_have_text(["Look a", "Look b"])
+    expect(page.locator(".steps > li", has_text="Tell")).to_contain_text("Say ‹Look a› ‹Look b›")
+    page.goto(f"{stage.url}#/runs/{run}/plan/b")
+    expect(page.get_by_role("button", name="Move up")).to_be_visible()
+    expect(page.get_by_role("button", name="Move down")).to_have_count(0)
+    page.get_by_role("combobox", name="Add a step").select_option(label="For each")
+    page.get_by_role("button", name="Add a step").click()
+    tools = [each["name"] for each in stage.api("/v1/tools")["items"]]
+    expect(page.locator("fieldset").get_by_role("combobox", name="Tool")).to_have_value(tools[0])
+    page.get_by_role("button", name="Drop edits").click()
+    # Enter sends here, as everywhere.
+    page.get_by_role("button", name="Request changes").click()
+    page.get_by_label("What should be different?").fill("Bergen instead")
+    page.keyboard.press("Enter")
+    until(stage, run, "reviewing")
+    expect(page.get_by_label("What should be different?")).to_have_count(0)

@@ -30,6 +30,7 @@ const SHAPES: [string, string][] = [
   ["so it is [step:sql]. And [step:a, step:b]", "p(so it issource<sql>(). Andsource<a>()source<b>())"],
   ["| a | b [step:sql] |\n|---|---|\n| x | 1,000.50 |\n| y \\| z | −2 % |",
     "table(row(cell(a)cell>(bsource<sql>()))row(cell(x)cell>(1,000.50))row(cell(y | z)cell>(−2 %)))"],
+  ["a | b\n- | -\n1 | c\n- d", "table(row(cell>(a)cell(b))row(cell>(1)cell(c)))ul(li(d))"],
   ["\\*a\\* a\\\nb", "p(*a* abr()b)"],
 ];
 

@@ -17,7 +17,8 @@ export interface Element {
 const DEEPEST = 12;
 const LONGEST_ADDRESS = 2000;
 
-export const readMarkdown = (text: string): Element[] => blocks(text.replaceAll("\r\n", "\n").split("\n").map(untabbed), 0);
+export const readMarkdown = (text: string): Element[] =>
+  new Blocks(text.replaceAll("\r\n", "\n").split("\n").map((line) => line.replace(/^[ \t]+/, (indent) => indent.replaceAll("\t", "    "))), 0).read();
 
 const LINES: ReadonlySet<string> = new Set(["p", "li", "heading", "pre", "row", "br"]);
 
@@ -26,124 +27,124 @@ export function plainText(nodes: readonly Node[]): string {
   return nodes.map((node) => (typeof node === "string" ? node : (node.tag === "li" ? "- " : "") + plainText(node.children) + (LINES.has(node.tag) ? "\n" : ""))).join("");
 }
 
-// Tabs at the beginning of a line count four columns.
-function untabbed(line: string): string {
-  const rest = line.trimStart();
-  const indent = line.slice(0, line.length - rest.length);
-  return indent.includes("\t") ? indent.replaceAll("\t", "    ") + rest : line;
-}
-
-interface Read { block: Element; next: number }
-type Reader = (lines: string[], at: number, depth: number) => Read | null;
-
-function blocks(lines: string[], depth: number): Element[] {
-  const found: Element[] = [];
-  for (let at = 0; at < lines.length;) {
-    if (!lines[at]!.trim()) { at++; continue; }
-    const { block, next } = begun(lines, at, depth) ?? indented(lines, at) ?? table(lines, at) ?? paragraph(lines, at, depth);
-    found.push(block);
-    at = next;
-  }
-  return found;
-}
-
-// What begins a block also in the middle of a paragraph.
-function begun(lines: string[], at: number, depth: number): Read | null {
-  const readers: Reader[] = depth < DEEPEST ? [fence, heading, rule, quote, list] : [fence, heading, rule];
-  for (const read of readers) {
-    const found = read(lines, at, depth);
-    if (found) return found;
-  }
-  return null;
-}
-
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
-
-function fence(lines: string[], at: number): Read | null {
-  const [, mark, language = ""] = FENCE.exec(lines[at]!) ?? [];
-  if (!mark) return null;
-  let end = at + 1;
-  while (end < lines.length && !closes(lines[end]!.trim(), mark)) end++;
-  return { block: { tag: "pre", children: [lines.slice(at + 1, end).join("\n")], target: language.trim() }, next: end + 1 };
-}
-
-const closes = (line: string, mark: string): boolean => line.startsWith(mark) && line === mark[0]!.repeat(line.length);
-
 const HEADING = /^ {0,3}(#{1,6})(?: (.*))?$/;
-
-function heading(lines: string[], at: number): Read | null {
-  const [, marks, text] = HEADING.exec(lines[at]!) ?? [];
-  if (!marks) return null;
-  return { block: { tag: "heading", number: marks.length, children: inline((text ?? "").trim()) }, next: at + 1 };
-}
-
-function rule(lines: string[], at: number): Read | null {
-  const marks = lines[at]!.replaceAll(" ", "").trim();
-  return marks.length >= 3 && "-*_".includes(marks[0]!) && marks === marks[0]!.repeat(marks.length) ? { block: { tag: "hr", children: [] }, next: at + 1 } : null;
-}
-
 const QUOTE = /^ {0,3}> ?/;
+const ITEM = /^ {0,3}([-*+]|(\d{1,9})[.)])( {1,4}(?=\S)| |$)/;
+const NUMBER = /^[-+−(]?\p{Sc}?\d[\d.,' ]*\)?%?$/u;
 
-function quote(lines: string[], at: number, depth: number): Read | null {
-  if (!QUOTE.test(lines[at]!)) return null;
-  const inner: string[] = [];
-  let end = at;
-  for (; end < lines.length; end++) {
-    const line = lines[end]!;
-    if (QUOTE.test(line)) inner.push(line.replace(QUOTE, ""));
-    else if (!line.trim() || !inner.at(-1)!.trim() || begins(line)) break;
-    else inner.push(line);
-  }
-  return { block: { tag: "blockquote", children: blocks(inner, depth + 1) }, next: end };
+const isEmpty = (line: string | undefined): boolean => !line?.trim();
+const isAll = (text: string, letter: string): boolean => text !== "" && text === letter.repeat(text.length);
+
+function isRule(line: string): boolean {
+  const marks = line.replaceAll(" ", "").trim();
+  return marks.length >= 3 && ["-", "*", "_"].some((each) => isAll(marks, each));
 }
-
-const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])( {1,4}(?=\S)| |$)/;
-
-function list(lines: string[], at: number, depth: number): Read | null {
-  const first = ITEM.exec(lines[at]!);
-  if (!first) return null;
-  const kind = first[2]!.at(-1)!;
-  const items: string[][] = [];
-  let [end, blanks, width] = [at, 0, 0];
-  let loose = false;
-  for (; end < lines.length; end++) {
-    const line = lines[end]!;
-    const item = ITEM.exec(line);
-    const within = items.length > 0 && line.startsWith(" ".repeat(width));
-    if (!line.trim()) {
-      blanks++;
-      continue;
-    }
-    if (within) items.at(-1)!.push(...Array<string>(blanks).fill(""), line.slice(width));
-    else if (item && item[2]!.at(-1) === kind && !rule(lines, end)) {
-      width = item[0].length + (item[4] === "" ? 1 : 0);
-      items.push([line.slice(item[0].length)]);
-    } else if (items.length > 0 && !blanks && !begins(line)) items.at(-1)!.push(line.trimStart());
-    else break;
-    loose ||= blanks > 0;
-    blanks = 0;
-  }
-  const children = items.map((each): Element => ({ tag: "li", children: tight(blocks(each, depth + 1), loose) }));
-  const number = first[3] === undefined ? undefined : Number(first[3]);
-  return { block: { tag: number === undefined ? "ul" : "ol", children, ...(number !== undefined && { number }) }, next: end };
-}
-
-// The items of a list without empty lines are no paragraphs of their own.
-const tight = (found: Element[], loose: boolean): Node[] =>
-  (loose ? found : found.flatMap((each): Node[] => (each.tag === "p" ? each.children : [each])));
 
 // Whether a line ends the paragraph above it; of numbered lists only one that begins with 1, since a year may begin a line, too.
 function begins(line: string): boolean {
   const item = ITEM.exec(line);
-  if (item) return item[3] === undefined || item[3] === "1";
-  return QUOTE.test(line) || FENCE.test(line) || HEADING.test(line) || rule([line], 0) !== null;
+  return item ? item[2] === undefined || item[2] === "1" : QUOTE.test(line) || FENCE.test(line) || HEADING.test(line) || isRule(line);
 }
 
-function indented(lines: string[], at: number): Read | null {
-  if (!lines[at]!.startsWith("    ")) return null;
-  let end = at;
-  while (end < lines.length && (lines[end]!.startsWith("    ") || !lines[end]!.trim())) end++;
-  return { block: { tag: "pre", children: [lines.slice(at, end).map((line) => line.slice(4)).join("\n").trimEnd()] }, next: end };
+// The blocks of some lines, from the first to the last; what lists and quotes hold is read by another one.
+class Blocks {
+  private at = 0;
+
+  constructor(private readonly lines: string[], private readonly depth: number) {}
+
+  read(): Element[] {
+    const found: Element[] = [];
+    while (this.at < this.lines.length) {
+      if (isEmpty(this.lines[this.at])) this.at++;
+      else found.push(this.block(this.lines[this.at]!));
+    }
+    return found;
+  }
+
+  private block(line: string): Element {
+    const fence = FENCE.exec(line);
+    if (fence) return this.code(fence[1]!, fence[2]!);
+    const heading = HEADING.exec(line);
+    if (heading || isRule(line)) this.at++;
+    if (heading) return { tag: "heading", number: heading[1]!.length, children: inline((heading[2] ?? "").trim()) };
+    if (isRule(line)) return { tag: "hr", children: [] };
+    const item = ITEM.exec(line);
+    if (this.depth < DEEPEST && QUOTE.test(line)) return this.quote();
+    if (this.depth < DEEPEST && item) return this.list(item);
+    if (line.startsWith("    ")) return { tag: "pre", children: [this.taken((each) => each.startsWith("    ")).map((each) => each.slice(4)).join("\n")] };
+    return this.isTable() ? this.table() : this.paragraph();
+  }
+
+  // The lines from here on, as long as they belong together.
+  private taken(goes: (line: string) => boolean): string[] {
+    const from = this.at++;
+    while (this.at < this.lines.length && goes(this.lines[this.at]!)) this.at++;
+    return this.lines.slice(from, this.at);
+  }
+
+  private code(mark: string, language: string): Element {
+    const [, ...text] = this.taken((line) => !(line.trim().startsWith(mark) && isAll(line.trim(), mark[0]!)));
+    this.at++;
+    return { tag: "pre", children: [text.join("\n")], target: language.trim() };
+  }
+
+  private quote(): Element {
+    let blank = false;
+    const inner = this.taken((line) => {
+      if (!QUOTE.test(line) && (isEmpty(line) || blank || begins(line))) return false;
+      blank = isEmpty(line.replace(QUOTE, ""));
+      return true;
+    });
+    return { tag: "blockquote", children: new Blocks(inner.map((line) => line.replace(QUOTE, "")), this.depth + 1).read() };
+  }
+
+  private list(first: RegExpExecArray): Element {
+    const items: string[][] = [];
+    let [blanks, width, loose] = [0, 0, false];
+    for (; this.at < this.lines.length; this.at++) {
+      const line = this.lines[this.at]!;
+      const item = ITEM.exec(line);
+      if (isEmpty(line)) {
+        blanks++;
+        continue;
+      }
+      if (items.length > 0 && line.startsWith(" ".repeat(width))) items.at(-1)!.push(...Array<string>(blanks).fill(""), line.slice(width));
+      else if (item && item[1]!.at(-1) === first[1]!.at(-1) && !isRule(line)) {
+        width = item[0].length + (item[3] === "" ? 1 : 0);
+        items.push([line.slice(item[0].length)]);
+      } else if (!blanks && !begins(line)) items.at(-1)!.push(line.trimStart());
+      else break;
+      loose ||= blanks > 0;
+      blanks = 0;
+    }
+    // The items of a list without empty lines are no paragraphs of their own.
+    const children = items.map((each): Element => ({
+      tag: "li", children: new Blocks(each, this.depth + 1).read().flatMap((inner): Node[] => (inner.tag === "p" && !loose ? inner.children : [inner])),
+    }));
+    return first[2] === undefined ? { tag: "ul", children } : { tag: "ol", children, number: Number(first[2]) };
+  }
+
+  private isTable(at = this.at): boolean {
+    const [head, marks] = [this.lines[at]!, this.lines[at + 1] ?? ""];
+    return head.includes("|") && marks.includes("-") && cells(marks).every((each) => /^:?-+:?$/.test(each)) && cells(marks).length === cells(head).length;
+  }
+
+  private table(): Element {
+    const second = this.at + 1;
+    const [head, marks, ...body] = this.taken((line) => this.at === second || (!isEmpty(line) && !begins(line))).map(cells);
+    const right = marks!.map((mark, column) => (mark.endsWith(":") ? !mark.startsWith(":")
+      : !mark.startsWith(":") && body.some((row) => row[column]) && body.every((row) => !row[column] || NUMBER.test(plainText(inline(row[column]))))));
+    const children = [head!, ...body].map((row): Element => ({
+      tag: "row", children: row.map((text, column): Element => ({ tag: "cell", children: inline(text), right: right[column] ?? false })),
+    }));
+    return { tag: "table", children };
+  }
+
+  private paragraph(): Element {
+    const lines = this.taken((line) => !isEmpty(line) && !(this.depth < DEEPEST && begins(line)) && !this.isTable());
+    return { tag: "p", children: inline(lines.map((line) => line.trimStart()).join("\n")) };
+  }
 }
 
 // A row of a table by its bars; one behind a backslash is part of the text.
@@ -155,32 +156,8 @@ function cells(line: string): string[] {
     else if (text[at] === "|") found.push("");
     else found[found.length - 1] += text[at]!;
   }
-  if (found.length > 1 && found.at(-1)!.trim() === "") found.pop();
+  if (found.length > 1 && isEmpty(found.at(-1))) found.pop();
   return found.map((each) => each.trim());
-}
-
-const NUMBER = /^[-+−(]?\p{Sc}?\d[\d.,' ]*\)?%?$/u;
-
-function table(lines: string[], at: number): Read | null {
-  if (!lines[at]!.includes("|") || !lines[at + 1]?.includes("-")) return null;
-  const head = cells(lines[at]!);
-  const marks = cells(lines[at + 1]!);
-  if (marks.length !== head.length || !marks.every((each) => /^:?-+:?$/.test(each))) return null;
-  let end = at + 2;
-  while (end < lines.length && lines[end]!.trim() && !begins(lines[end]!)) end++;
-  const body = lines.slice(at + 2, end).map(cells);
-  const right = marks.map((mark, column) => (mark.endsWith(":") ? !mark.startsWith(":")
-    : !mark.startsWith(":") && body.some((row) => row[column]) && body.every((row) => !row[column] || NUMBER.test(plainText(inline(row[column]))))));
-  const row = (each: string[]): Element => ({
-    tag: "row", children: each.map((text, column): Element => ({ tag: "cell", children: inline(text), right: right[column] ?? false })),
-  });
-  return { block: { tag: "table", children: [head, ...body].map(row) }, next: end };
-}
-
-function paragraph(lines: string[], at: number, depth: number): Read {
-  let end = at + 1;
-  while (end < lines.length && lines[end]!.trim() && !(depth < DEEPEST && begins(lines[end]!)) && !table(lines, end)) end++;
-  return { block: { tag: "p", children: inline(lines.slice(at, end).map((line) => line.trimStart()).join("\n")) }, next: end };
 }
 
 interface Opener { mark: string; place: number; left: number }

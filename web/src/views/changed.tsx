@@ -6,11 +6,11 @@ import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { t } from "../words/words";
 import { DiffView } from "./diffview";
-import { Cause, listed, usePlans } from "./versions";
+import { Cause, usePlans } from "./versions";
 
 export function Changed({ run, title }: { run: RunView; title: string }): JSX.Element | null {
   const plans = usePlans(run);
-  const versions = plans.value ? listed(plans.value) : [];
+  const versions = plans.value ?? [];
   const last = versions.at(-1);
   const before = versions.at(-2);
   if (!last || !before) return null;

@@ -21,7 +21,7 @@ import { Side } from "./side";
 import { StepForm } from "./stepform";
 import { AddStep, StepList } from "./steplist";
 import { LARGE, flagOf } from "./steptext";
-import { Cause, listed, usePlans } from "./versions";
+import { Cause, usePlans } from "./versions";
 
 export interface ReviewProps { run: RunView; reload: () => void; onStale: () => void; step: string | undefined; mode: string | null }
 const VIEWS = ["list", "both", "graph"] as const;
@@ -96,7 +96,7 @@ function Steps({ editor, editable, shows, step, picked, before, hrefOf, onSelect
 function useEarlier(run: RunView, editor: Editor): { before: PlanVersion; last: PlanVersion } | undefined {
   const shows = run.status === "reviewing" && run.revisions > 1 && !editor.dirty;
   const plans = usePlans(run, shows);
-  const versions = shows && plans.value ? listed(plans.value) : [];
+  const versions = shows && plans.value ? plans.value : [];
   const [before, last] = [versions.at(-2), versions.at(-1)];
   return before && last ? { before, last } : undefined;
 }

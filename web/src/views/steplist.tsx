@@ -156,10 +156,10 @@ export function argumentsOf(value: Json | undefined, origins: Record<string, str
 const clip = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);
 
 const BLANK: Record<Kind, Partial<Step>> = {
-  tool: { tool: "tool", inputs: {} },
+  tool: {},
   agent: { agent: "researcher", task: "…" },
   ask: { question: "…?" },
-  map: { over: [], each: { id: "each", kind: "tool", tool: "tool", inputs: {} } },
+  map: { over: [] },
   plan: { template: "template" },
   reply: { instruction: "…" },
 };
@@ -170,22 +170,24 @@ export function newId(plan: Plan, base: string): string {
 }
 
 export function AddStep({ editor, onAdded }: { editor: Editor; onAdded: (id: string) => void }): JSX.Element {
-  const [asked, setAsked] = useState(false);
   const [wanted, setWanted] = useState("kind:tool");
-  const tools = useTools(asked);
+  const tools = useTools(true);
   const add = (): void => {
-    const tool = tools.find((each) => `tool:${each.name}` === wanted);
-    const kind = tool ? "tool" : (wanted.slice(5) as Kind);
-    const id = newId(editor.plan, tool ? tool.name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 50) : kind);
+    const chosen = tools.find((each) => `tool:${each.name}` === wanted);
+    const kind = chosen ? "tool" : (wanted.slice(5) as Kind);
+    // What calls a tool begins with one that is there.
+    const tool = chosen ?? (kind === "tool" || kind === "map" ? tools[0] : undefined);
+    const id = newId(editor.plan, chosen ? chosen.name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 50) : kind);
     // The arguments that the tool needs are there at once, to be filled in.
     const inputs = Object.fromEntries(fieldsOf(tool?.schema).filter((each) => each.required).map((each) => [each.name, ""]));
-    const step: Step = { ...structuredClone(BLANK[kind]), ...(tool ? { tool: tool.name, inputs } : {}), id, kind };
+    const call = { tool: tool?.name ?? "", inputs };
+    const step: Step = { ...structuredClone(BLANK[kind]), ...(kind === "tool" ? call : kind === "map" ? { each: { id: "each", kind: "tool", ...call } } : {}), id, kind };
     editor.edit({ ...editor.plan, steps: [...editor.plan.steps, step] }, `add ${id}`);
     onAdded(id);
   };
   return (
     <div class="add">
-      <select aria-label={t("edit.add")} value={wanted} onFocus={() => setAsked(true)} onPointerEnter={() => setAsked(true)} onChange={(event) => setWanted(event.currentTarget.value)}>
+      <select aria-label={t("edit.add")} value={wanted} onChange={(event) => setWanted(event.currentTarget.value)}>
         {KINDS.map((each) => <option key={each} value={`kind:${each}`}>{t(`kind.${each}`)}</option>)}
         {tools.length > 0 && <optgroup label={t("hero.tools")}>{tools.map((each) => <option key={each.name} value={`tool:${each.name}`}>{each.name}</option>)}</optgroup>}
       </select>

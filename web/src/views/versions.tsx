@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import type { PlanVersion, RunView } from "../data/types";
 import { runPath } from "../live/api";
 import { useResource } from "../live/hooks";
+import type { Loaded } from "../live/hooks";
 import { go } from "../route";
 import type { Route } from "../route";
 import { Field, Shown } from "../ui/parts";
@@ -13,15 +14,13 @@ import { nameIn } from "./steptext";
 
 const ORIGINS = ["model", "rules", "person", "submitted", "program", "template", "rerun"] as const;
 
-export function usePlans(run: RunView, wanted = true): ReturnType<typeof useResource<PlanVersion[] | { items: PlanVersion[] }>> {
+export function usePlans(run: RunView, wanted = true): Loaded<PlanVersion[]> {
   return useResource(wanted ? runPath(run.id, "/plans") : null, (event) => event.run === run.id && event.body.type === "plan_proposed");
 }
 
-export const listed = (value: PlanVersion[] | { items: PlanVersion[] }): PlanVersion[] => (Array.isArray(value) ? value : value.items);
-
 export function Versions({ run, route }: { run: RunView; route: Route }): JSX.Element {
   const plans = usePlans(run);
-  return <Shown of={plans}>{(value) => <Compare run={run} versions={listed(value)} route={route} />}</Shown>;
+  return <Shown of={plans}>{(value) => <Compare run={run} versions={value} route={route} />}</Shown>;
 }
 
 function Compare({ run, versions, route }: { run: RunView; versions: PlanVersion[]; route: Route }): JSX.Element {
