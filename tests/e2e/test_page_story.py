@@ -99,6 +99,7 @@ def run_with_a_question_and_a_failure(page: Page, stage: Stage) -> None:
     stage.release("hotels.find")
     change = page.locator(".note.change")
     expect(change).to_contain_text("failed: hotel")
+    expect(change).to_contain_text("Find a hotel: the old catalogue is closed: HTTP 410")
     expect(change.locator(".removed")).to_contain_text("Find a hotel")
     page.reload()
     expect(change).to_contain_text("failed: hotel")

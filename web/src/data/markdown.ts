@@ -15,7 +15,6 @@ export interface Element {
 
 // Lists and quotes within each other, and marks within each other; what is deeper stays as it is written.
 const DEEPEST = 12;
-const LONGEST_ADDRESS = 2000;
 
 export const readMarkdown = (text: string): Element[] =>
   new Blocks(text.replaceAll("\r\n", "\n").split("\n").map((line) => line.replace(/^[ \t]+/, (indent) => indent.replaceAll("\t", "    "))), 0).read();
@@ -160,127 +159,80 @@ function cells(line: string): string[] {
   return found.map((each) => each.trim());
 }
 
-interface Opener { mark: string; place: number; left: number }
+export const isAddress = (text: string): boolean => /^(?:https?:\/\/|mailto:)\S+$/i.test(text);
 
-const SOURCE = /\[step:([^[\]\n]{1,400})\]/y;
-const POINTED = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/iy;
-const ADDRESS = /https?:\/\/[^\s<>"'`[\]]+/iy;
-const ENDS_SENTENCE = ".,;:!?)*_。，；：！？）";
+const link = (target: string, text = target): Node => ({ tag: "a", target, children: text === target ? [text] : inline(text) });
+
+// What stands on its own in a line, by its first letter. Each looks a bounded way ahead.
+type Part = [letters: string, pattern: RegExp, make: (found: RegExpExecArray) => Node[]];
+const PARTS: Part[] = [
+  ["\\", /\\([\p{P}\p{S}])/uy, ([, letter]) => [letter!]],
+  ["\\ ", /(?:\\| {2,9})\n/y, () => [{ tag: "br", children: [] }]],
+  ["`", /(?<!`)(`+)(?!`)([^]{1,2000}?)(?<!`)\1(?!`)/y, ([, , code]) => [{ tag: "code", children: [code!] }]],
+  // A picture would be loaded, and an address that is none of the web leads nowhere: both are text.
+  ["!", /!\[([^[\]\n]{0,500})\]\(([^\n()]{1,2000})\)/y, ([, text, target]) => [`${text} (${target})`]],
+  ["[ ", / ?\[step:([^[\]\n]{1,400})\]/y, ([, steps]) => steps!.split(",").map((each) => ({ tag: "source", children: [], target: each.replace("step:", "").trim() }))],
+  ["[", /\[([^[\]\n]{1,500})\]\(((?:[^\s()]|\([^\s()]{0,200}\)){1,2000})\)/y,
+    ([, text, target]) => (isAddress(target!) ? [link(target!, text)] : [...inline(text!), ` (${target})`])],
+  ["<", /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/iy, ([, target]) => [link(target!)]],
+  ["hH", /(?<!\w)https?:\/\/[^\s<>"'`[\]]{0,2000}[^\s<>"'`[\].,;:!?)*_。，；：！？）]/iy, ([target]) => [link(target)]],
+];
 const SIGN = /[\p{P}\p{S}]/u;
+
+interface Opener { mark: string; place: number; left: number }
 
 export const inline = (text: string): Node[] => new Inline(text).read();
 
-// One pass over the letters. What may begin something is kept on a stack, and leaves it once.
+// One pass over the letters. Marks that may open something are kept on a stack, and leave it once.
 class Inline {
   private nodes: Node[] = [];
   private depths = new Map<Node, number>();
   private marks: Opener[] = [];
   private open: Record<string, number> = { "*": 0, _: 0, "~": 0 };
-  private brackets: Opener[] = [];
-  private ticks: Map<number, number[]> | undefined;
   private start = 0;
   private at = 0;
 
   constructor(private readonly text: string) {}
 
   read(): Node[] {
-    while (this.at < this.text.length) if (!this.special(this.text[this.at]!)) this.at++;
-    this.flush();
+    while (this.at < this.text.length) {
+      const letter = this.text[this.at]!;
+      if (letter in this.open) this.emphasis(letter);
+      else if (!PARTS.some((part) => part[0].includes(letter) && this.part(part))) this.at++;
+    }
+    this.put([], this.at);
     return joined(this.nodes);
   }
 
-  private flush(): void {
+  private put(nodes: Node[], end: number): void {
     if (this.at > this.start) this.nodes.push(this.text.slice(this.start, this.at));
-    this.start = this.at;
-  }
-
-  private put(node: Node, end: number): true {
-    this.flush();
-    this.nodes.push(node);
+    this.nodes.push(...nodes);
     this.start = this.at = end;
-    return true;
   }
 
-  private matched(pattern: RegExp): RegExpExecArray | null {
+  private part([, pattern, make]: Part): boolean {
     pattern.lastIndex = this.at;
-    return pattern.exec(this.text);
+    const found = pattern.exec(this.text);
+    if (found) this.put(make(found), this.at + found[0].length);
+    return found !== null;
   }
 
-  // Whether something other than plain text begins here; if so, it is read.
-  private special(letter: string): boolean {
-    switch (letter) {
-      case "\\": return this.escape();
-      case "`": return this.code();
-      case "*": case "_": case "~": return this.emphasis(letter);
-      case "[": return this.bracket();
-      case "]": return this.link();
-      case "\n": return this.text.endsWith("  ", this.at) && this.at - this.start >= 2 && this.put({ tag: "br", children: [] }, this.at + 1);
-      case "<": case "h": case "H": return this.address(letter);
-      default: return false;
-    }
-  }
-
-  private escape(): boolean {
-    const next = this.text[this.at + 1];
-    if (next === "\n") return this.put({ tag: "br", children: [] }, this.at + 2);
-    return next !== undefined && SIGN.test(next) && this.put(next, this.at + 2);
-  }
-
-  private address(letter: string): boolean {
-    const found = this.matched(letter === "<" ? POINTED : ADDRESS);
-    if (!found || (letter.toLowerCase() === "h" && /\w/.test(this.text[this.at - 1] ?? ""))) return false;
-    if (letter === "<") return this.put({ tag: "a", target: found[1]!, children: [found[1]!] }, this.at + found[0].length);
-    let end = found[0].length;
-    while (ENDS_SENTENCE.includes(found[0][end - 1]!)) end--;
-    const target = found[0].slice(0, end);
-    return this.put(isAddress(target) ? { tag: "a", target, children: [target] } : target, this.at + end);
-  }
-
-  private run(letter: string, from = this.at): number {
-    let end = from;
+  private emphasis(letter: string): void {
+    let end = this.at;
     while (this.text[end] === letter) end++;
-    return end - from;
-  }
-
-  private code(): boolean {
-    const length = this.run("`");
-    const places = (this.ticks ??= this.allTicks()).get(length)!;
-    // The next place is the last of the list.
-    while (places.length && places.at(-1)! <= this.at) places.pop();
-    const end = places.at(-1);
-    const from = this.at + length;
-    if (end === undefined) return this.put(this.text.slice(this.at, from), from);
-    const inner = this.text.slice(from, end);
-    const padded = inner.startsWith(" ") && inner.endsWith(" ") && inner.trim() !== "";
-    return this.put({ tag: "code", children: [padded ? inner.slice(1, -1) : inner] }, end + length);
-  }
-
-  private allTicks(): Map<number, number[]> {
-    const found = new Map<number, number[]>();
-    for (let at = this.text.indexOf("`"), length; at >= 0; at = this.text.indexOf("`", at + length)) {
-      length = this.run("`", at);
-      if (!found.has(length)) found.set(length, []);
-      found.get(length)!.push(at);
-    }
-    for (const places of found.values()) places.reverse();
-    return found;
-  }
-
-  private emphasis(letter: string): boolean {
-    const length = this.run(letter);
-    const end = this.at + length;
+    const length = end - this.at;
     const [before, after] = [this.text[this.at - 1] ?? " ", this.text[end] ?? " "];
     const left = after.trim() !== "" && (!SIGN.test(after) || !before.trim() || SIGN.test(before));
     const right = before.trim() !== "" && (!SIGN.test(before) || !after.trim() || SIGN.test(after));
     // In the middle of a word an underscore is a letter of it, and one star a sign: 2*3.
     const inWord = left && right && (letter === "_" || (length === 1 && /\w/.test(before) && /\w/.test(after)));
-    this.flush();
+    this.put([], end);
     const rest = right && (!inWord || SIGN.test(after)) ? this.close(letter, length) : length;
     if (rest > 0 && left && (!inWord || SIGN.test(before))) {
       this.marks.push({ mark: letter, place: this.nodes.length, left: rest });
       this.open[letter]!++;
     }
-    return this.put(letter.repeat(rest), end);
+    this.nodes.push(letter.repeat(rest));
   }
 
   // Joins what stands between these marks and those that opened it; returns how many marks are left.
@@ -291,7 +243,7 @@ class Inline {
       const opener = this.marks.at(-1)!;
       const used = Math.min(2, rest, opener.left);
       if (letter === "~" && used < 2) break;
-      if (!this.wrap(opener.place, { tag: letter === "~" ? "del" : used === 2 ? "strong" : "em", children: [] })) break;
+      if (!this.wrap(opener.place, letter === "~" ? "del" : used === 2 ? "strong" : "em")) break;
       rest -= used;
       opener.left -= used;
       this.nodes[opener.place] = letter.repeat(opener.left);
@@ -306,64 +258,20 @@ class Inline {
 
   // Puts all that stands behind a place into an element, unless that would be nested too deep: then
   // nothing that was opened before it can be closed, either.
-  private wrap(place: number, element: Element): boolean {
-    const children = this.nodes.splice(place + 1);
+  private wrap(place: number, tag: Element["tag"]): boolean {
+    const children = this.nodes.slice(place + 1);
     const depth = 1 + children.reduce((most, each) => Math.max(most, this.depths.get(each) ?? 0), 0);
-    while (this.marks.length && (depth > DEEPEST || this.marks.at(-1)!.place > place)) this.unmark();
-    while (this.brackets.length && (depth > DEEPEST || this.brackets.at(-1)!.place > place)) this.brackets.pop();
     if (depth > DEEPEST) {
-      for (const each of children) this.nodes.push(each);
+      while (this.marks.length) this.unmark();
       return false;
     }
-    const made = { ...element, children: joined(children) };
-    this.depths.set(made, depth);
+    const made: Element = { tag, children: joined(children) };
+    this.nodes.length = place + 1;
     this.nodes.push(made);
+    this.depths.set(made, depth);
     return true;
   }
-
-  private bracket(): boolean {
-    const source = this.matched(SOURCE);
-    if (source) {
-      this.flush();
-      // What shows a source keeps its own distance.
-      const last = this.nodes.length - 1;
-      if (typeof this.nodes[last] === "string") this.nodes[last] = this.nodes[last].trimEnd();
-      for (const each of source[1]!.split(",")) this.nodes.push({ tag: "source", children: [], target: each.trim().replace(/^step:\s*/, "") });
-      this.start = this.at += source[0].length;
-      return true;
-    }
-    const image = this.text[this.at - 1] === "!" && this.at > this.start;
-    this.flush();
-    this.brackets.push({ mark: image ? "!" : "[", place: this.nodes.length, left: 1 });
-    return this.put("[", this.at + 1);
-  }
-
-  private link(): boolean {
-    const opener = this.brackets.pop();
-    const found = opener && this.text[this.at + 1] === "(" ? this.destination(this.at + 2) : null;
-    if (!opener || !found) return false;
-    this.flush();
-    const { target, end } = found;
-    const image = opener.mark === "!";
-    // A picture would be loaded, and any other address lead nowhere: both are text.
-    const made = !image && isAddress(target) && this.wrap(opener.place, { tag: "a", target, children: [] });
-    if (made) this.brackets = [];
-    if (image) this.nodes[opener.place - 1] = (this.nodes[opener.place - 1] as string).slice(0, -1);
-    this.nodes[opener.place] = "";
-    return this.put(made ? "" : ` (${target})`, end);
-  }
-
-  private destination(from: number): { target: string; end: number } | null {
-    const limit = Math.min(this.text.length, from + LONGEST_ADDRESS);
-    for (let at = from, inside = 0; at < limit && this.text[at] !== "\n"; at++) {
-      if (this.text[at] === "(") inside++;
-      else if (this.text[at] === ")" && inside-- === 0) return { target: this.text.slice(from, at).trim(), end: at + 1 };
-    }
-    return null;
-  }
 }
-
-export const isAddress = (text: string): boolean => /^(?:https?:\/\/|mailto:)\S+$/i.test(text);
 
 // Texts that follow each other are one.
 function joined(nodes: readonly Node[]): Node[] {
