@@ -340,7 +340,11 @@ def test_a_run_is_not_told_to_be_empty_while_its_journal_is_on_its_way(
     until(stage, run, "done")
     page = watched.tab(f"runs/{run}")
     held: list[Route] = []
-    page.route("**/events?after=0", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/events?after=0", hold)
     page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
     expect(page.locator(".running .loading")).to_be_visible()
     expect(page.locator(".running")).not_to_contain_text("Nothing has started yet")
