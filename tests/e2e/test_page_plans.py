@@ -254,6 +254,7 @@ def test_a_new_step_begins_with_a_tool_that_is_there_and_stays_below_what_it_nee
     expect(page.get_by_role("button", name="Move up")).to_be_visible()
     expect(page.get_by_role("button", name="Move down")).to_have_count(0)
     page.get_by_role("combobox", name="Add a step").select_option(label="For each")
+    expect(page.locator(".add optgroup")).to_have_count(1)
     page.get_by_role("button", name="Add a step").click()
     tools = [each["name"] for each in stage.api("/v1/tools")["items"]]
     expect(page.locator("fieldset").get_by_role("combobox", name="Tool")).to_have_value(tools[0])

@@ -171,7 +171,8 @@ export function newId(plan: Plan, base: string): string {
 
 export function AddStep({ editor, onAdded }: { editor: Editor; onAdded: (id: string) => void }): JSX.Element {
   const [wanted, setWanted] = useState("kind:tool");
-  const tools = useTools(true);
+  const [asked, setAsked] = useState(false);
+  const tools = useTools(asked);
   const add = (): void => {
     const chosen = tools.find((each) => `tool:${each.name}` === wanted);
     const kind = chosen ? "tool" : (wanted.slice(5) as Kind);
@@ -187,7 +188,7 @@ export function AddStep({ editor, onAdded }: { editor: Editor; onAdded: (id: str
   };
   return (
     <div class="add">
-      <select aria-label={t("edit.add")} value={wanted} onChange={(event) => setWanted(event.currentTarget.value)}>
+      <select aria-label={t("edit.add")} value={wanted} onFocus={() => setAsked(true)} onPointerEnter={() => setAsked(true)} onChange={(event) => { setAsked(true); setWanted(event.currentTarget.value); }}>
         {KINDS.map((each) => <option key={each} value={`kind:${each}`}>{t(`kind.${each}`)}</option>)}
         {tools.length > 0 && <optgroup label={t("hero.tools")}>{tools.map((each) => <option key={each.name} value={`tool:${each.name}`}>{each.name}</option>)}</optgroup>}
       </select>
