@@ -234,6 +234,7 @@ def test_a_thousand_steps_are_reviewed_and_run_without_a_long_task(
 
 def test_nothing_is_loaded_twice(watched: Watched, stage: Stage) -> None:
     run = stage.submit(NORTH, HOTEL)
+    until(stage, run, "reviewing")
     asked: list[str] = []
     context = watched.context()
     context.on("request", lambda each: asked.append(each.url.removeprefix(stage.url)))
