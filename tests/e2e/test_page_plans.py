@@ -202,3 +202,66 @@ def test_a_plan_that_only_stands_in_is_nowhere_offered_with_a_blue_approve(
         assert not watched.close()
     finally:
         own.stop()
+
+
+def test_a_time_in_the_plan_is_shown_in_words_and_becomes_a_schedule(
+    watched: Watched, stage: Stage
+) -> None:
+    monday = {"cron": "0 8 * * MON", "timezone": "Europe/Oslo"}
+    run = stage.submit(look("a"), goal="Sum up the week", schedule=monday)
+    page = watched.tab(f"runs/{run}")
+    words = "Every Monday at 08:00 Europe/Oslo"
+    expect(page.locator(".hero")).to_contain_text(words)
+    expect(page.get_by_role("button", name="Approve and run once now")).to_be_visible()
+    page.get_by_role("link", name="Another time").click()
+    expect(page.get_by_role("combobox", name="When")).to_have_value("cron")
+    expect(page.get_by_label("Cron")).to_have_value("0 8 * * MON")
+    expect(page.get_by_label("Time zone")).to_have_value("Europe/Oslo")
+    expect(page.locator(".fires li").first).to_contain_text("Monday")
+    # What is approved for every week is on the screen that approves it.
+    expect(page.locator(".brief li")).to_contain_text(["Look a"])
+    expect(page.locator(".brief .inputs")).to_contain_text("Oslo")
+    page.go_back()
+    page.get_by_role("button", name="Approve and schedule").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".head")).to_contain_text(words)
+    kept = [each for each in stage.api("/v1/schedules")["items"] if each["timing"].get("cron")]
+    assert [each["timing"]["cron"] for each in kept] == ["0 8 * * MON"]
+    assert kept[0]["approved"] == stage.api(f"/v1/runs/{run}")["hash"]
+    assert stage.api(f"/v1/runs/{run}")["running_hash"] == ""
+    # Once, now: no schedule, and the run is done. From the inbox it is the same choice.
+    other = stage.submit(look("b"), goal="Once only", schedule=monday)
+    page = watched.tab("inbox")
+    row = page.locator(".waiting li", has_text="Once only")
+    row.get_by_role("button", name="Look and decide").click()
+    expect(row.locator(".here")).to_contain_text(words)
+    row.get_by_role("button", name="Approve and run once now").click()
+    until(stage, other, "done")
+    assert len(stage.api("/v1/schedules")["items"]) == len(kept)
+
+
+def test_a_new_step_begins_with_a_tool_that_is_there_and_stays_below_what_it_needs(
+    watched: Watched, stage: Stage
+) -> None:
+    tell = {"id": "tell", "title": "Tell", "instruction": "Say {{a.sky}} {{b.sky}}"}
+    run = stage.submit(look("a"), look("b", "Rome"), tell)
+    page = watched.tab(f"runs/{run}/plan/tell")
+    # Above what it needs it would look as if it ran first. A reference is called by the title.
+    expect(page.get_by_role("button", name="Move up")).to_have_count(0)
+    expect(page.locator(".after .chip")).to_have_text(["Look a", "Look b"])
+    expect(page.locator(".steps > li", has_text="Tell")).to_contain_text("Say ‹Look a› ‹Look b›")
+    page.goto(f"{stage.url}#/runs/{run}/plan/b")
+    expect(page.get_by_role("button", name="Move up")).to_be_visible()
+    expect(page.get_by_role("button", name="Move down")).to_have_count(0)
+    page.get_by_role("combobox", name="Add a step").select_option(label="For each")
+    expect(page.locator(".add optgroup")).to_have_count(1)
+    page.get_by_role("button", name="Add a step").click()
+    tools = [each["name"] for each in stage.api("/v1/tools")["items"]]
+    expect(page.locator("fieldset").get_by_role("combobox", name="Tool")).to_have_value(tools[0])
+    page.get_by_role("button", name="Drop edits").click()
+    # Enter sends here, as everywhere.
+    page.get_by_role("button", name="Request changes").click()
+    page.get_by_label("What should be different?").fill("Bergen instead")
+    page.keyboard.press("Enter")
+    until(stage, run, "reviewing")
+    expect(page.get_by_label("What should be different?")).to_have_count(0)

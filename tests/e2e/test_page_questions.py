@@ -25,10 +25,10 @@ HOSTILE = """# Title <script>alert(1)</script>
 """
 
 
-def card(page: Page) -> Locator:
+def card(page: Page, button: str = "Allow once") -> Locator:
     """The consent card, once everything that it is about is there."""
-    found = page.locator("article.consent")
-    expect(found.get_by_role("button", name="Allow once")).to_be_enabled()
+    found = page.locator("article.consent").first
+    expect(found.get_by_role("button", name=button)).to_be_enabled()
     return found
 
 
@@ -202,17 +202,69 @@ def test_consent_to_many_calls_tells_their_number_on_the_page(
     )
     expect(card(page).locator(".from a")).to_have_text(["names weather.forecast"])
     expect(card(page).get_by_role("button", name="Change the value")).to_have_count(0)
-    # The list stands in the plan; of each call that it makes, the values can be changed here.
-    card(page).get_by_role("button", name="Allow once").click()
-    cards = page.locator("article.consent")
-    expect(cards).to_have_count(3)
-    cards.first.get_by_role("button", name="Change the value").click()
-    cards.first.get_by_role("textbox", name="text").fill("{{mine}}")
-    cards.first.get_by_role("button", name="Use these values and allow").click()
-    expect(cards).to_have_count(2)
-    for left in (1, 0):
-        cards.last.get_by_role("button", name="Allow once").click()
-        expect(cards).to_have_count(left)
+    # The list stands in the plan; its calls are one table, and the values of each can be changed.
+    card(page, "Allow once").get_by_role("button", name="Allow once").click()
+    table = card(page, "Allow all 3")
+    expect(table.locator("tbody tr")).to_have_count(3)
+    expect(table.locator("tbody tr", has_text="Rome")).to_contain_text("n.md")
+    table.locator("tbody tr", has_text="Oslo").get_by_role("button").click()
+    table.get_by_role("button", name="Change the value").click()
+    table.get_by_role("textbox", name="text").fill("{{mine}}")
+    table.get_by_role("button", name="Use these values and allow").click()
+    card(page, "Allow all 2").get_by_role("button", name="Allow all 2").click()
     until(stage, run, "done")
     called = stage.api(f"/v1/runs/{run}/steps/all%2F0")["resolved_inputs"]
     assert called == {"path": "n.md", "text": "{{mine}}"}
+
+
+def test_all_calls_of_a_list_are_allowed_only_as_they_were_shown(
+    watched: Watched, stage: Stage
+) -> None:
+    for name in ("one", "two"):
+        (stage.work / f"{name}.md").write_text("old")
+    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "new"}}
+    inputs = {"path": "{{item}}.md", "text": "{{look.city}}", "overwrite": True}
+    each = {"tool": "files.write", "inputs": inputs}
+    run = stage.submit(look, {"id": "all", "over": ["one", "two"], "each": each})
+    approve(stage, run)
+    until(stage, run, "asking")
+    page = watched.tab(f"runs/{run}")
+    table = card(page, "Allow all 2")
+    (stage.work / "two.md").write_text("by somebody else")
+    table.get_by_role("button", name="Allow all 2").click()
+    # The first was as it was shown; the second is shown anew, alone.
+    expect(card(page).get_by_role("heading", level=3)).to_contain_text("two.md")
+    assert (stage.work / "two.md").read_text() == "by somebody else"
+    assert stage.api(f"/v1/runs/{run}")["steps"]["all/0"]["status"] != "asking"
+    card(page).get_by_role("button", name="Allow once").click()
+    until(stage, run, "done")
+    assert [(stage.work / f"{name}.md").read_text() for name in ("one", "two")] == ["new", "new"]
+
+
+def test_a_question_takes_the_focus_is_announced_and_can_be_answered_without_scrolling(
+    watched: Watched, stage: Stage
+) -> None:
+    ask: dict[str, Any] = {"id": "ask", "question": "Which one?", "options": ["this", "that"]}
+    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": LONG}}
+    inputs = {"path": "n.md", "text": "{{look.city}}\n" * 9}
+    write = {"id": "write", "tool": "notes.write", "inputs": inputs, "after": ["ask"]}
+    run = stage.submit(ask, look, write)
+    approve(stage, run)
+    until(stage, run, "asking")
+    for size in ({"width": 1280, "height": 700}, {"width": 390, "height": 700}):
+        page = watched.tab(f"runs/{run}", viewport=size)
+        expect(page.locator(".questions")).to_be_focused()
+        expect(page.locator(".questions").get_by_role("alert")).to_contain_text("Which one?")
+        expect(page.get_by_role("button", name="this")).to_be_in_viewport()
+    typing = watched.tab(f"runs/{run}")
+    box = typing.get_by_role("textbox", name="Follow up")
+    box.fill("I am in the middle of")
+    page.get_by_role("button", name="this").click()
+    for each in (page, typing):
+        expect(each.get_by_role("alert")).to_contain_text("consent")
+        expect(each.get_by_role("button", name="Allow once")).to_be_enabled()
+    expect(page.locator(".questions")).to_be_focused()
+    expect(page.get_by_role("button", name="Allow once")).to_be_in_viewport()
+    expect(box).to_be_focused()
+    page.get_by_role("button", name="Show all").first.click()
+    expect(page.get_by_role("button", name="Allow once")).to_be_in_viewport()

@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.screens import approve, until
 
 NORTH: dict[str, Any] = {
     "id": "north",
@@ -232,6 +234,7 @@ def test_a_thousand_steps_are_reviewed_and_run_without_a_long_task(
 
 def test_nothing_is_loaded_twice(watched: Watched, stage: Stage) -> None:
     run = stage.submit(NORTH, HOTEL)
+    until(stage, run, "reviewing")
     asked: list[str] = []
     context = watched.context()
     context.on("request", lambda each: asked.append(each.url.removeprefix(stage.url)))
@@ -287,3 +290,69 @@ def test_two_fingers_zoom_the_graph_and_one_of_them_goes_on_moving_it(
     assert scale() == zoomed
     fingers("touchEnd")
     assert page.url.endswith("view=graph")  # the end of a movement opens nothing
+
+
+def test_a_result_of_more_than_a_megabyte_tells_its_size_and_is_saved_whole(
+    watched: Watched, stage: Stage
+) -> None:
+    city = "Oslo " * 300_000
+    look = {**NORTH, "inputs": {"city": city}}
+    run = stage.submit(look)
+    approve(stage, run)
+    until(stage, run, "done")
+    page = watched.tab(f"runs/{run}/run/north")
+    expect(page.locator(".inspector")).to_contain_text("the whole result has 1.5 MB")
+    expect(page.get_by_role("button", name="Show the first")).to_be_visible()
+    with page.expect_download() as saved:
+        page.locator(".inspector").get_by_role("link", name="Download").click()
+    assert saved.value.suggested_filename == "north.json"
+    assert json.loads(saved.value.path().read_text())["city"] == city
+    # The same in the report; what is not there is told.
+    page.goto(f"{stage.url}#/runs/{run}/report")
+    page.locator(".evidence summary").first.click()
+    expect(page.locator(".evidence").first).to_contain_text("the whole result has 1.5 MB")
+    with pytest.raises(HTTPError, match="404"):
+        stage.api(f"/v1/runs/{run}/steps/nobody?download=true")
+
+
+def test_numbers_keep_their_digits_and_stand_on_the_right(watched: Watched, stage: Stage) -> None:
+    rows = [{"id": 9007199254740993, "paid": 55.0, "who": "=1+1"}]
+    inputs = {"path": "d.csv", "rows": rows}
+    run = stage.submit({"id": "save", "title": "Save", "tool": "tables.write", "inputs": inputs})
+    approve(stage, run)
+    until(stage, run, "done")
+    page = watched.tab(f"runs/{run}/run/save")
+    table = page.locator(".inspector .table-view").first
+    expect(table.locator("td.right")).to_have_text(["9007199254740993", "55.0"])
+    with page.expect_download() as saved:
+        table.get_by_role("button", name="CSV").click()
+    assert saved.value.path().read_text() == "id,paid,who\n9007199254740993,55.0,'=1+1\n"
+    # What could be another value next time is named as a person sees it.
+    page.goto(f"{stage.url}#/runs/{run}/report")
+    page.get_by_role("button", name="Save as template").click()
+    expect(page.get_by_role("textbox", name="Save: path")).to_be_visible()
+
+
+def test_a_run_is_not_told_to_be_empty_while_its_journal_is_on_its_way(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(NORTH)
+    approve(stage, run)
+    until(stage, run, "done")
+    page = watched.tab(f"runs/{run}")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/events?after=0", hold)
+    page.goto(f"{stage.url}#/runs/{run}/run?view=timeline")
+    expect(page.locator(".running .loading")).to_be_visible()
+    expect(page.locator(".running")).not_to_contain_text("Nothing has started yet")
+    page.wait_for_function("() => true")
+    for each in held:
+        each.continue_()
+    expect(page.locator(".gantt a")).to_have_count(1)
+    # No bar to scroll where nothing is hidden.
+    tabs = page.locator(".run > .tabs")
+    assert tabs.evaluate("(each) => each.scrollHeight <= each.clientHeight")

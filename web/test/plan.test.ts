@@ -7,6 +7,7 @@ import { distance, fixesFor, grouped } from "../src/data/fixes";
 import { changesSince } from "../src/data/listdiff";
 import { mergePlans } from "../src/data/merge";
 import { fieldsOf, partsOfResult, partsOfSchema } from "../src/data/resulttree";
+import { titled } from "../src/views/steptext";
 import type { Plan, Problem, Step } from "../src/data/types";
 import { madeTitle } from "../src/views/steptitle";
 
@@ -93,4 +94,9 @@ test("a step without a title is called by what it does", () => {
   assert.equal(madeTitle({ id: "a", kind: "tool", tool: "weather.forecast", inputs: { city: "Rome", days: 3 } }), "Weather forecast: Rome, 3");
   assert.equal(madeTitle({ id: "a", kind: "ask", question: "{{n.high}}° or not?" }), "‹n›° or not?");
   assert.equal(madeTitle({ id: "a", kind: "tool", tool: "my_tool", inputs: { text: "x".repeat(90) } }), "My tool");
+});
+
+test("a sentence names a step by its title, and a tool of the same name by its own", () => {
+  const found = plan({ id: "book", tool: "book", title: "Book the cheapest flight" }, { id: "look", title: "Look" });
+  assert.equal(titled("Step `book` changes something: it calls `book` after `look`", found), "Step `Book the cheapest flight` changes something: it calls `book` after `Look`");
 });

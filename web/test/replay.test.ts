@@ -9,7 +9,7 @@ import { fieldText } from "../src/data/json";
 import { NODE, edgePath, layOut } from "../src/data/layout";
 import { fold, stateOf } from "../src/data/run";
 import type { Event, Plan, RunView, Step } from "../src/data/types";
-import { boxes, fitted, opening, pinched, stepAt, visible, zoomedAt } from "../src/data/viewport";
+import { bestLayout, boxes, fitted, opening, pinched, stepAt, visible, zoomedAt } from "../src/data/viewport";
 import { folded, ticks, waitsOf } from "../src/data/waits";
 import { RowHeights } from "../src/data/window";
 import { Known } from "../src/live/hooks";
@@ -87,30 +87,40 @@ test("milliseconds are told where they matter", () => {
   assert.deepEqual([0, 0.4, 14, 999, 1234, 9_960, 12_345, 125_000].map(precise), ["0 ms", "<1 ms", "14 ms", "999 ms", "1.2 s", "9.9 s", "12 s", "2 min 5 s"]);
 });
 
-// The places where a line runs level through a column, as its path says.
-function crossings(path: string): { from: number; to: number; y: number }[] {
-  return [...path.matchAll(/([\d.-]+) ([\d.-]+)H([\d.-]+)/g)].map(([, from, y, to]) => ({ from: Number(from), to: Number(to), y: Number(y) }));
+// The places where a line runs straight through a level, as its path says.
+function crossings(path: string): { x: number; y: number }[] {
+  return [...path.matchAll(/([\d.-]+) ([\d.-]+)L/g)].map(([, x, y]) => ({ x: Number(x), y: Number(y) }));
 }
 
-test("lines pass around the steps that they do not belong to, and no steps overlap", () => {
+test("lines pass around the steps that they do not belong to, and no steps overlap, to the right and downwards", () => {
   for (let seed = 1; seed < 40; seed++) {
     const next = random(seed);
     const steps = Array.from({ length: 5 + Math.floor(next() * 40) }, (_, index) => ({
       id: `s${index}`, after: index ? [...new Set(Array.from({ length: 1 + Math.floor(next() * 3) }, () => `s${Math.floor(next() * index)}`))] : [],
     }));
-    const layout = layOut(needs(plan(...steps)));
+    const layout = layOut(needs(plan(...steps)), seed % 2 === 0);
+    const [main, cross, long, broad] = layout.down ? ["y", "x", NODE.height + NODE.across / 2, NODE.width] as const : ["x", "y", NODE.width + NODE.across, NODE.height] as const;
     const all = [...layout.places];
-    for (const [id, one] of all) for (const [other, two] of all) if (id < other && one.x === two.x) assert.ok(Math.abs(one.y - two.y) >= NODE.height, `${seed}: ${id} over ${other}`);
+    for (const [id, one] of all) for (const [other, two] of all) if (id < other && one[main] === two[main]) assert.ok(Math.abs(one[cross] - two[cross]) >= broad, `${seed}: ${id} over ${other}`);
     for (const edge of layout.edges) {
-      const levels = (layout.places.get(edge.to)!.x - layout.places.get(edge.from)!.x) / (NODE.width + NODE.across);
       const lines = crossings(edgePath(layout, edge));
-      assert.equal(lines.length, levels - 1);
-      for (const { from, y } of lines) for (const [id, place] of all) {
-        if (place.x === from) assert.ok(y < place.y || y > place.y + NODE.height, `${seed}: ${edge.from} to ${edge.to} passes behind ${id}`);
+      assert.equal(lines.length, (layout.places.get(edge.to)![main] - layout.places.get(edge.from)![main]) / long - 1);
+      for (const line of lines) for (const [id, place] of all) {
+        if (place[main] === line[main]) assert.ok(line[cross] < place[cross] || line[cross] > place[cross] + broad, `${seed}: ${edge.from} to ${edge.to} passes behind ${id}`);
       }
     }
-    for (const [, { x, y }] of all) assert.ok(x >= 0 && y >= -0.1 && x + NODE.width <= layout.width + 0.1 && y + NODE.height <= layout.height + 0.1);
+    for (const [, { x, y }] of all) assert.ok(x >= -0.1 && y >= -0.1 && x + NODE.width <= layout.width + 0.1 && y + NODE.height <= layout.height + 0.1);
   }
+});
+
+test("a plan that is too long for its room is drawn downwards, and whole", () => {
+  const graph = needs(plan(...Array.from({ length: 8 }, (_, index) => ({ id: `s${index}`, after: index ? [`s${index - 1}`] : [] }))));
+  for (const room of [{ width: 510, height: 600 }, { width: 360, height: 540 }]) {
+    const layout = bestLayout(graph, room);
+    assert.ok(layout.down);
+    assert.equal(visible(layout, opening(layout, room, []), room).size, 8);
+  }
+  assert.equal(bestLayout(graph, { width: 2400, height: 600 }).down, false);
 });
 
 test("a plan with endless long lines is still laid out", () => {

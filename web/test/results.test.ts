@@ -31,12 +31,18 @@ test("CSV quotes what needs it and marks what a spreadsheet would run", () => {
   const table = { columns: ["a", 'b"c'], rows: [["=1+1", -5], ["x,y\nz", null], ["-3", "@home"]] as Json[][] };
   assert.equal(toCsv(table), 'a,"b""c"\n\'=1+1,-5\n"x,y\nz",\n-3,\'@home\n');
   assert.equal(toTabs({ columns: ["a"], rows: [["x\ty\nz"]] }), "a\nx y z");
-  for (const text of ["=1", " =1", "\u3000=1", "＝1", "+a", "－2+3", "@home"]) {
-    const one = { columns: ["a"], rows: [[text]] as Json[][] };
-    assert.equal(toTabs(one), `a\n'${text}`);
-    assert.equal(toCsv(one), `a\n'${text}\n`);
+  for (const bad of ["=1+1", " =1", "\u3000＝cmd", "＋1a", "－x", "＠sum", "\tx", "\rx", "-1+2", "+A1", "\u00a0@x"]) {
+    assert.ok(toTabs({ columns: [bad], rows: [[bad]] }).split("\n").every((line) => line.startsWith("'")), bad);
+    assert.match(toCsv({ columns: ["c"], rows: [[bad]] }), /\n"?'/, bad);
   }
-  assert.equal(toTabs({ columns: ["a"], rows: [["-5"], [-5], ["+5"]] }), "a\n-5\n-5\n+5");
+  for (const fine of ["-5", "+1,000.50", "-3%", "a=b", "", "x - y"]) assert.equal(toTabs({ columns: ["c"], rows: [[fine]] }), `c\n${fine}`);
+});
+
+test("a table has the columns in the order that the data gives", () => {
+  const rows: Json[] = [{ amount: 55, date: "d", id: 1 }, { amount: 1, date: "e", id: 2, more: true }];
+  assert.deepEqual(tableOf(rows, ["id", "date", "amount"])!.columns, ["id", "date", "amount", "more"]);
+  assert.deepEqual(tableOf(rows, ["id", "gone"])!.columns, ["id", "amount", "date", "more"]);
+  assert.deepEqual(isNumeric(parseCsv("zip,amount\n007,55.00\n")!, 0), false);
 });
 
 test("a file of values is a table only if it is one", () => {

@@ -1,5 +1,6 @@
 // A conversation as it is shown: messages and runs in one order, and what can be taken back.
 
+import { plainText, readMarkdown } from "./markdown";
 import { isOver } from "./run";
 import type { Conversation, ConversationRun, Message, RunStatus } from "./types";
 
@@ -39,11 +40,8 @@ export function answerTaken(message: Message): string {
 
 // The first lines of an answer without the marks of Markdown; tables and rules are left to the report.
 export function firstLines(answer: string): string {
-  const lines = answer.split("\n").map((line) => line.trim()).filter((line) => line && !/^(?:\||```|[-*_=]{3,}$)/.test(line));
-  const plain = lines.slice(0, 4).map((line) =>
-    line.replace(/^(?:#{1,6}|>+)\s+/, "").replace(/\[step:[^\]]*\]/g, "").replace(/\*\*|__|`/g, "").replace(/(^|\W)[*_](\S(?:.*?\S)?)[*_](?=\W|$)/g, "$1$2")
-      .replace(/\s+([.,;:!?])/g, "$1").trim());
-  return plain.filter(Boolean).join("\n");
+  const told = readMarkdown(answer).filter((each) => !["table", "pre", "hr"].includes(each.tag));
+  return plainText(told).split("\n").map((line) => line.trim()).filter(Boolean).slice(0, 4).join("\n");
 }
 
 // What was said last, where it tells more than the run itself: its own request stands at its top.

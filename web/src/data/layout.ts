@@ -16,6 +16,8 @@ export interface Layout {
   edges: Edge[];
   width: number;
   height: number;
+  // Whether levels follow each other downwards instead of to the right.
+  down: boolean;
 }
 
 export const NODE = { width: 208, height: 60, across: 60, down: 18 } as const;
@@ -26,8 +28,9 @@ const MOST_LANES = 3000;
 
 interface Item { id: string; level: number; size: number; before: Item[]; after: Item[]; rank: number; y: number }
 
-export function layOut(graph: Needs): Layout {
-  const columns = levels(graph).map((column, level) => column.map((id) => newItem(id, level, NODE.height + NODE.down)));
+export function layOut(graph: Needs, down = false): Layout {
+  const size = (down ? NODE.width : NODE.height) + NODE.down;
+  const columns = levels(graph).map((column, level) => column.map((id) => newItem(id, level, size)));
   const items = new Map(columns.flat().map((item) => [item.id, item]));
   const lanes = connect(graph, columns, items);
   columns.forEach(number);
@@ -36,7 +39,7 @@ export function layOut(graph: Needs): Layout {
     for (const column of forward ? columns : [...columns].reverse()) sortColumn(column, forward);
   }
   place(columns);
-  return drawn(graph, columns, items, lanes);
+  return drawn(graph, columns, items, lanes, down);
 }
 
 function newItem(id: string, level: number, size: number): Item {
@@ -125,39 +128,40 @@ function settle(column: Item[], wanted: (item: Item) => number): void {
   }
 }
 
-function drawn(graph: Needs, columns: Item[][], items: Map<string, Item>, lanes: Map<string, Item[]>): Layout {
+function drawn(graph: Needs, columns: Item[][], items: Map<string, Item>, lanes: Map<string, Item[]>, down: boolean): Layout {
   const all = columns.flat();
   const top = all.reduce((least, item) => Math.min(least, item.y - item.size / 2), Infinity);
   const bottom = all.reduce((most, item) => Math.max(most, item.y + item.size / 2), -Infinity);
-  const x = (level: number): number => level * (NODE.width + NODE.across);
-  const y = (item: Item): number => Math.round((item.y - top) * 10) / 10;
-  const places = new Map([...items.values()].map((item) => [item.id, { x: x(item.level), y: y(item) - NODE.height / 2 - NODE.down / 2 }]));
+  const [long, broad, gap] = down ? [NODE.height, NODE.width, NODE.across / 2] : [NODE.width, NODE.height, NODE.across];
+  const along = (level: number): number => level * (long + gap);
+  const across = (item: Item): number => Math.round((item.y - top) * 10) / 10 - NODE.down / 2;
+  const at = (main: number, cross: number): Place => (down ? { x: cross, y: main } : { x: main, y: cross });
+  const places = new Map([...items.values()].map((item) => [item.id, at(along(item.level), across(item) - broad / 2)]));
   const edges = Object.entries(graph).flatMap(([to, before]) => before.map((from) => {
     const span = items.get(to)!.level - items.get(from)!.level;
     const lane = (lanes.get(from) ?? []).slice(0, Math.max(0, span - 1));
-    return { from, to, through: lane.map((item) => ({ x: x(item.level), y: y(item) - NODE.down / 2 })) };
+    return { from, to, through: lane.map((item) => at(along(item.level), across(item))) };
   }));
-  return {
-    places, edges,
-    width: Math.max(1, columns.length) * (NODE.width + NODE.across) - NODE.across,
-    height: all.length ? bottom - top - NODE.down : NODE.height,
-  };
+  const whole = at(Math.max(1, columns.length) * (long + gap) - gap, all.length ? bottom - top - NODE.down : broad);
+  return { places, edges, width: whole.x, height: whole.y, down };
 }
 
-// A line from the right side of a step to the left side of another, level where it crosses columns.
+// A line from the side of a step where the next level is to the near side of another, straight where it crosses levels.
 export function edgePath(layout: Layout, { from, to, through }: Edge): string {
-  const start = layout.places.get(from)!;
-  const end = layout.places.get(to)!;
-  let [x, y] = [start.x + NODE.width, start.y + NODE.height / 2];
-  let path = `M${x} ${y}`;
-  for (const lane of through) {
-    path += `${curve(x, y, lane.x, lane.y)}H${lane.x + NODE.width}`;
-    [x, y] = [lane.x + NODE.width, lane.y];
+  const { down } = layout;
+  const [long, broad] = down ? [NODE.height, NODE.width] : [NODE.width, NODE.height];
+  const turned = ({ x, y }: Place): [number, number] => (down ? [y, x] : [x, y]);
+  const point = (main: number, cross: number): string => (down ? `${cross} ${main}` : `${main} ${cross}`);
+  const curve = (a: number, b: number, c: number, d: number): string => {
+    const bend = Math.max(down ? 12 : 24, Math.abs(c - a) / 2);
+    return `C${point(a + bend, b)} ${point(c - bend, d)} ${point(c, d)}`;
+  };
+  const [start, end] = [turned(layout.places.get(from)!), turned(layout.places.get(to)!)];
+  let [main, cross] = [start[0] + long, start[1] + broad / 2];
+  let path = `M${point(main, cross)}`;
+  for (const lane of through.map(turned)) {
+    path += `${curve(main, cross, ...lane)}L${point(lane[0] + long, lane[1])}`;
+    [main, cross] = [lane[0] + long, lane[1]];
   }
-  return path + curve(x, y, end.x, end.y + NODE.height / 2);
-}
-
-function curve(x1: number, y1: number, x2: number, y2: number): string {
-  const bend = Math.max(24, Math.abs(x2 - x1) / 2);
-  return `C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+  return path + curve(main, cross, end[0], end[1] + broad / 2);
 }

@@ -62,7 +62,7 @@ export interface Plan {
   steps: Step[];
   enough_context?: boolean;
   degraded?: string;
-  schedule?: JsonObject;
+  schedule?: JsonObject | null;
   schedules?: Record<string, JsonObject>;
 }
 
@@ -262,6 +262,8 @@ export interface PlanVersion {
   hash: string;
   origin: string;
   cause: string;
+  // Of the steps that failed before it was made.
+  errors: Record<string, string>;
   at: string;
   plan: Plan;
 }

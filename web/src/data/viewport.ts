@@ -1,6 +1,7 @@
 // Which part of a drawing is seen: moving, zooming about a point, and what of it is worth drawing.
 
-import { NODE } from "./layout";
+import type { Needs } from "./graph";
+import { NODE, layOut } from "./layout";
 import type { Layout, Place } from "./layout";
 
 export interface Size { width: number; height: number }
@@ -10,8 +11,10 @@ export interface Viewport { x: number; y: number; scale: number }
 export const CLOSEST = 2;
 export const FARTHEST = 0.004;
 const EDGE = 24;
-// Titles cannot be read below this.
-const READABLE = 0.5;
+// Titles are easy to read above the one, and cannot be read below the other.
+const EASY = 0.6;
+const READABLE = 0.34;
+const MOST_TURNED = 200;
 
 export const clampScale = (scale: number): number => Math.min(CLOSEST, Math.max(FARTHEST, scale));
 
@@ -23,6 +26,14 @@ export function fitted(layout: Size, room: Size): Viewport {
 
 export function centred(place: Place, room: Size, scale: number): Viewport {
   return { x: place.x - room.width / scale / 2, y: place.y - room.height / scale / 2, scale };
+}
+
+// The layout that can be larger in this room: a narrow one has more of it downwards.
+export function bestLayout(graph: Needs, room: Size): Layout {
+  const right = layOut(graph);
+  if (fitted(right, room).scale >= EASY || right.places.size > MOST_TURNED) return right;
+  const down = layOut(graph, true);
+  return fitted(down, room).scale > fitted(right, room).scale ? down : right;
 }
 
 // How large it is at first: whole if it can be read then.

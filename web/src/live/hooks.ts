@@ -34,14 +34,15 @@ export function useSoon(act: () => void, wait = CALM): () => void {
 export const asError = (error: unknown): ApiError =>
   error instanceof ApiError ? error : new ApiError(500, "page", String(error), "", []);
 
-// `wakes` says which events make the resource worth reading again, `said` in which conversations.
-export function useResource<T>(path: string | null, wakes?: (event: Event) => boolean, said?: (conversation: string) => boolean): Loaded<T> {
+// `wakes` says which events make the resource worth reading again, `said` in which conversations; `exactly`
+// names the fields in which numbers keep the digits that they were sent with.
+export function useResource<T>(path: string | null, wakes?: (event: Event) => boolean, said?: (conversation: string) => boolean, exactly?: string[]): Loaded<T> {
   const [state, setState] = useState<{ path: string | null; value?: T; error?: ApiError }>({ path });
   const newest = useRef(0);
   const read = useCallback(() => {
     const turn = ++newest.current;
     if (path === null) return;
-    get<T>(path).then(
+    get<T>(path, exactly).then(
       (value) => { if (turn === newest.current) setState({ path, value }); },
       (error: unknown) => {
         if (turn !== newest.current) return;
@@ -91,7 +92,7 @@ export function useRun(id: string): LiveRun {
       return;
     }
     of.reading = true;
-    get<RunView>(runPath(id), ["plan"]).then((fresh) => {
+    get<RunView>(runPath(id), ["plan", "steps"]).then((fresh) => {
       of.begin(fresh);
       if (of !== known.current) return;
       setError(undefined);
@@ -108,7 +109,7 @@ export function useRun(id: string): LiveRun {
   const readSteps = useSoon(() => {
     const of = known.current;
     if (!of.base) return;
-    get<ChangedValues>(runPath(id, `/values?after=${of.told}`)).then((changed) => { of.learn(changed); show(of); }, () => undefined);
+    get<ChangedValues>(runPath(id, `/values?after=${of.told}`), ["steps"]).then((changed) => { of.learn(changed); show(of); }, () => undefined);
   }, 150 + Math.min(850, (view?.plan?.steps.length ?? 0)));
 
   useEffect(() => {

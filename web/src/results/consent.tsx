@@ -23,7 +23,7 @@ interface CardProps { run: string; plan?: Plan | null; question: Question; onAns
 
 export function ConsentCard({ run, plan, question, onAnswered }: CardProps): JSX.Element {
   const title = useId();
-  const whole = useResource<WholeQuestion>(runPath(run, `/questions/${encodeURIComponent(question.question)}`));
+  const whole = useResource<WholeQuestion>(runPath(run, `/questions/${encodeURIComponent(question.question)}`), undefined, undefined, ["values"]);
   const action = useAction();
   const [changing, setChanging] = useState(false);
   const [outdated, setOutdated] = useState("");
@@ -76,10 +76,7 @@ export function headline(question: Question, files: FilePreview[] | null): strin
 }
 
 function Sources({ run, plan, question }: Omit<CardProps, "onAnswered">): JSX.Element {
-  // An earlier release told the sources only in the text, behind the values.
-  const told = question.text.split(" This comes from ").pop()?.replace(/\.$/, "") ?? "";
-  const sources = question.sources?.length ? question.sources : [told];
-  return <p class="from"><span class="dim">{t("consent.from")}</span> {sources.map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
+  return <p class="from"><span class="dim">{t("consent.from")}</span> {(question.sources ?? []).map((each) => <SourceChip key={each} run={run} plan={plan} source={each} />)}</p>;
 }
 
 // Where a value came from; leads to that step. Its title is the plan's own word and could say

@@ -18,7 +18,9 @@ export function later<P extends object>(load: () => Promise<ComponentType<P>>): 
 }
 
 export const Markdown = later(async () => (await import("./markdown")).Markdown);
+export const StepResult = later(async () => (await import("./stepresult")).StepResult);
 export const Result = later(async () => (await import("./result")).Result);
 export const StepFiles = later(async () => (await import("./files")).StepFiles);
 export const FileView = later(async () => (await import("./fileview")).FileView);
+export const ConsentGroup = later(async () => (await import("./consentgroup")).ConsentGroup);
 export const ConsentCard = later(async () => (await import("./consent")).ConsentCard);

@@ -10,7 +10,8 @@ const LINES = 16;
 
 const isLong = (text: string): boolean => text.length > LONG || text.split("\n", LINES + 1).length > LINES;
 
-export function LongText({ text, label, mono = false }: { text: string; label: string; mono?: boolean }): JSX.Element {
+// `cut`: the text itself is only a beginning, and must not be offered as all of it.
+export function LongText({ text, label, mono = false, cut = false }: { text: string; label: string; mono?: boolean; cut?: boolean }): JSX.Element {
   const [whole, setWhole] = useState(false);
   const long = isLong(text);
   const beginning = text.split("\n", LINES).join("\n").slice(0, LONG);
@@ -19,8 +20,8 @@ export function LongText({ text, label, mono = false }: { text: string; label: s
       <pre class={mono ? "mono" : ""} tabIndex={0} role="group" aria-label={label || t("result.text")}>{long && !whole ? beginning : text}</pre>
       {long && (
         <p class="result-tools">
-          <Button kind="quiet" onClick={() => setWhole(!whole)}>{whole ? t("result.less") : t("result.all", { count: number(text.length) })}</Button>
-          <Copy text={text} />
+          <Button kind="quiet" onClick={() => setWhole(!whole)}>{whole ? t("result.less") : t(cut ? "result.beginning" : "result.all", { count: number(text.length) })}</Button>
+          {!cut && <Copy text={text} />}
         </p>
       )}
     </div>

@@ -1,6 +1,6 @@
 // How a value wants to be shown: rows as a table, long text folded, the rest as a tree.
 
-import { isRawNumber, shown } from "../data/json";
+import { isRawNumber, parseExactly, shown } from "../data/json";
 import type { Json, JsonObject } from "../data/types";
 
 export interface Table { columns: string[]; rows: Json[][] }
@@ -17,12 +17,13 @@ export const isObject = (value: Json | undefined): value is JsonObject =>
 // Rows of objects, or rows of lists where the columns stand beside them.
 export function tableOf(value: Json | undefined, columns?: Json): Table | null {
   if (!Array.isArray(value) || value.length === 0) return null;
+  const named = Array.isArray(columns) && columns.length > 0 && columns.every((each) => typeof each === "string");
   if (value.every(isObject)) {
-    const names = [...new Set(value.flatMap((row) => Object.keys(row)))];
+    // As the data orders them, where it does.
+    const names = [...new Set([...(named ? (columns as string[]).filter((each) => value.some((row) => each in row)) : []), ...value.flatMap((row) => Object.keys(row))])];
     if (names.length === 0 || names.length > MOST_COLUMNS) return null;
     return { columns: names, rows: value.map((row) => names.map((name) => row[name] ?? null)) };
   }
-  const named = Array.isArray(columns) && columns.length > 0 && columns.every((each) => typeof each === "string");
   if (!named || !value.every((row) => Array.isArray(row) && row.length === columns.length)) return null;
   return { columns: columns as string[], rows: value as Json[][] };
 }
@@ -52,16 +53,16 @@ function numeric(value: Json): number | null {
 export const isNumeric = (table: Table, column: number): boolean =>
   table.rows.some((row) => row[column] !== null) && table.rows.every((row) => row[column] === null || numeric(row[column]!) !== null);
 
-// A text that a spreadsheet would take for a formula is marked as text.
+// A text that a spreadsheet would take for a formula is marked as text; a number is none.
 const marked = (value: Json): string => {
   const text = value === null ? "" : shown(value);
-  const formula = /^[\t\r\n]/.test(text) || /^[=+\-@]/.test(text.trimStart().slice(0, 1).normalize("NFKC"));
-  return typeof value === "string" && formula && (Number.isNaN(Number(text)) || !text.trim()) ? `'${text}` : text;
+  const formula = typeof value === "string" && (/^\s*[=+\-@＝＋－＠]/.test(text) || /^[\t\r]/.test(text)) && !/^\s*[+-]?[\d.,]+%?$/.test(text);
+  return formula ? `'${text}` : text;
 };
 
 const cell = (value: Json): string => {
-  const safe = marked(value);
-  return /[",\r\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+  const text = marked(value);
+  return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 };
 
 export const toCsv = (table: Table): string =>
@@ -69,6 +70,9 @@ export const toCsv = (table: Table): string =>
 
 export const toTabs = (table: Table): string =>
   [table.columns, ...table.rows].map((row) => row.map((each) => marked(each).replace(/[\t\r\n]+/g, " ")).join("\t")).join("\n");
+
+// 007 is a name, and 55.00 has four digits.
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?$/;
 
 // The rows of a file of comma- or tab-separated values; null where it is none.
 export function parseCsv(text: string, mark = ","): Table | null {
@@ -89,8 +93,8 @@ export function parseCsv(text: string, mark = ","): Table | null {
   if (field || rows.at(-1)!.length) end(); else rows.pop();
   const [head, ...body] = rows;
   if (quoted || !head || head.length > MOST_COLUMNS || body.some((row) => row.length !== head.length)) return null;
-  const numbers = head.map((_, column) => body.length > 0 && body.every((row) => row[column] === "" || /^-?\d+(\.\d+)?$/.test(row[column]!)));
-  return { columns: head, rows: body.map((row) => row.map((each, column) => (numbers[column] ? (each === "" ? null : Number(each)) : each))) };
+  const numbers = head.map((_, column) => body.length > 0 && body.every((row) => row[column] === "" || NUMBER.test(row[column]!)));
+  return { columns: head, rows: body.map((row) => row.map((each, column) => (numbers[column] ? (each === "" ? null : parseExactly(each)) : each))) };
 }
 
 // In one short line, for a row of a list.

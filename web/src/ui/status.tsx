@@ -25,26 +25,25 @@ export function EffectChip({ effect }: { effect: Effect | undefined }): JSX.Elem
 
 const ORIGINS = ["person", "request", "model", "rules", "template", "parameter", "submitted", "program", "rerun", "default", "edited"] as const;
 
-export function Origin({ origin }: { origin: string | undefined }): JSX.Element | null {
-  if (!origin) return null;
+type NameOf = (step: string) => string;
+const own: NameOf = (step) => step;
+
+export function Origin({ origin, nameOf = own }: { origin: string | undefined; nameOf?: NameOf }): JSX.Element | null {
+  const text = originText(origin, nameOf);
+  if (!origin || !text) return null;
   const step = origin.startsWith("step:") ? origin.slice(5) : "";
   const earlier = earlierOf(step);
-  if (earlier) {
-    const href = link(["runs", earlier.run, "run", earlier.step]);
-    return <a class="chip origin-step" href={href}>{t("origin.earlier", { step: earlier.step })}</a>;
-  }
-  if (step) return <span class="chip origin-step">{t("origin.step", { step })}</span>;
-  const known = ORIGINS.find((each) => each === origin);
-  return known ? <span class={`chip origin-${known}`}>{t(`origin.${known}`)}</span> : null;
+  if (earlier) return <a class="chip origin-step" href={link(["runs", earlier.run, "run", earlier.step])}>{text}</a>;
+  return <span class={`chip origin-${step ? "step" : origin}`}>{text}</span>;
 }
 
 // Where a value comes from, as a text; empty where nobody knows.
-export function originText(origin: string | undefined): string {
+export function originText(origin: string | undefined, nameOf = own): string {
   if (!origin) return "";
   const step = origin.startsWith("step:") ? origin.slice(5) : "";
   const earlier = earlierOf(step);
   if (earlier) return t("origin.earlier", { step: earlier.step });
-  if (step) return t("origin.step", { step });
+  if (step) return t("origin.step", { step: nameOf(step) });
   const known = ORIGINS.find((each) => each === origin);
   return known ? t(`origin.${known}`) : "";
 }

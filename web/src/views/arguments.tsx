@@ -11,6 +11,7 @@ import { Button, Field, Grow } from "../ui/parts";
 import { Origin, originClass } from "../ui/status";
 import { t } from "../words/words";
 import { RefPicker } from "./refpicker";
+import { nameIn } from "./steptext";
 
 export interface Around { run: RunView; plan: Plan; own: string; inMap: boolean }
 interface Props {
@@ -90,7 +91,7 @@ function Argument({ name, value, origin, field, around, onChange, onRemove }: Ar
             </select>
           : <ValueBox id={id} value={value} onChange={onChange} />}
         <div class="under">
-          <Origin origin={origin} />
+          <Origin origin={origin} nameOf={(step) => nameIn(around.plan, step)} />
           <span class="grow" />
           <RefPicker {...around} name={name} onPick={(token) => onChange(joined(value, token))} />
           <Button kind="quiet" icon="remove" onClick={onRemove} label={t("edit.removeArgument", { name })}>{""}</Button>

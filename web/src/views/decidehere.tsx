@@ -2,18 +2,18 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { readable } from "../data/json";
-import type { InboxItem, RunView, Step } from "../data/types";
+import type { InboxItem, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, ErrorNote, Shown, useAction } from "../ui/parts";
 import { Prose } from "../ui/prose";
-import { EffectChip } from "../ui/status";
 import { duration, money, t } from "../words/words";
+import { BriefSteps } from "./briefsteps";
 import { Questions } from "./questions";
-import { callee, stepName, summary, titled } from "./steptext";
+import { titled } from "./steptext";
+import { scheduleRun, timesOf } from "./timing";
 
 // A longer plan is looked at on its own page.
 const MOST = 12;
@@ -35,9 +35,10 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
   const [stale, setStale] = useState(false);
   const [sure, setSure] = useState(false);
   const { plan } = view;
-  const decide = (body: Record<string, string | boolean>): void => action.act(async () => {
+  const decide = (body: Record<string, string | boolean>): void => act(() => post(runPath(view.id, "/decision"), body));
+  const act = (work: () => Promise<unknown>): void => action.act(async () => {
     try {
-      await post(runPath(view.id, "/decision"), body);
+      await work();
     } catch (error) {
       if ((error as { status?: number }).status !== 409) throw error;
       setStale(true);
@@ -49,16 +50,20 @@ function Plan({ view, reload, onDecided }: { view: RunView; reload: () => void; 
   const open = <a class="button" href={link(["runs", view.id])}>{t("desk.openPlan")}</a>;
   if (view.status !== "reviewing" || !plan || !view.hash) return <div class="line"><p class="dim">{t("desk.decided")}</p>{open}</div>;
   const why = refusal(view);
+  const times = timesOf(plan);
+  const approving = { disabled: action.busy || Boolean(why), ...(why ? { describedBy: `why-${view.id}` } : {}) };
   return (
     <>
       {stale && <div class="note ask" role="alert"><Icon name="warning" /><p>{t("review.stale")}</p></div>}
       {view.review?.reasons.length ? <p class="dim small">{t("review.why")}: <Prose text={view.review.reasons.map((each) => titled(each, plan)).join(" · ")} /></p> : null}
-      {plan.steps.length <= MOST && <ol class="brief">{plan.steps.map((step) => <Line key={step.id} step={step} view={view} />)}</ol>}
+      {plan.steps.length <= MOST && <BriefSteps plan={plan} effects={view.effects} />}
+      {times.length > 0 && <p><b>{t("schedules.when")}:</b> {times.join(" · ")}</p>}
       <p class="dim small">{facts(view)}</p>
       {why && <p class="small bad" id={`why-${view.id}`}>{why}</p>}
       <ErrorNote error={action.error} />
       <div class="actions">
-        <Button kind="primary" icon="done" disabled={action.busy || Boolean(why)} {...(why ? { describedBy: `why-${view.id}` } : {})} onClick={() => decide({ approve: view.hash! })}>{t("review.approve")}</Button>
+        {times.length > 0 && <Button kind="primary" icon="schedules" {...approving} onClick={() => act(() => scheduleRun(view))}>{t("review.schedule")}</Button>}
+        <Button kind={times.length ? "plain" : "primary"} icon="done" {...approving} onClick={() => decide({ approve: view.hash! })}>{t(times.length ? "review.once" : "review.approve")}</Button>
         <Button disabled={action.busy} onClick={() => setSure(true)}>{t("review.discard")}</Button>
         {open}
       </div>
@@ -72,20 +77,6 @@ function refusal(view: RunView): string {
   if (view.stand_in || view.plan?.degraded) return t("desk.standIn");
   if (view.problems.some((each) => each.severity === "error")) return t("review.hasErrors");
   return view.plan && view.plan.steps.length > MOST ? t("desk.tooLong", { count: view.plan.steps.length }) : "";
-}
-
-// Every argument of a step that changes something is here whole: it is what is approved.
-function Line({ step, view }: { step: Step; view: RunView }): JSX.Element {
-  const effect = view.effects.by_step[step.id];
-  const inputs = Object.entries((step.kind === "map" ? step.each?.inputs : step.inputs) ?? {});
-  return (
-    <li class={step.disabled ? "off" : ""}>
-      <span class="what"><b>{stepName(step)}</b> <small>{callee(step) ? <code>{callee(step)}</code> : summary(step)}</small>
-        {inputs.length > 0 && <span class="inputs">{inputs.map(([name, value]) => <span key={name}><i>{name}</i> {readable(value)}</span>)}</span>}
-      </span>
-      <EffectChip effect={effect} />
-    </li>
-  );
 }
 
 function facts(view: RunView): string {

@@ -6,10 +6,11 @@ import type { RunView } from "../data/types";
 import { ApiError, post, runPath } from "../live/api";
 import { go, link } from "../route";
 import { Icon } from "../ui/icons";
-import { Button, Confirm, ErrorNote, Field, Grow, useAction } from "../ui/parts";
+import { Button, Confirm, ErrorNote, Field, Grow, isEnter, useAction } from "../ui/parts";
 import { short, t } from "../words/words";
 import type { Editor } from "./editing";
 import { askAgain } from "./noplan";
+import { scheduleRun, timesOf } from "./timing";
 
 interface Props { run: RunView; editor: Editor; reload: () => void; onStale: () => void }
 
@@ -26,11 +27,11 @@ export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
   const [asking, setAsking] = useState(false);
   const [sure, setSure] = useState(false);
   const why = useId();
-  const send = (body: Record<string, unknown>): void => action.act(async () => {
+  // The address without a part follows the run: to its steps, or to the next plan.
+  const send = (body: Record<string, unknown>): void => act(async () => { await post(runPath(run.id, "/decision"), body); return ["runs", run.id]; });
+  const act = (work: () => Promise<string[]>): void => action.act(async () => {
     try {
-      await post(runPath(run.id, "/decision"), body);
-      // The address without a part follows the run: to its steps, or to the next plan.
-      go(["runs", run.id]);
+      go(await work());
     } catch (error) {
       // Said above the plan, which is read anew: once is enough.
       if (!(error instanceof ApiError && error.status === 409)) throw error;
@@ -43,12 +44,22 @@ export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
     await post(runPath(run.id, "/decision"), { reject: true });
     await askAgain(run);
   });
+  const change = (): void => {
+    if (!text.trim() || action.busy) return;
+    send({ changes: text.trim() });
+    setText("");
+    setAsking(false);
+  };
   const barred = barrier(run, editor);
+  const timed = timesOf(run.plan).length > 0;
+  const approving = { describedBy: why, disabled: action.busy || !run.hash || barred !== "" };
   const approve = (
-    <Button kind={run.stand_in ? "plain" : "primary"} icon={run.stand_in ? "warning" : "done"} describedBy={why}
-      disabled={action.busy || !run.hash || barred !== ""} onClick={() => send({ approve: run.hash })}>
-      {t(run.stand_in ? "noplan.anyway" : "review.approve")}
-    </Button>
+    <>
+      {timed && <Button kind={run.stand_in ? "plain" : "primary"} icon="schedules" {...approving} onClick={() => act(() => scheduleRun(run))}>{t("review.schedule")}</Button>}
+      <Button kind={run.stand_in || timed ? "plain" : "primary"} icon={run.stand_in ? "warning" : "done"} {...approving} onClick={() => send({ approve: run.hash })}>
+        {t(run.stand_in ? "noplan.anyway" : timed ? "review.once" : "review.approve")}
+      </Button>
+    </>
   );
   return (
     <section class="decision" aria-label={t("review.title")}>
@@ -58,13 +69,14 @@ export function Decision({ run, editor, reload, onStale }: Props): JSX.Element {
         <Button icon="planning" onClick={() => setAsking(!asking)}>{t("review.changes")}</Button>
         <span id={why} class={`small ${barred ? "warn" : "dim"}`}>{barred && <Icon name="note" />}{barred || t("review.approveHash", { hash: short(run.hash) })}</span>
         {run.stand_in && approve}
-        <a class="button quiet" href={link(["schedules", "new"], { run: run.id })}>{t("report.schedule")}</a>
+        <a class="button quiet" href={link(["schedules", "new"], { run: run.id })}>{t(timed ? "review.otherTime" : "report.schedule")}</a>
         <Button kind="danger" icon="remove" disabled={action.busy} onClick={() => setSure(true)}>{t("review.discard")}</Button>
       </div>
       {asking && (
         <div class="changes">
-          <Field label={t("review.changesLabel")}>{(id) => <Grow id={id} rows={2} focus value={text} onInput={setText} />}</Field>
-          <Button kind="primary" disabled={action.busy || !text.trim()} hint={text.trim() ? undefined : t("hero.sayFirst")} onClick={() => { send({ changes: text.trim() }); setText(""); setAsking(false); }}>{t("review.changesSend")}</Button>
+          <Field label={t("review.changesLabel")}>{(id) => <Grow id={id} rows={2} focus value={text} onInput={setText}
+            onKeyDown={(event) => { if (isEnter(event)) { event.preventDefault(); change(); } }} />}</Field>
+          <Button kind="primary" disabled={action.busy || !text.trim()} hint={text.trim() ? undefined : t("hero.sayFirst")} onClick={change}>{t("review.changesSend")}</Button>
         </div>
       )}
       {sure && <Confirm title={t("review.discardSure")} yes={t("review.discard")} onNo={() => setSure(false)} onYes={() => { setSure(false); send({ reject: true }); }} />}

@@ -9,34 +9,35 @@ import type { Json, Plan } from "../data/types";
 import { t } from "../words/words";
 import type { Key } from "../words/words";
 import { ruleText } from "./ruletext";
-import { stepName, summary } from "./steptext";
+import { nameIn, stepName, summary } from "./steptext";
 import { plain } from "./steptitle";
 
 export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.Element {
   const diff = diffPlans(unnumbered(before), unnumbered(after));
+  const nameOf = (id: string): string => nameIn(after.steps.some((each) => each.id === id) ? after : before, id);
   if (isEmpty(diff)) return <p class="dim">{t("diff.same")}</p>;
   return (
     <div class="diff">
       {diff.plan.length > 0 && <article><p class="title">{t("diff.plan")}</p><Fields fields={diff.plan} /></article>}
       {diff.added.map(({ step }) => (
         <article key={step.id} class="added"><p class="title"><span class="chip plus">+ {t("diff.added")}</span> {stepName(step)} <code>{step.id}</code></p>
-          <p class="mono">{plain(summary(step))}</p>{step.inputs && <p class="dim small">{given(step.inputs)}</p>}</article>
+          <p class="mono">{plain(summary(step), nameOf)}</p>{step.inputs && <p class="dim small">{given(step.inputs, nameOf)}</p>}</article>
       ))}
       {diff.removed.map(({ step }) => (
         <article key={step.id} class="removed"><p class="title"><span class="chip minus">− {t("diff.removed")}</span> {stepName(step)} <code>{step.id}</code></p>
-          <p class="mono">{plain(summary(step))}</p></article>
+          <p class="mono">{plain(summary(step), nameOf)}</p></article>
       ))}
       {diff.changed.map(({ id, fields }) => (
-        <article key={id} class="changed"><p class="title"><span class="chip">± {t("diff.changed")}</span> <code>{id}</code></p><Fields fields={fields} /></article>
+        <article key={id} class="changed"><p class="title"><span class="chip">± {t("diff.changed")}</span> {nameOf(id)}</p><Fields fields={fields} /></article>
       ))}
       {diff.moved.map(({ id, before: from, after: to }) => (
-        <p key={id}><code>{id}</code> {t("diff.moved", { before: from + 1, after: to + 1 })}</p>
+        <p key={id}>{nameOf(id)} {t("diff.moved", { before: from + 1, after: to + 1 })}</p>
       ))}
     </div>
   );
 }
 
-const given = (inputs: Record<string, Json>): string => Object.entries(inputs).map(([name, value]) => `${name}: ${plain(readable(value))}`).join(" · ");
+const given = (inputs: Record<string, Json>, nameOf: (id: string) => string): string => Object.entries(inputs).map(([name, value]) => `${name}: ${plain(readable(value), nameOf)}`).join(" · ");
 
 export function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
   return (

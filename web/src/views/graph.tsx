@@ -3,9 +3,9 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { dependents, needs } from "../data/graph";
-import { NODE, layOut } from "../data/layout";
+import { NODE } from "../data/layout";
 import type { Layout } from "../data/layout";
-import { boxes, centred, fitted, opening, openingScale, stepAt, visible, zoomedAt } from "../data/viewport";
+import { bestLayout, boxes, centred, fitted, opening, openingScale, stepAt, visible, zoomedAt } from "../data/viewport";
 import type { Size, Viewport } from "../data/viewport";
 import type { Effect, Plan, StepStatus } from "../data/types";
 import { Button } from "../ui/parts";
@@ -38,11 +38,11 @@ const FIRST_ROOM: Size = { width: 900, height: 400 };
 
 export function Graph(props: GraphProps): JSX.Element {
   const { plan, statusOf, share = 0.7 } = props;
-  const layout = useMemo(() => layOut(needs(plan)), [plan]);
   const [moved, setMoved] = useState<Viewport>();
   const [query, setQuery] = useState("");
   const canvas = useRef<HTMLDivElement>(null);
   const room = useRoom(canvas);
+  const layout = useMemo(() => bestLayout(needs(plan), { width: room.width, height: innerHeight * share }), [plan, room.width]);
   const running = plan.steps.filter((step) => statusOf?.(step.id) === "running").map((step) => step.id);
   // Until somebody moves it, it shows what happens.
   const view = moved ?? opening(layout, room, running);
@@ -133,7 +133,7 @@ function openAt(event: MouseEvent, layout: Layout, view: Viewport, hrefOf: (step
   if (step !== undefined) location.hash = hrefOf(step);
 }
 
-// Left and right follow needs, up and down stay in the column; + and - zoom, 0 fits.
+// Along the levels the keys follow needs, across them they stay in the level; + and - zoom, 0 fits.
 function keyed(event: KeyboardEvent, { plan }: GraphProps, layout: Layout, show: (step: string) => void, zoom: (factor: number) => void): void {
   const factor = { "+": 1.25, "=": 1.25, "-": 0.8, "0": 0 }[event.key];
   const here = (event.target as Element).closest<SVGAElement>("a[data-step]")?.dataset["step"];
@@ -144,14 +144,13 @@ function keyed(event: KeyboardEvent, { plan }: GraphProps, layout: Layout, show:
     return;
   }
   const graph = needs(plan);
-  const column = [...layout.places].filter(([, place]) => place.x === layout.places.get(here)!.x)
-    .sort(([, left], [, right]) => left.y - right.y).map(([id]) => id);
-  const next = {
-    ArrowLeft: graph[here]?.[0],
-    ArrowRight: dependents(graph)[here]?.[0],
-    ArrowUp: column[column.indexOf(here) - 1],
-    ArrowDown: column[column.indexOf(here) + 1],
-  }[event.key];
+  const [main, cross] = layout.down ? ["y", "x"] as const : ["x", "y"] as const;
+  const level = [...layout.places].filter(([, place]) => place[main] === layout.places.get(here)![main])
+    .sort(([, left], [, right]) => left[cross] - right[cross]).map(([id]) => id);
+  const [before, after] = [graph[here]?.[0], dependents(graph)[here]?.[0]];
+  const [one, other] = [level[level.indexOf(here) - 1], level[level.indexOf(here) + 1]];
+  const next = (layout.down ? { ArrowUp: before, ArrowDown: after, ArrowLeft: one, ArrowRight: other }
+    : { ArrowLeft: before, ArrowRight: after, ArrowUp: one, ArrowDown: other } as Record<string, string | undefined>)[event.key];
   if (next === undefined) return;
   event.preventDefault();
   const svg = event.currentTarget as Element;

@@ -4,9 +4,11 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Checked, Plan, RunView } from "../data/types";
 import { Icon } from "../ui/icons";
+import { Prose } from "../ui/prose";
 import { Origin } from "../ui/status";
 import { duration, money, number, t } from "../words/words";
 import { titled } from "./steptext";
+import { timesOf } from "./timing";
 
 interface Props { run: RunView; plan: Plan; checked: Checked; children: ComponentChildren }
 
@@ -31,6 +33,7 @@ export function Hero({ run, plan, checked, children }: Props): JSX.Element {
         {children}
       </div>
       <dl class="hero-notes">
+        <Row name={t("schedules.when")} texts={timesOf(plan)} />
         {run.status === "reviewing" && <Row name={t("review.why")} texts={(run.review?.reasons ?? []).map((each) => titled(each, plan))} ask />}
         <Row name={t("review.assumptions")} texts={plan.assumptions ?? []} />
         <Row name={t("hero.thought")} texts={plan.thought ? [plan.thought] : []} />
@@ -70,14 +73,9 @@ function Row({ name, texts, ask = false }: { name: string; texts: string[]; ask?
     <div class={ask ? "ask" : ""}>
       <dt>{name}</dt>
       <dd class={long && !open ? "one-line" : ""}>
-        {open && texts.length > 1 ? <ul>{texts.map((each) => <li key={each}><Ticked text={each} /></li>)}</ul> : <span><Ticked text={whole} /></span>}
+        {open && texts.length > 1 ? <ul>{texts.map((each) => <li key={each}><Prose text={each} /></li>)}</ul> : <span><Prose text={whole} /></span>}
         {long && <button type="button" class="link" aria-expanded={open} onClick={() => setOpen(!open)}>{t(open ? "hero.less" : "hero.whole")}</button>}
       </dd>
     </div>
   );
-}
-
-// What stands between backticks is a name.
-export function Ticked({ text }: { text: string }): JSX.Element {
-  return <>{text.split("`").map((each, index, all) => (index % 2 && index < all.length - 1 ? <code key={index}>{each}</code> : each))}</>;
 }

@@ -6,14 +6,14 @@ import { isOver } from "../data/run";
 import type { Exchange, Json, RunView, Step, StepDetail, StepView } from "../data/types";
 import { post, runPath } from "../live/api";
 import { useNow, useResource } from "../live/hooks";
-import { StepFiles, Result as Viewer } from "../results/later";
+import { StepFiles, StepResult, Result as Viewer } from "../results/later";
 import { go, link } from "../route";
 import { Button, ErrorNote, JsonBox, useAction } from "../ui/parts";
 import { Prose } from "../ui/prose";
 import { EffectChip, StepBadge } from "../ui/status";
 import { moment, number, t } from "../words/words";
 import { RuleList } from "./steplist";
-import { callee, collectedOf, roundText, stepName, titled } from "./steptext";
+import { callee, collectedOf, nameIn, roundText, stepName, titled } from "./steptext";
 import { precise } from "./times";
 
 export function StepInspector({ run, step, part }: { run: RunView; step: Step; part?: string }): JSX.Element {
@@ -21,7 +21,7 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
   const state = run.steps[name];
   const detail = useResource<StepDetail>(
     state ? runPath(run.id, `/steps/${encodeURIComponent(name)}`) : null,
-    (event) => event.run === run.id && event.body["step"] === name && event.body.type !== "step_progressed",
+    (event) => event.run === run.id && event.body["step"] === name && event.body.type !== "step_progressed", undefined, ["state", "resolved_inputs"],
   );
   const problems = run.problems.filter((each) => each.step === step.id);
   const before = run.plan ? needs(run.plan)[step.id] ?? [] : [];
@@ -41,9 +41,9 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       {state?.rule === "when" || state?.rule === "need" ? <div class="note"><div><b>{t("inspect.skipped")}</b><p class="pre">{state.error}</p></div></div>
         : state?.error && <div class="note bad"><div><b>{t("inspect.error")}</b><p class="pre">{state.error}</p></div></div>}
       {problems.length > 0 && <section><h4>{t("inspect.problems")}</h4><ul>{problems.map((each, index) => <li key={index} title={each.code}><Prose text={titled(each.message, run.plan, step.id)} /></li>)}</ul></section>}
-      {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{each}</a>)}</p></section>}
+      {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{nameIn(run.plan, each)}</a>)}</p></section>}
       <Arguments step={step} resolved={detail.value?.resolved_inputs ?? state?.inputs} />
-      <Result state={state} whole={detail.value?.state} />
+      <Result run={run} name={name} state={state} whole={detail.value?.state} />
       {state?.status === "done" && run.effects.by_step[step.id] !== "read" && <StepFiles run={run} name={name} />}
       {parts.length > 0 && <section><h4>{t("inspect.parts")}</h4><ul class="parts">{parts.map((each) => <li key={each}><a href={link(["runs", run.id, "run", each])}>{each}</a> <StepBadge status={run.steps[each]!.status} /></li>)}</ul></section>}
       {state?.started_at && <Timing state={state} detail={detail.value} />}
@@ -83,14 +83,13 @@ function Arguments({ step, resolved }: { step: Step; resolved: Json | undefined 
   );
 }
 
-function Result({ state, whole }: { state: StepView | undefined; whole: StepView | undefined }): JSX.Element | null {
+function Result({ run, name, state, whole }: { run: RunView; name: string; state: StepView | undefined; whole: StepView | undefined }): JSX.Element | null {
   const best = whole?.result_hash && whole.result_hash === state?.result_hash ? whole : state;
   if (!best?.result_hash) return state?.started_at && !state.error ? <p class="dim">{t("inspect.noResult")}</p> : null;
   return (
     <section>
       <h4>{t("inspect.result")}</h4>
-      <Viewer value={best.result} label={t("inspect.result")} />
-      {best.clipped && <p class="dim small">{t("inspect.clipped", { size: number(best.result_size ?? 0) })}</p>}
+      <StepResult run={run} name={name} label={t("inspect.result")} value={best.result} size={best.result_size ?? 0} cut={best.clipped ?? false} />
     </section>
   );
 }

@@ -1,6 +1,7 @@
 // The steps of a run as a list: what each does now, how long it took, and what came of it.
 
 import type { JSX } from "preact";
+import { firstLines } from "../data/conversation";
 import { needs } from "../data/graph";
 import type { Plan, RunView, Step, StepView } from "../data/types";
 import { VirtualList } from "../ui/virtual";
@@ -8,7 +9,7 @@ import type { RowProps } from "../ui/virtual";
 import { EffectChip, StepIcon } from "../ui/status";
 import { t } from "../words/words";
 import { previewOf } from "./preview";
-import { callee, collectedOf, roundText, stepName } from "./steptext";
+import { callee, collectedOf, nameIn, roundText, stepName } from "./steptext";
 import { tookText } from "./times";
 
 const ROW = 58;
@@ -43,9 +44,9 @@ function Row({ step, place, run, state, before, parts, on, current, href, now, r
         <StepIcon status={state?.status ?? "waiting"} />
         <span class="what">
           <b>{stepName(step)}</b>
-          <small class="how"><code>{callee(step) || step.id}</code>{before.length > 0 && ` ← ${few(before)}`}{round ? ` · ${round}` : parts > 0 && ` · ${t("go.part", { count: parts })}`}</small>
+          <small class="how"><code>{callee(step) || step.id}</code>{before.length > 0 && ` ← ${few(before.map((id) => nameIn(run.plan, id)))}`}{round ? ` · ${round}` : parts > 0 && ` · ${t("go.part", { count: parts })}`}</small>
           {collected > 0 && <small class="bad">{t("go.collected", { count: collected })}</small>}
-          <Outcome state={state} />
+          <Outcome step={step} state={state} />
         </span>
         <span class="chips"><EffectChip effect={effectShown(run, step.id)} />{state && <span class={`word s-${state.status}`}>{t(`step.${state.status}`)}</span>}<span class="time">{state && tookText(state, now)}</span></span>
       </a>
@@ -54,11 +55,12 @@ function Row({ step, place, run, state, before, parts, on, current, href, now, r
 }
 
 // What it does now, why it did not work, or what came of it.
-function Outcome({ state }: { state: StepView | undefined }): JSX.Element | null {
+function Outcome({ step, state }: { step: Step; state: StepView | undefined }): JSX.Element | null {
   if (!state) return null;
   if (state.error) return <small class={skippedByPlan(state) ? "" : "bad"}>{state.error.slice(0, 300)}</small>;
   if (state.status === "running") return state.progress ? <small class="says">{state.progress.slice(-300)}</small> : null;
-  const preview = state.status === "done" ? previewOf(state.result) : "";
+  const { result } = state;
+  const preview = state.status === "done" ? previewOf(step.kind === "reply" && typeof result === "string" ? firstLines(result) : result) : "";
   return preview ? <small class="result">{preview}</small> : null;
 }
 

@@ -2,19 +2,22 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Json, JsonObject, RunView } from "../data/types";
+import type { Json, JsonObject, Plan, RunView } from "../data/types";
 import { ApiError, post, runPath } from "../live/api";
 import { useResource } from "../live/hooks";
 import { go, link } from "../route";
 import type { Route } from "../route";
 import { Button, ErrorNote, Field, Grow, Head, useAction } from "../ui/parts";
 import { short, t } from "../words/words";
+import { BriefSteps } from "./briefsteps";
 import { Fires } from "./schedules";
-import type { Schedule, Timing } from "./schedules";
+import type { Schedule } from "./schedules";
 import { Parameters } from "./templates";
+import type { Timing } from "./timing";
 
 const WAYS = ["daily", "every", "cron", "once"] as const;
 type Way = (typeof WAYS)[number];
+const FIELDS = { daily: "daily_at", every: "every_minutes", cron: "cron", once: "once_at" } as const;
 const ZONES: string[] = Intl.supportedValuesOf("timeZone");
 const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
@@ -31,7 +34,16 @@ export function NewSchedule({ route }: { route: Route }): JSX.Element {
   const [inputs, setInputs] = useState<Record<string, Json>>({});
   const [wanted, setWanted] = useState("");
   const source = useResource<RunView>(run ? runPath(run) : null);
-  const known = useResource<{ parameters: JsonObject; needed: string[]; goal: string }>(template ? `/v1/templates/${encodeURIComponent(template)}` : null);
+  const known = useResource<{ parameters: JsonObject; needed: string[]; goal: string; plan?: Plan }>(template ? `/v1/templates/${encodeURIComponent(template)}` : null);
+  const own = source.value?.plan?.schedule as Timing | null | undefined;
+  // It begins with the time that the plan carries.
+  useEffect(() => {
+    const way = own && WAYS.find((each) => own[FIELDS[each]] !== undefined && own[FIELDS[each]] !== null);
+    if (!way) return;
+    setWay(way);
+    setValues({ ...values, [way]: String(own[FIELDS[way]]) });
+    if (own.timezone) setZone(own.timezone);
+  }, [source.value?.hash]);
   const action = useAction();
   const timing = timingOf(way, values[way], zone);
   const preview = usePreview(timing);
@@ -47,6 +59,7 @@ export function NewSchedule({ route }: { route: Route }): JSX.Element {
       throw error;
     }
   });
+  const shown = source.value?.plan ?? known.value?.plan;
   const ready = timing !== undefined && (run || template || request.trim()) && (!run || source.value?.hash);
   return (
     <div class="narrow">
@@ -58,6 +71,7 @@ export function NewSchedule({ route }: { route: Route }): JSX.Element {
         {template && <p><a href={link(["templates", template])}>{template}</a></p>}
         {template && known.value && <Parameters template={known.value} values={inputs} onChange={setInputs} />}
         {!run && !template && <Field label={t("schedules.request")} hint={t("schedules.requestWhy")}>{(id) => <Grow id={id} rows={2} value={request} onInput={setRequest} />}</Field>}
+        {shown && <><h3>{t("schedules.unattended")}</h3><BriefSteps plan={shown} effects={source.value?.effects} /></>}
         <Field label={t("schedules.name")}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
       </section>
       <section class="panel">

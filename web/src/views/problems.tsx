@@ -7,9 +7,9 @@ import type { Plan, Problem } from "../data/types";
 import { useResource } from "../live/hooks";
 import { Icon } from "../ui/icons";
 import { Button } from "../ui/parts";
+import { Prose } from "../ui/prose";
 import { t } from "../words/words";
 import type { Editor } from "./editing";
-import { Ticked } from "./hero";
 import { stepName, titled } from "./steptext";
 
 interface Props { groups: Group[] | undefined; plan: Plan; editor: Editor | undefined; tools: KnownTool[] }
@@ -28,7 +28,7 @@ export function ProblemList({ groups, plan, editor, tools }: Props): JSX.Element
       {groups.map(({ problem, count }) => (
         <li key={`${problem.code} ${problem.message}`} class={problem.severity}>
           <Icon name={problem.severity} title={t(`hero.${problem.severity}`)} />
-          <span><Ticked text={titled(problem.message, plan, problem.step ?? undefined)} />{count > 1 && <b> ×{count}</b>}{problem.hint && <small> {problem.hint}</small>}</span>
+          <span><Prose text={titled(problem.message, plan, problem.step ?? undefined)} />{count > 1 && <b> ×{count}</b>}{problem.hint && <small> {problem.hint}</small>}</span>
           {editor && <span class="fixes">{fixesFor(problem, plan, tools).map((fix) => (
             <Button key={fix.kind + fix.name} onClick={() => editor.edit(fix.plan, `fix ${fix.kind} ${fix.name}`)}>{wordOf(fix, problem, plan)}</Button>))}</span>}
         </li>

@@ -1,11 +1,11 @@
-// Questions: at most three at once, each with its options, a free answer and "you decide".
+// Questions: they take the focus, at most three are shown at once, each with its options, a free answer and "you decide".
 
 import type { JSX } from "preact";
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { typed } from "../data/json";
 import type { Json, Plan, Question, QuestionKind, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
-import { ConsentCard } from "../results/later";
+import { ConsentCard, ConsentGroup } from "../results/later";
 import { Icon } from "../ui/icons";
 import { Button, ErrorNote, Grow, isEnter, useAction } from "../ui/parts";
 import { moment, t } from "../words/words";
@@ -16,19 +16,41 @@ type Asking = Pick<RunView, "id" | "questions"> & { plan?: Plan | null };
 
 export function Questions({ run, onAnswered }: { run: Asking; onAnswered: () => void }): JSX.Element | null {
   const title = useId();
-  // What Plansmith itself asks comes before what a plan asks.
-  const open = run.questions.toSorted((a, b) => Number(isOwn(b)) - Number(isOwn(a))).slice(0, AT_ONCE);
-  if (open.length === 0) return null;
-  const more = run.questions.length - open.length;
+  const told = useId();
+  const box = useRef<HTMLElement>(null);
+  const groups = grouped(run.questions);
+  const open = groups.slice(0, AT_ONCE);
+  const names = run.questions.map((each) => each.question).join("\n");
+  // Whoever types goes on typing, and hears it; everybody else is brought here.
+  useEffect(() => {
+    if (names && !document.activeElement?.closest("input, textarea, select, dialog, .questions")) box.current?.focus();
+  }, [names]);
+  const first = open[0]?.[0];
+  if (!first) return null;
+  const more = groups.length - open.length;
   return (
-    <section class="panel questions" aria-labelledby={title}>
+    <section class="panel questions" ref={box} tabIndex={-1} aria-labelledby={title} aria-describedby={told}>
       <h2 id={title}><Icon name="asking" />{t("ask.title")}</h2>
-      {open.map((question) => question.kind === "consent"
-        ? <ConsentCard key={question.question} run={run.id} plan={run.plan} question={question} onAnswered={onAnswered} />
-        : <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
+      <p class="unseen" role="alert" id={told} key={first.question}>{asker(first)}: {first.text}</p>
+      {open.map(([question, ...others]) => others.length > 0
+        ? <ConsentGroup key={question.step} run={run.id} plan={run.plan} questions={[question, ...others]} onAnswered={onAnswered} />
+        : question.kind === "consent" ? <ConsentCard key={question.question} run={run.id} plan={run.plan} question={question} onAnswered={onAnswered} />
+          : <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
       {more > 0 && <p class="dim">{t("ask.more", { count: more })}</p>}
     </section>
   );
+}
+
+// What Plansmith itself asks comes before what a plan asks; consents to the calls of one list are one question.
+function grouped(questions: Question[]): [Question, ...Question[]][] {
+  const found = new Map<string, [Question, ...Question[]]>();
+  for (const each of questions.toSorted((a, b) => Number(isOwn(b)) - Number(isOwn(a)))) {
+    const list = each.kind === "consent" && each.step?.includes("/") ? `list ${each.step.split("/")[0]}` : each.question;
+    const known = found.get(list);
+    if (known) known.push(each);
+    else found.set(list, [each]);
+  }
+  return [...found.values()];
 }
 
 function Ask({ run, question, onAnswered }: { run: string; question: Question; onAnswered: () => void }): JSX.Element {

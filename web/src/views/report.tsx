@@ -8,7 +8,7 @@ import { useResource } from "../live/hooks";
 import { endsRun } from "../live/wakes";
 import { FileList, FilesError, Pictures, useFiles } from "../results/files";
 import { Markdown } from "../results/markdown";
-import { Result } from "../results/result";
+import { StepResult, sourcesOf } from "../results/stepresult";
 import type { RunFile } from "../results/types";
 import { link } from "../route";
 import { Button, Dialog, ErrorNote, Field, Shown, useAction } from "../ui/parts";
@@ -16,7 +16,7 @@ import { duration, moment, money, number, t } from "../words/words";
 import { isOver } from "../data/run";
 import { shown } from "../data/json";
 import { argumentsOf } from "./steplist";
-import { endReason, nameIn } from "./steptext";
+import { endReason, nameIn, stepName } from "./steptext";
 
 interface Entry { text: string; step: string | null; by: string; at: string | null }
 interface ReportJson {
@@ -58,7 +58,7 @@ function Answer({ run, report, files }: ViewProps & { files: RunFile[] }): JSX.E
     <>
       {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
       <div class="answer-box" role="group" aria-label={t("report.answer")}>
-        {report.answer.text ? <Markdown text={report.answer.text} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{endReason(run) || t("report.noEvidence")}</p>}
+        {report.answer.text ? <Markdown text={report.answer.text} sourceOf={sourcesOf(run)} /> : (run.reason || report.evidence.length === 0) && <p class="dim">{endReason(run) || t("report.noEvidence")}</p>}
         <Pictures run={run} files={files} />
         {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
       </div>
@@ -103,18 +103,17 @@ function EvidenceOf({ run, evidence }: { run: RunView; evidence: ReportJson["evi
   const [open, setOpen] = useState(false);
   const { step, callee } = evidence;
   const title = evidence.title || nameIn(run.plan, step);
-  const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null);
-  const whole = detail.value && !detail.value.state.clipped ? detail.value.state.result : undefined;
+  const detail = useResource<StepDetail>(open && run.steps[step] ? runPath(run.id, `/steps/${encodeURIComponent(step)}`) : null, undefined, undefined, ["state"]);
+  const whole = detail.value?.state;
   const reading = run.steps[step] !== undefined && !detail.value && !detail.error;
   return (
     <details class="evidence" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{title} <code>{callee}</code></summary>
       {open && (
         <div class="file-body">
-          {!reading && <Result value={whole === undefined ? evidence.result : whole} label={title} />}
+          {!reading && <StepResult run={run} name={step} label={title} value={whole ? whole.result : evidence.result} size={whole?.result_size ?? evidence.characters} cut={whole ? whole.clipped ?? false : evidence.clipped} />}
           {evidence.taken_from && <p class="dim small">{t("inspect.reused", { at: moment(evidence.at) })} <a href={link(["runs", evidence.taken_from])}>{t("go.original")}</a></p>}
           <p class="small"><a href={link(["runs", run.id, "run", step])}>{t("inspect.title")} {step}</a></p>
-          {whole === undefined && evidence.clipped && <p class="dim small">{t("report.characters", { count: number(evidence.characters) })}</p>}
         </div>
       )}
     </details>
@@ -143,13 +142,13 @@ function Took({ took }: { took: ReportJson["took"] }): JSX.Element {
   );
 }
 
-interface Place { path: string; value: Json }
+interface Place { path: string; name: string; value: Json }
 
 // Every value of the plan that could be another one next time.
 function places(run: RunView): Place[] {
   return (run.plan?.steps ?? []).flatMap((step) =>
     argumentsOf(step.inputs, {}, "inputs").filter(({ value }) => typeof value !== "object" && !String(value).includes("{{"))
-      .map(({ path, value }) => ({ path: `${step.id}.${path}`, value })));
+      .map(({ path, value }) => ({ path: `${step.id}.${path}`, name: `${stepName(step)}: ${path.replace("inputs.", "")}`, value })));
 }
 
 function SaveTemplate({ run, onClose }: { run: RunView; onClose: () => void }): JSX.Element {
@@ -171,8 +170,8 @@ function SaveTemplate({ run, onClose }: { run: RunView; onClose: () => void }): 
           <Field label={t("report.templateName")}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
           {found.length > 0 && (
             <fieldset><legend>{t("report.parameters")}</legend><p class="dim small">{t("report.parametersWhy")}</p>
-              {found.slice(0, 40).map(({ path, value }) => (
-                <Field key={path} label={path} hint={shown(value).slice(0, 80)}>{(id) => <input id={id} value={names[path] ?? ""} onInput={(event) => setNames({ ...names, [path]: event.currentTarget.value })} />}</Field>
+              {found.slice(0, 40).map(({ path, name: label, value }) => (
+                <Field key={path} label={label} hint={shown(value).slice(0, 80)}>{(id) => <input id={id} value={names[path] ?? ""} onInput={(event) => setNames({ ...names, [path]: event.currentTarget.value })} />}</Field>
               ))}</fieldset>
           )}
           <ErrorNote error={action.error} />

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { readable } from "../data/json";
 import { isOver } from "../data/run";
-import type { Plan, RunView } from "../data/types";
+import type { Plan, PlanVersion, RunView } from "../data/types";
 import { link, go, useRoute } from "../route";
 import { Icon } from "../ui/icons";
 import { Tabs } from "../ui/parts";
@@ -21,7 +21,7 @@ import { Side } from "./side";
 import { StepForm } from "./stepform";
 import { AddStep, StepList } from "./steplist";
 import { LARGE, flagOf } from "./steptext";
-import { listed, usePlans } from "./versions";
+import { Cause, usePlans } from "./versions";
 
 export interface ReviewProps { run: RunView; reload: () => void; onStale: () => void; step: string | undefined; mode: string | null }
 const VIEWS = ["list", "both", "graph"] as const;
@@ -47,7 +47,7 @@ export function Review({ run, reload, onStale, step, mode }: ReviewProps): JSX.E
     <div class={`review ${wide ? "wide" : ""}`}>
       <StandIn run={run} />
       <Before run={run} />
-      {earlier?.cause && <div class="note change"><p><Icon name="replanning" /> <b>{t("go.cause")}:</b> {earlier.cause} <a href={link(["runs", run.id, "versions"])}>{t("tab.versions")}</a></p></div>}
+      {earlier?.last.cause && <div class="note change"><Cause version={earlier.last} before={earlier.before} /><p><a href={link(["runs", run.id, "versions"])}>{t("tab.versions")}</a></p></div>}
       <Hero run={run} plan={plan} checked={checked}>
         {editable && !again && !editor.dirty && run.revisions > 1 && <Revert run={run} reload={reload} />}
         <Tabs small label={t("view.label")} current={shows} tabs={tabs} />
@@ -55,7 +55,7 @@ export function Review({ run, reload, onStale, step, mode }: ReviewProps): JSX.E
       {editable && (editor.dirty || editor.redo || again) && <EditBar editor={editor} again={again} fresh={run.plan === null} />}
       {large && !mode && <p class="dim">{t("go.large", { count: plan.steps.length })}</p>}
       <Steps run={run} editor={editor} editable={editable} shows={shows} step={step} picked={selected !== undefined}
-        before={editor.dirty ? saved : earlier?.plan} hrefOf={(id) => link(["runs", run.id, "plan", id], keep)} onSelect={select}>
+        before={editor.dirty ? saved : earlier?.before.plan} hrefOf={(id) => link(["runs", run.id, "plan", id], keep)} onSelect={select}>
         {selected && (
           <Side step={selected.id} closes={link(["runs", run.id, "plan"], keep)}>
             {editable ? <StepForm key={selected.id} run={run} step={selected} editor={editor} saved={saved} onSelect={select} />
@@ -93,12 +93,12 @@ function Steps({ editor, editable, shows, step, picked, before, hrefOf, onSelect
 }
 
 // The plan before the last revision, and why there is a new one: only while the new one is looked at.
-function useEarlier(run: RunView, editor: Editor): { plan: Plan; cause: string } | undefined {
+function useEarlier(run: RunView, editor: Editor): { before: PlanVersion; last: PlanVersion } | undefined {
   const shows = run.status === "reviewing" && run.revisions > 1 && !editor.dirty;
   const plans = usePlans(run, shows);
-  const versions = shows && plans.value ? listed(plans.value) : [];
+  const versions = shows && plans.value ? plans.value : [];
   const [before, last] = [versions.at(-2), versions.at(-1)];
-  return before && last ? { plan: before.plan, cause: last.cause } : undefined;
+  return before && last ? { before, last } : undefined;
 }
 
 // Wide enough for the list and the graph side by side.

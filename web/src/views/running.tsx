@@ -80,7 +80,8 @@ function FromEvents({ shows, run, events, step, hrefOf }: Shown & { events: Even
   useRoute();
   const [views, setViews] = useState<Views>();
   useEffect(() => { void loadViews().then(setViews); }, []);
-  if (!views) return <Loading />;
+  // A run that is looked at has a journal: until that is here, nothing is known of it.
+  if (!views || events.length === 0) return <Loading />;
   if (shows === "timeline") return <views.Timeline run={run} events={events} hrefOf={hrefOf} />;
   return shows === "log" ? <views.Log run={run} events={events} /> : <views.Replay run={run} events={events} step={step} at={parse(location.hash).query.get("at")} />;
 }

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { Event, JsonObject } from "../data/types";
+import type { Event, JsonObject, Plan } from "../data/types";
 import { call, post } from "../live/api";
 import { useResource } from "../live/hooks";
 import { go, link } from "../route";
@@ -10,9 +10,11 @@ import type { Route } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, Dialog, Empty, ErrorNote, Field, Head, Shown, moveByArrows, useAction } from "../ui/parts";
 import { moment, short, t } from "../words/words";
+import { BriefSteps } from "./briefsteps";
 import { NewSchedule } from "./newschedule";
+import { timingWords } from "./timing";
+import type { Timing } from "./timing";
 
-export interface Timing { every_minutes?: number; daily_at?: string; cron?: string; once_at?: string; timezone?: string }
 export interface Schedule {
   id: string;
   name: string;
@@ -27,6 +29,7 @@ export interface Schedule {
   reason?: string;
   state?: string;
   fires?: string[];
+  plan?: Plan | null;
 }
 interface Fire { due: string; kind?: string; state?: string; run?: string; note?: string; at: string }
 
@@ -34,14 +37,6 @@ export function SchedulesView({ route }: { route: Route }): JSX.Element {
   const id = route.parts[1];
   if (id === "new") return <NewSchedule route={route} />;
   return id ? <One key={id} id={id} /> : <All />;
-}
-
-export function timingWords(timing: Timing): string {
-  const zone = timing.timezone ?? "UTC";
-  if (timing.every_minutes) return `${t("schedules.every").replace("…", String(timing.every_minutes))}`;
-  if (timing.daily_at) return `${t("schedules.daily")} ${timing.daily_at} ${zone}`;
-  if (timing.once_at) return `${t("schedules.once")} ${timing.once_at} ${zone}`;
-  return `${t("schedules.cron")} ${timing.cron ?? ""} ${zone}`;
 }
 
 function State({ schedule }: { schedule: Schedule }): JSX.Element {
@@ -104,6 +99,7 @@ function One({ id }: { id: string }): JSX.Element {
           <p class="facts"><State schedule={value} />{value.reason && <span>{value.reason}</span>}{value.approved && <code>{short(value.approved)}</code>}
             {value.template && <a href={link(["templates", value.template])}>{value.template}</a>}</p>
           {value.request && <p class="request">{value.request}</p>}
+          {value.plan && <BriefSteps plan={value.plan} />}
           <section><h2>{t("schedules.next")}</h2><Fires fires={value.fires ?? []} zone={value.timing.timezone} /></section>
         </>
       )}</Shown>

@@ -12,7 +12,7 @@ import { THEMES, applyTheme, wantedTheme } from "../ui/theme";
 import type { Theme } from "../ui/theme";
 import { currentLocale, speak, t } from "../words/words";
 import type { Locale } from "../words/words";
-import { modelName } from "./modelline";
+import { ModelDialogLater, modelName } from "./modelline";
 import { Notices } from "./notices";
 
 interface Setting { name: string; value: Json; source: string }
@@ -33,6 +33,8 @@ export function SettingsView(): JSX.Element {
   const model = useResource<Model>("/v1/model");
   const version = useResource<Record<string, Json>>("/version");
   const leaving = useAction();
+  const [choosing, setChoosing] = useState(false);
+  const chosen = (): void => { setChoosing(false); model.reload(); };
   const choose = (next: Theme): void => { applyTheme(next); setTheme(next); };
   const say = (next: Locale): void => { void speak(next, true).then(() => location.reload()); };
   return (
@@ -52,11 +54,12 @@ export function SettingsView(): JSX.Element {
         <h2>{t("settings.model")}</h2>
         <Shown of={model}>{(value) => (
           <>
-            <p><b title={value.chosen || value.model}>{modelName(value.chosen || value.model)}</b></p>
+            <div class="line"><b title={value.chosen || value.model}>{modelName(value.chosen || value.model)}</b><Button onClick={() => setChoosing(true)}>{t("model.change")}</Button></div>
             <p><Prose text={value.why} /></p>
             {(value.tried?.length ?? 0) > 0 && <ul class="dim">{value.tried.filter((each) => each.why).map((each) => <li key={each.name}><b title={each.name}>{modelName(each.name)}</b>: <Prose text={each.why} /></li>)}</ul>}
           </>
         )}</Shown>
+        {choosing && <ModelDialogLater onClose={chosen} onChosen={chosen} />}
       </section>
       <Notices />
       <section>

@@ -17,12 +17,16 @@ import { RefPicker } from "./refpicker";
 import { RuleForm } from "./ruleform";
 import type { Undo } from "./ruleform";
 import { newId } from "./steplist";
+import { nameIn } from "./steptext";
 
 interface Props { run: RunView; step: Step; editor: Editor; saved: Plan; onSelect: (id: string | undefined) => void }
 
 export function StepForm({ run, step, editor, saved, onSelect }: Props): JSX.Element {
   const { plan, checked } = editor;
   const index = plan.steps.findIndex((each) => each.id === step.id);
+  // No step stands above one that it waits for: it would look as if it ran before it.
+  const [above, below] = [plan.steps[index - 1], plan.steps[index + 1]];
+  const graph = needs(plan);
   const put = (next: Step, field: string): void =>
     editor.edit({ ...plan, steps: plan.steps.map((each) => (each.id === step.id ? next : each)) }, `${step.id}.${field}`);
   const arrange = (steps: Step[], field: string): void => editor.edit({ ...plan, steps }, field);
@@ -43,8 +47,8 @@ export function StepForm({ run, step, editor, saved, onSelect }: Props): JSX.Ele
     <div class="form">
       <h3>{t(`kind.${step.kind}`)} <code>{step.id}</code> <EffectChip effect={checked.effects.by_step[step.id]} /></h3>
       <div class="actions">
-        {index > 0 && <Button kind="quiet" icon="up" onClick={() => move(-1)} label={t("edit.up")}>{""}</Button>}
-        {index < plan.steps.length - 1 && <Button kind="quiet" icon="down" onClick={() => move(1)} label={t("edit.down")}>{""}</Button>}
+        {above && !graph[step.id]?.includes(above.id) && <Button kind="quiet" icon="up" onClick={() => move(-1)} label={t("edit.up")}>{""}</Button>}
+        {below && !graph[below.id]?.includes(step.id) && <Button kind="quiet" icon="down" onClick={() => move(1)} label={t("edit.down")}>{""}</Button>}
         <Button kind="quiet" icon="copy" onClick={copy}>{t("edit.copy")}</Button>
         <Button kind="quiet" icon="remove" onClick={remove}>{t("edit.remove")}</Button>
       </div>
@@ -144,13 +148,13 @@ function After({ step, plan, put }: { step: Step; plan: Plan; put: (step: Step, 
   return (
     <Field label={t("edit.after")}>{(id) => (
       <div class="after">
-        {implied.map((each) => <span key={each} class="chip origin-step">{each}</span>)}
+        {implied.map((each) => <span key={each} class="chip origin-step">{nameIn(plan, each)}</span>)}
         {after.map((each) => (
-          <span key={each} class="chip">{each}<button type="button" aria-label={t("edit.removeArgument", { name: each })} onClick={() => put({ ...step, after: after.filter((name) => name !== each) }, "after")}>×</button></span>
+          <span key={each} class="chip">{nameIn(plan, each)}<button type="button" aria-label={t("edit.removeArgument", { name: nameIn(plan, each) })} onClick={() => put({ ...step, after: after.filter((name) => name !== each) }, "after")}>×</button></span>
         ))}
         <select id={id} value="" onChange={(event) => { if (event.currentTarget.value) put({ ...step, after: [...after, event.currentTarget.value] }, "after"); }}>
           <option value="">+</option>
-          {others.map((each) => <option key={each} value={each}>{each}</option>)}
+          {others.map((each) => <option key={each} value={each}>{nameIn(plan, each)}</option>)}
         </select>
       </div>
     )}</Field>

@@ -35,6 +35,7 @@ interface ListProps {
 export function StepList({ plan, selected, hrefOf, checked, before, editor }: ListProps): JSX.Element {
   const graph = needs(plan);
   const names = useMemo(() => new Map(plan.steps.map((step) => [step.id, stepName(step)])), [plan]);
+  const nameOf = (id: string): string => names.get(id) ?? id;
   const problems = useMemo(() => grouped(checked.problems, plan), [checked.problems, plan]);
   const changes = useMemo(() => changesSince(before, plan), [before, plan]);
   const entries = useMemo(() => entriesOf(plan, changes), [plan, changes]);
@@ -46,7 +47,7 @@ export function StepList({ plan, selected, hrefOf, checked, before, editor }: Li
       <VirtualList items={entries} keyOf={(entry) => (entry.gone ? `- ${entry.step.id}` : entry.step.id)} guess={45} class="steps compact" shown={selected}>
         {({ step, index, gone }, _, { key, ...row }) => (gone ? <Gone key={key} step={step} row={row} /> : (
           <Row key={key} row={row} step={step} index={index} on={selected === step.id} href={hrefOf(step.id)} checked={checked} change={changes?.of.get(step.id)}
-            flag={flagOfGroups(problems.get(step.id))} waitsFor={(graph[step.id] ?? []).map((id) => names.get(id) ?? id)}>
+            flag={flagOfGroups(problems.get(step.id))} waitsFor={(graph[step.id] ?? []).map(nameOf)} nameOf={nameOf}>
             <ProblemList groups={problems.get(step.id)} plan={plan} editor={editor} tools={tools} />
           </Row>
         ))}
@@ -71,10 +72,10 @@ function flagOfGroups(groups: Group[] | undefined): "error" | "warning" | undefi
 type Place = Omit<ListRow, "key">;
 interface RowProps {
   row: Place; step: Step; index: number; on: boolean; href: string; checked: Checked; change: Change | undefined;
-  flag: "error" | "warning" | undefined; waitsFor: string[]; children: JSX.Element;
+  flag: "error" | "warning" | undefined; waitsFor: string[]; nameOf: (id: string) => string; children: JSX.Element;
 }
 
-function Row({ row, step, index, on, href, checked, change, flag, waitsFor, children }: RowProps): JSX.Element {
+function Row({ row, step, index, on, href, checked, change, flag, waitsFor, nameOf, children }: RowProps): JSX.Element {
   return (
     <li {...row} class={`${on ? "on" : ""} ${step.disabled ? "off" : ""} ${flag ?? ""} ${change?.added ? "added" : ""}`}>
       <a data-row href={href} aria-current={on ? "true" : undefined}>
@@ -82,7 +83,7 @@ function Row({ row, step, index, on, href, checked, change, flag, waitsFor, chil
         <span class="mark kind"><Icon name={KIND_ICONS[step.kind]} title={t(`kind.${step.kind}`)} /></span>
         <span class="what">
           <b>{stepName(step)}</b>
-          <small><Said step={step} origins={checked.origins[step.id] ?? {}} />{waitsFor.length > 0 && <span class="after-what"> {t("hero.after", { steps: waitsFor.join(", ") })}</span>}</small>
+          <small><Said step={step} origins={checked.origins[step.id] ?? {}} nameOf={nameOf} />{waitsFor.length > 0 && <span class="after-what"> {t("hero.after", { steps: waitsFor.join(", ") })}</span>}</small>
         </span>
         <span class="chips">
           {change?.added && <span class="chip plus">+ {t("diff.added")}</span>}
@@ -108,14 +109,14 @@ function Gone({ step, row }: { step: Step; row: Place }): JSX.Element {
 }
 
 // What is called, and its values in one line; their colour says where each comes from.
-function Said({ step, origins }: { step: Step; origins: Record<string, string> }): JSX.Element {
+function Said({ step, origins, nameOf }: { step: Step; origins: Record<string, string>; nameOf: (id: string) => string }): JSX.Element {
   const found = spokenArguments(step, origins);
   return (
     <>
       {callee(step) && <code>{callee(step)}</code>}
       {found.map(({ path, value, origin }) => (
-        <span key={path} class={`said ${originClass(origin)}`} title={originText(origin)}>
-          {" "}<i>{path.replace(/^(each\.)?inputs\./, "")}</i> {origin?.startsWith("step:run:") ? originText(origin) : <>{clip(plain(readable(value)))}<span class="unseen"> ({originText(origin)})</span></>}
+        <span key={path} class={`said ${originClass(origin)}`} title={originText(origin, nameOf)}>
+          {" "}<i>{path.replace(/^(each\.)?inputs\./, "")}</i> {origin?.startsWith("step:run:") ? originText(origin) : <>{clip(plain(readable(value), nameOf))}<span class="unseen"> ({originText(origin, nameOf)})</span></>}
         </span>
       ))}
     </>
@@ -155,10 +156,10 @@ export function argumentsOf(value: Json | undefined, origins: Record<string, str
 const clip = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);
 
 const BLANK: Record<Kind, Partial<Step>> = {
-  tool: { tool: "tool", inputs: {} },
+  tool: {},
   agent: { agent: "researcher", task: "…" },
   ask: { question: "…?" },
-  map: { over: [], each: { id: "each", kind: "tool", tool: "tool", inputs: {} } },
+  map: { over: [] },
   plan: { template: "template" },
   reply: { instruction: "…" },
 };
@@ -169,22 +170,25 @@ export function newId(plan: Plan, base: string): string {
 }
 
 export function AddStep({ editor, onAdded }: { editor: Editor; onAdded: (id: string) => void }): JSX.Element {
-  const [asked, setAsked] = useState(false);
   const [wanted, setWanted] = useState("kind:tool");
+  const [asked, setAsked] = useState(false);
   const tools = useTools(asked);
   const add = (): void => {
-    const tool = tools.find((each) => `tool:${each.name}` === wanted);
-    const kind = tool ? "tool" : (wanted.slice(5) as Kind);
-    const id = newId(editor.plan, tool ? tool.name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 50) : kind);
+    const chosen = tools.find((each) => `tool:${each.name}` === wanted);
+    const kind = chosen ? "tool" : (wanted.slice(5) as Kind);
+    // What calls a tool begins with one that is there.
+    const tool = chosen ?? (kind === "tool" || kind === "map" ? tools[0] : undefined);
+    const id = newId(editor.plan, chosen ? chosen.name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 50) : kind);
     // The arguments that the tool needs are there at once, to be filled in.
     const inputs = Object.fromEntries(fieldsOf(tool?.schema).filter((each) => each.required).map((each) => [each.name, ""]));
-    const step: Step = { ...structuredClone(BLANK[kind]), ...(tool ? { tool: tool.name, inputs } : {}), id, kind };
+    const call = { tool: tool?.name ?? "", inputs };
+    const step: Step = { ...structuredClone(BLANK[kind]), ...(kind === "tool" ? call : kind === "map" ? { each: { id: "each", kind: "tool", ...call } } : {}), id, kind };
     editor.edit({ ...editor.plan, steps: [...editor.plan.steps, step] }, `add ${id}`);
     onAdded(id);
   };
   return (
     <div class="add">
-      <select aria-label={t("edit.add")} value={wanted} onFocus={() => setAsked(true)} onPointerEnter={() => setAsked(true)} onChange={(event) => setWanted(event.currentTarget.value)}>
+      <select aria-label={t("edit.add")} value={wanted} onFocus={() => setAsked(true)} onPointerEnter={() => setAsked(true)} onChange={(event) => { setAsked(true); setWanted(event.currentTarget.value); }}>
         {KINDS.map((each) => <option key={each} value={`kind:${each}`}>{t(`kind.${each}`)}</option>)}
         {tools.length > 0 && <optgroup label={t("hero.tools")}>{tools.map((each) => <option key={each.name} value={`tool:${each.name}`}>{each.name}</option>)}</optgroup>}
       </select>

@@ -16,8 +16,13 @@ export function nameIn(plan: Plan | null | undefined, id: string): string {
 // A sentence in which the plan's steps are called by their titles: it has their ids in quotes. A title
 // is the plan's own word, so it stands between backticks, which no title can leave: it is drawn as a name.
 export function titled(text: string, plan: Plan | null | undefined, own?: string): string {
+  const tools = new Set(plan?.steps.map(callee));
+  const said = new Set<string>();
   return text.replace(/`([\w-]+)`|'([\w-]+)'|“([\w-]+)”/g, (whole, ...found: (string | undefined)[]) => {
     const id = found.slice(0, 3).find(Boolean) ?? "";
+    // A tool that is called as a step is named after it.
+    if (tools.has(id) && said.has(id)) return whole;
+    said.add(id);
     if (id === own) return t("hero.this");
     return plan?.steps.some((each) => each.id === id) ? `\`${nameIn(plan, id).replaceAll("`", "'").slice(0, 80)}\`` : whole;
   });

@@ -43,7 +43,9 @@ function values(inputs: Record<string, Json>): string {
 }
 
 // A reference reads as the step or parameter that it names.
-export const plain = (text: string): string => text.replace(/\{\{\s*params\.([\w-]+)[^}]*\}\}/g, "‹$1›").replace(/\{\{\s*([\w-]+)[^}]*\}\}/g, "‹$1›").replace(/\s+/g, " ").trim();
+export const plain = (text: string, nameOf?: (id: string) => string): string => named(text, nameOf).replace(/\s+/g, " ").trim();
+export const named = (text: string, nameOf = (id: string): string => id): string =>
+  text.replace(/\{\{\s*(?:params\.)?([\w-]+)(?![\w-])[^{}]*\}\}/g, (_, id: string) => `‹${clip(nameOf(id), 40)}›`);
 
 const source = (text: string): string => clip(plain(text), 30);
 const clip = (text: string, room = ROOM): string => (text.length > room ? `${text.slice(0, room)}…` : text);

@@ -4,23 +4,23 @@ import type { JSX } from "preact";
 import type { PlanVersion, RunView } from "../data/types";
 import { runPath } from "../live/api";
 import { useResource } from "../live/hooks";
+import type { Loaded } from "../live/hooks";
 import { go } from "../route";
 import type { Route } from "../route";
 import { Field, Shown } from "../ui/parts";
 import { moment, short, t } from "../words/words";
 import { DiffView } from "./diffview";
+import { nameIn } from "./steptext";
 
 const ORIGINS = ["model", "rules", "person", "submitted", "program", "template", "rerun"] as const;
 
-export function usePlans(run: RunView, wanted = true): ReturnType<typeof useResource<PlanVersion[] | { items: PlanVersion[] }>> {
+export function usePlans(run: RunView, wanted = true): Loaded<PlanVersion[]> {
   return useResource(wanted ? runPath(run.id, "/plans") : null, (event) => event.run === run.id && event.body.type === "plan_proposed");
 }
 
-export const listed = (value: PlanVersion[] | { items: PlanVersion[] }): PlanVersion[] => (Array.isArray(value) ? value : value.items);
-
 export function Versions({ run, route }: { run: RunView; route: Route }): JSX.Element {
   const plans = usePlans(run);
-  return <Shown of={plans}>{(value) => <Compare run={run} versions={listed(value)} route={route} />}</Shown>;
+  return <Shown of={plans}>{(value) => <Compare run={run} versions={value} route={route} />}</Shown>;
 }
 
 function Compare({ run, versions, route }: { run: RunView; versions: PlanVersion[]; route: Route }): JSX.Element {
@@ -42,11 +42,20 @@ function Compare({ run, versions, route }: { run: RunView; versions: PlanVersion
   return (
     <section>
       <div class="row"><Field label={t("diff.from")}>{select("from", from)}</Field><Field label={t("diff.to")}>{select("to", to)}</Field></div>
-      {version.cause && <p class="cause"><b>{t("go.cause")}:</b> {version.cause}</p>}
+      <Cause version={version} before={versions[to - 1]} />
       <p class="dim small"><code>{short(versions[from]!.hash)}</code> → <code>{short(version.hash)}</code></p>
       <h2>{t("diff.title")}</h2>
       <DiffView before={versions[from]!.plan} after={version.plan} />
     </section>
+  );
+}
+
+// Why there is another plan, with the error of each step that failed.
+export function Cause({ version, before }: { version: PlanVersion; before: PlanVersion | undefined }): JSX.Element | null {
+  if (!version.cause) return null;
+  return (
+    <div class="cause"><p><b>{t("go.cause")}:</b> {version.cause}</p>
+      {Object.entries(version.errors).map(([step, error]) => <p key={step} class="small">{nameIn(before?.plan, step)}: <span class="pre bad">{error}</span></p>)}</div>
   );
 }
 

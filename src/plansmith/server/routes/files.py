@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from pydantic import BaseModel
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from plansmith.adapters.tools.file_changes import (
     ChangeKind,
@@ -124,6 +124,17 @@ async def content(ask: Ask, given: b.FileQuery) -> Answer:
     if found is None:
         raise not_found("file of this run", path)
     return _sent(path, found.data, download=given.download == "true")
+
+
+async def step_result(ask: Ask, name: str) -> Response:
+    """Returns the whole result of a step, to be saved."""
+    state = (await ask.server_state.run(ask.run)).steps.get(name)
+    if state is None or not state.result_hash:
+        raise not_found("result of the step", name)
+    value = await ask.server_state.smith.store.get(state.result_hash)
+    if isinstance(value, str):
+        return _sent(f"{name}.txt", value.encode(errors="replace"), download=True)
+    return _sent(f"{name}.json", bytes(JSONResponse(value).body), download=True)
 
 
 async def previewed(ask: Ask, given: PreviewQuery) -> Answer:

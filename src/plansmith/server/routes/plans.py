@@ -127,18 +127,26 @@ async def undo(ask: Ask, _: Nothing) -> Answer:
 
 async def revisions(ask: Ask, _: Nothing) -> Answer:
     """Returns every plan of the run, oldest first."""
-    found = _proposed((await ask.server_state.journal(ask.run)).events)
-    return [
-        {
-            "revision": number,
-            "hash": body.plan.hash,
-            "origin": body.origin,
-            "cause": body.cause,
-            "at": moment(event.at),
-            "plan": body.plan.to_json(),
-        }
-        for number, (event, body) in enumerate(found, start=1)
-    ]
+    found, errors = list[Json](), dict[str, Json]()
+    for event in (await ask.server_state.journal(ask.run)).events:
+        if isinstance(event.body, e.StepFailed):
+            errors[event.body.step] = event.body.error
+        if not isinstance(event.body, e.PlanProposed):
+            continue
+        body = event.body
+        found.append(
+            {
+                "revision": len(found) + 1,
+                "hash": body.plan.hash,
+                "origin": body.origin,
+                "cause": body.cause,
+                "errors": errors,
+                "at": moment(event.at),
+                "plan": body.plan.to_json(),
+            }
+        )
+        errors = {}
+    return found
 
 
 def _proposed(events: Sequence[e.Event]) -> list[tuple[e.Event, e.PlanProposed]]:

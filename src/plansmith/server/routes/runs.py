@@ -28,6 +28,7 @@ from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of, received
 from plansmith.server.routes.conversations import said
+from plansmith.server.routes.files import step_result
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
 from plansmith.server.state import ServerState
@@ -152,8 +153,10 @@ async def events(ask: Ask, given: b.AfterQuery) -> Answer:
     return {"items": [each.shown_json(ask.language) for each in journal.events[given.after :]]}
 
 
-async def step(ask: Ask, _: Nothing) -> Answer:
-    """Returns a step with its inputs, result, attempts and model calls."""
+async def step(ask: Ask, given: b.FileQuery) -> Answer:
+    """Returns a step with its inputs, result, attempts and model calls; or its whole result."""
+    if given.download == "true":
+        return await step_result(ask, ask.path("step"))
     await ask.server_state.journal(ask.run)
     return await inspected(ask.server_state.smith, ask.run, ask.path("step"))
 

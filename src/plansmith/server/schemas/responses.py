@@ -344,12 +344,13 @@ class Difference(BaseModel):
 
 
 class Revision(BaseModel):
-    """One plan of a run's history."""
+    """One plan of a run's history, with the errors of the steps that failed before it was made."""
 
     revision: int
     hash: str
     origin: str
     cause: str
+    errors: dict[str, str]
     at: datetime
     plan: dict[str, Any]
 

@@ -133,6 +133,13 @@ async def test_a_chart_is_titled_in_the_language_of_its_columns(
     done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
     assert drawn(tmp_path).findtext(f"{SVG}title") == title
     assert title[1:] in done["description"]
+    # No axis shows the name of a column as a program writes it, and no two labels overlap.
+    labels = {
+        str(each.text): float(each.get("y", 0)) for each in drawn(tmp_path).iter(f"{SVG}text")
+    }
+    assert not [text for text in labels if "_" in text]
+    (axis,) = [y for text, y in labels.items() if 40 < y < 60 and not text.isdigit()]
+    assert min(y for text, y in labels.items() if text.isdigit()) - axis >= 16
 
 
 async def test_a_wrong_column_is_taken_for_the_only_one_there_can_be(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from plansmith.adapters.tools.charts.naming import description
+from plansmith.adapters.tools.charts.naming import axis_title, description
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
@@ -215,10 +215,14 @@ def _plotted(chart: Chart) -> Iterator[str]:
     yield from _x_axis(chart, x, left)
     name = chart.series[0].name if len(chart.series) == 1 else ""
     yield label(
-        clip(chart.x_name, 60), (left + WIDTH - _RIGHT) / 2, HEIGHT - 10, **_MIDDLE, fill=SOFT
+        clip(axis_title(chart.x_name), 60),
+        (left + WIDTH - _RIGHT) / 2,
+        HEIGHT - 10,
+        **_MIDDLE,
+        fill=SOFT,
     )
     if name:
-        yield label(clip(name, 60), 24, _TOP - 8, fill=SOFT, font_size=12)
+        yield label(clip(axis_title(name), 60), 24, _TOP - 14, fill=SOFT, font_size=12)
     marks = {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind]
     yield from marks(chart, x, y)
 

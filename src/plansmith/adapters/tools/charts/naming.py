@@ -51,6 +51,11 @@ def description(
     return f"{head}: {counted} from {lowest} to {highest}."
 
 
+def axis_title(column: str) -> str:
+    """Returns the title of an axis: `sum of amount` for the column `sum_amount`."""
+    return _chinese(column) if _is_chinese([], column) else _english(column)
+
+
 def _is_chinese(values: Sequence[str], by: str) -> bool:
     return any(map(HAN.search, (*values, by)))
 
