@@ -10,9 +10,9 @@ from plansmith.plan.timing import Timing, check_timing
 from plansmith.planner.recurrence_words import Phrase, find_chinese, find_english
 
 _CONFIRMED: Final = re.compile(
-    r"[\s,;，。；]*\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
+    r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
     r"|(?:schedule )?confirmed)\b[.!]?"
-    r"|[\s,;，。；]*(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$",
+    r"|(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$)",
     re.IGNORECASE,
 )
 _EDGES: Final = " \t\r\n,;:，、；：-–—"

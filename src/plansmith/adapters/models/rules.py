@@ -34,26 +34,27 @@ _QUOTED: Final = re.compile(
     r"|`([^`\n]{1,500})`|(?<!\w)'([^'\n]{1,500})'(?!\w)|‘([^’\n]{1,500})’"
 )
 _URL: Final = re.compile(r"https?://[^\s\"'<>，。；）]+[^\s\"'<>，。；）.,;:!?)]")
-_MAIL: Final = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
+_MAIL: Final = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _GLOB: Final = re.compile(r"(?<![\w./*?-])(?=[\w/*?-]*[./])[\w./?-]*\*[\w./*?-]*")
 _FILE: Final = re.compile(
-    r"(?:[\w~.-]+/)+[\w.-]+|[A-Za-z0-9_~.-]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
-    r"|[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
+    r"(?<![\w~.-])(?:[\w~.-]++/){1,40}[\w.-]+"
+    r"|(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
+    r"|(?<![\w-])[\w-]++\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
 )
 # Chinese writes no spaces: a verb before a name is not part of it.
 _VERB: Final = re.compile("^(?:请|帮我|把|将|在|从|对|读取|读|打开|查看|看|统计|分析|写入|保存到)+")
 _DATE: Final = re.compile(r"(?<!\d)(\d{4})(?:-|/|年)(\d{1,2})(?:-|/|月)(\d{1,2})(?:日)?(?!\d)")
-_SUM: Final = re.compile(r"[\d(][\d\s.,()]*(?:[-+*/^×÷%][\d\s.,()]*)*[-+*/^×÷][\d\s.,()]*[\d)%]")
+_SUM: Final = re.compile(r"[\d(][\d\s.,()+*/^×÷%-]{0,200}[-+*/^×÷][\d\s.,()]{0,40}[\d)%]")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w]|\.\d)")
 _SHARE: Final = re.compile(
-    r"(\d+(?:\.\d+)?)\s*% of ([\d.,]*\d)|([\d.,]*\d)\s*的\s*(\d+(?:\.\d+)?)%"
+    r"(?<!\d)(\d++(?:\.\d++)?)\s*+% of ([\d.,]*\d)|(?<![\d.,])([\d.,]*\d)\s*+的\s*+(\d++(?:\.\d++)?)%"
 )
 _KIND: Final = re.compile(r"(?<![\w*.])\.?([A-Za-z]{2,4})(?: |-)?(?:files?\b|文件)")
 _KINDS: Final = frozenset(
     ("csv", "tsv", "json", "md", "txt", "pdf", "html", "py", "xml", "yaml", "log", "svg", "png")
 )
 _FOLDER: Final = re.compile(
-    r"\b(?:folder|directory) ([\w./-]*\w)|([\w./-]*\w) (?:folder|directory)\b"
+    r"\b(?:folder|directory) ([\w./-]*\w)|(?<![\w./-])([\w./-]*\w) (?:folder|directory)\b"
 )
 _PLAIN: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
 # Two names without an extension are files where one is copied or moved to the other.
@@ -162,7 +163,7 @@ _CHANGES: Final = re.compile(
 )
 # Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
-    rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{_DEEDS})\b)"
+    rf"[;；]\s*|,?(?<!\s)\s++(?:(?:and\s++)?then\s+|and\s+(?=(?:{_DEEDS})\b))"
     "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
     re.IGNORECASE,
 )

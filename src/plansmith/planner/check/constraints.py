@@ -119,7 +119,7 @@ _READ_ONLY: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _QUOTES: Final = lazy_pattern(
-    r"```.*?```|\"[^\"\n]*\s[^\"\n]*\"|“[^”]*”|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE
+    r"```.*?```|\"[^\"\s]*[^\"\n\S][^\"\n]*\"|“[^“”]*”|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE
 )
 _CLAUSE: Final = lazy_pattern(
     r"[,;:!?](?=\s|$)|\.(?=\s|$)|[，。；：！？\n]|\s[-–—]\s| but (?=only|use)"

@@ -14,8 +14,8 @@ _LONGEST: Final = 20_000
 _TAG: Final = re.compile(r"([A-Za-z]{2,3})(?:[-_]([A-Za-z]{4}))?(?:[-_]([A-Za-z]{2}|[0-9]{3}))?")
 # Code, addresses and tool names say nothing about the language of a text.
 _CODE: Final = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\w+://[^\s\u3000-\u9fff]+|[\w.+-]+@[\w.-]+"
-    r"|[A-Za-z0-9]+(?:[_.:/\\-][A-Za-z0-9]+)+|\b[a-z]+[A-Z]\w*|<<\w+>>|\{\{.*?\}\}",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|(?<!\w)\w++://[^\s\u3000-\u9fff]+|(?<![\w.+-])[\w.+-]++@[\w.-]+"
+    r"|(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[_.:/\\-][A-Za-z0-9]+)+|\b[a-z]+[A-Z]\w*|<<\w+>>|\{\{[^{}]*\}\}",
     re.DOTALL | re.ASCII,
 )
 _SCRIPTS: Final[Mapping[str, re.Pattern[str]]] = {

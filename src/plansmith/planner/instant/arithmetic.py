@@ -20,13 +20,13 @@ _LEAD: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _TAIL: Final = lazy_pattern(
-    r"(?:\s+(?:equals?|equal to|come to|make|makes)(?: what| how much)?|\s+is (?:what|how much)"
-    r"|\s*(?:的(?:结果|值|答案))?\s*(?:一共|总共)?\s*(?:是|等于|得|=|为|有)\s*(?:多少|几|什么)?"
-    r"|\s*的(?:结果|值|答案)|\s*多少)$",
+    r"(?<!\s)(?:\s++(?:(?:equals?|equal to|come to|make|makes)(?: what| how much)?|is (?:what|how much))"
+    r"|\s*+(?:(?:的(?:结果|值|答案))?\s*+(?:一共|总共)?\s*+(?:是|等于|得|=|为|有)\s*+(?:多少|几|什么)?"
+    r"|的(?:结果|值|答案)|多少))$",
     re.IGNORECASE,
 )
 _N: Final = rf"([-−]?\s?[$€£¥￥]?{NUMBER}(?:\s?(?:%|percent\b|per cent\b))?)"
-_AND: Final = r"(?:\s*,\s*and\s+|\s*,\s*|\s+and\s+|\s*[、和与]\s*)"
+_AND: Final = r"(?:\s*+(?:,\s*+(?:and\s++)?|[、和与]\s*+)|\s++and\s++)"
 _EACH: Final = f"(?:{_N[1:]}"
 _ITEM: Final = lazy_pattern(_EACH, re.IGNORECASE)
 _LIST: Final = rf"({_EACH}(?:{_AND}{_EACH}){{1,30}})"
@@ -149,7 +149,7 @@ _OTHER: Final = lazy_pattern(
 _BARE: Final = lazy_pattern(r"\d{1,4}\s?[-/–]\s?\d{1,4}")
 _SIGNED: Final = lazy_pattern(r"[-+]\d[\d.]*")  # an amount, or someone who agrees
 _MONEY: Final = lazy_pattern(r"[$€£¥￥]")
-_WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]*\()|[\u4e00-\u9fff]")
+_WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]{0,40}\()|[\u4e00-\u9fff]")
 _ORDER: Final = lazy_pattern(
     r"(?:add|subtract|take|multiply|divide|double|triple)\b", re.IGNORECASE
 )

@@ -24,7 +24,7 @@ _HAN_SCALES: Final = {"十": 10, "百": 100, "千": 1000}
 _HAN_GROUPS: Final = {"万": 10**4, "亿": 10**8}
 
 # Digits with or without separators, and with a Chinese or English scale behind them.
-PLAIN: Final = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
+PLAIN: Final = r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
 HAN: Final = r"[零〇一二两三四五六七八九十百千万亿]{1,20}(?:点[零〇一二三四五六七八九]{1,10})?"
 WORDS: Final = (
     rf"(?:an? (?=hundred|thousand|million))?(?:{_WORD})(?:(?:[ -]| and )(?:{_WORD})){{0,8}}"

@@ -32,7 +32,7 @@ ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
 REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 CALL: Final = re.compile(r"(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\s*\(")
 SIMPLE_CALL: Final = re.compile(
-    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
+    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*+("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
     r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
 )
 STRING_PREFIX: Final = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\])\n])")
