@@ -15,14 +15,19 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2] / "src"
 MODULES = sorted((ROOT / "plansmith").rglob("*.py"))
-# A module that needs what is not installed here, and has no pattern.
-NEED_MORE = {"plansmith.programs.parts.on_langgraph"}
+MAY_USE_PATTERNS = re.compile(
+    r"\bimport re\b|lazy_pattern|\.(?:search|fullmatch|findall|finditer)\("
+)
 FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
 ANCHORED = {"match", "fullmatch"}
 LONGEST = 20_000
-# Less processor time than this for 4,000 letters is less than 250 ms for 20,000, also if it grows
-# with the square; what takes longer has to be linear.
-MEASURABLE = 0.001
+# These see only the beginning of a text, or texts of this length: their callers make sure of it.
+SEES_AT_MOST = {"plansmith.adapters.models.local.answer_notes._PATTERNS": 400}
+FEW = 30
+MOST_TEXTS = 60
+# Seconds of processor time that tell more than noise, and that need no longer text to be sure.
+MEASURABLE = 0.000_3
+ENOUGH = 0.1
 
 
 class Found(NamedTuple):
@@ -38,40 +43,36 @@ class Found(NamedTuple):
 
 def found_patterns() -> list[Found]:
     """Returns all patterns: those in globals, and those that calls such as `re.sub` are given."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
-    used = {path: _methods_by_name(tree) for path, tree in trees.items()}
     by_pattern: dict[tuple[Any, int], Found] = {}
     inline: list[Found] = []
-    for path, tree in trees.items():
+    for path in MODULES:
+        source = path.read_text(encoding="utf-8")
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        if name in NEED_MORE:
+        if not MAY_USE_PATTERNS.search(source):
             continue
-        module = import_module(name)
-        inline += _inline(module, tree)
-        for found in _globals(module, used[path]):
+        module, nodes = import_module(name), list(ast.walk(ast.parse(source)))
+        inline += _inline(module, nodes)
+        for found in _globals(module, _methods_by_name(nodes)):
             key = found.pattern.pattern, found.pattern.flags
-            known = by_pattern.get(key)
-            by_pattern[key] = (
-                known._replace(methods=known.methods | found.methods) if known else found
-            )
+            known = by_pattern.get(key, found)
+            by_pattern[key] = known._replace(methods=known.methods | found.methods)
     for found in inline:
         by_pattern.setdefault((found.pattern.pattern, found.pattern.flags), found)
-    return [each if each.methods else each._replace(methods=frozenset({"search"})) for each in by_pattern.values()]
+    return list(by_pattern.values())
 
 
-def _methods_by_name(tree: ast.AST) -> dict[str, set[str]]:
+def _methods_by_name(nodes: list[ast.AST]) -> dict[str, set[str]]:
     """Returns which methods a module uses of each name, and of any that is handed on ("")."""
     used: dict[str, set[str]] = {"": set()}
     called = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
             used[""] |= {node.attr} - {"split"}  # which texts have too
             if isinstance(node.value, ast.Name):
                 used.setdefault(node.value.id, set()).add(node.attr)
                 called.add(node.value)
-    for node in ast.walk(tree):
-        is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        if is_read and node not in called:
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in called:
             used.setdefault(node.id, set()).update(used[""])
     return used
 
@@ -99,8 +100,7 @@ def _compiled(value: object, depth: int) -> Iterator[tuple[re.Pattern[Any], bool
             yield from ((pattern, False) for pattern, _ in _compiled(each, 0))
 
 
-def _inline(module: ModuleType, tree: ast.AST) -> Iterator[Found]:
-    nodes = list(ast.walk(tree))
+def _inline(module: ModuleType, nodes: list[ast.AST]) -> Iterator[Found]:
     values = {
         target.id: node.value
         for node in nodes
@@ -129,7 +129,9 @@ def _inline(module: ModuleType, tree: ast.AST) -> Iterator[Found]:
 def _flags(module: ModuleType, call: ast.Call) -> int:
     flags = re.NOFLAG
     for node in ast.walk(call):
-        if isinstance(node, ast.Attribute) and isinstance(getattr(re, node.attr, None), re.RegexFlag):
+        if isinstance(node, ast.Attribute) and isinstance(
+            getattr(re, node.attr, None), re.RegexFlag
+        ):
             flags |= getattr(re, node.attr)
     return flags
 
@@ -151,7 +153,9 @@ class _Plain(ast.NodeTransformer):
         return node
 
 
-def _value(module: ModuleType, given: ast.expr, values: dict[str, ast.expr], depth: int = 5) -> object:
+def _value(
+    module: ModuleType, given: ast.expr, values: dict[str, ast.expr], depth: int = 5
+) -> object:
     try:
         return eval(ast.unparse(given), vars(module))
     except Exception:
@@ -199,15 +203,19 @@ def _one(op: Any, value: Any, turn: int) -> str:
 
 
 CLASSES = {
-    "CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " ", "CATEGORY_WORD": "a",
-    "CATEGORY_NOT_DIGIT": "a", "CATEGORY_NOT_SPACE": "a", "CATEGORY_NOT_WORD": "-",
+    "CATEGORY_DIGIT": "1",
+    "CATEGORY_SPACE": " ",
+    "CATEGORY_WORD": "a",
+    "CATEGORY_NOT_DIGIT": "a",
+    "CATEGORY_NOT_SPACE": "a",
+    "CATEGORY_NOT_WORD": "-",
 }
 
 
 def _member(members: Any, turn: int) -> str:
     if members[0][0] is ops.NEGATE:
         tried = re.compile(_class_text(members))
-        letters = [each for each in "a1 -_.,中\n\"{" if tried.match(each)] or ["é"]
+        letters = [each for each in 'a1 -_.,中\n"{' if tried.match(each)] or ["é"]
         return letters[turn % len(letters)]
     op, value = members[turn % len(members)]
     if op is ops.CATEGORY:
@@ -216,8 +224,14 @@ def _member(members: Any, turn: int) -> str:
 
 
 def _class_text(members: Any) -> str:
-    signs = {"CATEGORY_DIGIT": r"\d", "CATEGORY_SPACE": r"\s", "CATEGORY_WORD": r"\w",
-             "CATEGORY_NOT_DIGIT": r"\D", "CATEGORY_NOT_SPACE": r"\S", "CATEGORY_NOT_WORD": r"\W"}
+    signs = {
+        "CATEGORY_DIGIT": r"\d",
+        "CATEGORY_SPACE": r"\s",
+        "CATEGORY_WORD": r"\w",
+        "CATEGORY_NOT_DIGIT": r"\D",
+        "CATEGORY_NOT_SPACE": r"\S",
+        "CATEGORY_NOT_WORD": r"\W",
+    }
     text = ""
     for op, value in members:
         if op is ops.NEGATE:
@@ -245,27 +259,27 @@ def _repeats(tree: Any, before: str, turn: int) -> Iterator[tuple[str, str]]:
             case ops.ASSERT | ops.ASSERT_NOT:
                 yield from _repeats(value[1], before, turn)
             case ops.MAX_REPEAT | ops.MIN_REPEAT | ops.POSSESSIVE_REPEAT:
-                yield before, _example(value[2], turn)
+                if int(value[1]) > FEW:
+                    yield before, _example(value[2], turn)
                 yield from _repeats(value[2], before, turn)
         before += _one(op, value, turn)
 
 
 def hostile_texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], str]]:
     """Yields makers of texts: a repeated part of the pattern between what may come around it."""
-    tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG & ~re.LOCALE)
+    tree = parser.parse(pattern.pattern, pattern.flags)
     units: dict[tuple[str, str], None] = {}
-    for unit in (" ", "a", "1", "\n", ".", "_a", "a ", "中"):
-        units["", unit] = None
     for turn in range(3):
         for before, unit in _repeats(tree, "", turn):
-            units[before, unit] = None
-            units["", before + unit] = None
+            units |= {(before, unit): None, ("", before + unit): None}
         units["", _example(tree, turn)] = None
         units["", _example(list(tree)[:-1], turn)] = None
-        units["", _example(list(tree)[:1], turn)] = None
-    for before, unit in units:
-        if 0 < len(unit) <= 200:
-            yield _text(before, unit, "\x01b")
+    if next(_repeats(tree, "", 0), None) is None:
+        return  # what repeats nothing, or only a few times, is linear
+    units |= dict.fromkeys(("", unit) for unit in (" ", "a", "1", "\n", "_a", "a ", "中"))
+    fit = [(before, unit) for before, unit in units if 0 < len(unit) <= 100]
+    for before, unit in fit[:: len(fit) // MOST_TEXTS + 1]:
+        yield _text(before, unit, "\x01b")
 
 
 def _text(before: str, unit: str, end: str) -> Callable[[int], str]:
@@ -293,21 +307,24 @@ def _seconds(found: Found, text: str, times: int = 1) -> float:
 
 def is_slow(found: Found, text: Callable[[int], str]) -> bool:
     """Tells whether the time of a pattern grows faster than the text, up to the longest text."""
-    for letters in (20, 26, 100, 500, 2_000):
-        if _seconds(found, text(letters)) > MEASURABLE:
-            break
-    else:
+    if _seconds(found, text(26)) > MEASURABLE:  # exponential, unless something else took the time
+        return _seconds(found, text(26), 3) > MEASURABLE
+    longest = SEES_AT_MOST.get(found.place, LONGEST)
+    letters = min(1_000, longest)
+    short, long = _seconds(found, text(letters // 10)), _seconds(found, text(letters))
+    if long < MEASURABLE or long < 25 * short:
         return False
-    while letters < LONGEST:
+    while letters < longest:
         before, letters = letters, letters * 2
-        # An exponential pattern would not come back from twice the length.
-        letters = min(letters, before + 4 if before < 100 else letters)
-        ratios = (_seconds(found, text(letters), 2) / _seconds(found, text(before), 2) for _ in range(3))
-        if any(ratio < 3.2 for ratio in ratios):
+        if any(_ratio(found, text(letters), text(before)) < 3.2 for _ in range(3)):
             return False
-        if letters < 100 or _seconds(found, text(letters)) > 0.2:
+        if _seconds(found, text(letters)) > ENOUGH:
             return True
-    return True
+    return longest == LONGEST
+
+
+def _ratio(found: Found, long: str, short: str) -> float:
+    return _seconds(found, long, 2) / _seconds(found, short, 2)
 
 
 def slow_text(found: Found) -> str:

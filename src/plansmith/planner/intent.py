@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from plansmith.lazy import lazy_pattern
-from plansmith.text import HAN
+from plansmith.text import HAN, READ_BY_RULES
 
 Kind = Literal["save", "draw", "send", "rename", "delete", "order", "pay", "cancel"]
 
@@ -88,7 +88,6 @@ _QUOTED: Final = lazy_pattern(
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?;])\s+|[。！？；\n]+")
-_LONGEST: Final = 20_000  # characters; anything longer is pasted data
 _ENGLISH_NEAR: Final = 120  # characters before a verb that may ask for it
 _ENGLISH_FAR: Final = 400  # characters after a verb that belong to it
 
@@ -108,7 +107,7 @@ def find_intents(*texts: str) -> tuple[Intent, ...]:
     """
     asked: list[Intent] = []
     for text in texts:
-        found = _mentioned(text[:_LONGEST])
+        found = _mentioned(text[:READ_BY_RULES])
         off = {intent.kind for intent, wanted in found if not wanted}
         asked = [intent for intent in asked if intent.kind not in off]
         asked += [intent for intent, wanted in found if wanted]
@@ -132,7 +131,7 @@ def _mentions(text: str) -> Iterator[tuple[Intent, bool]]:
 
 def sentences_without_quotes(text: str) -> list[str]:
     """Returns the sentences of a request; quoted text in them is replaced."""
-    return _SENTENCE_END.split(_QUOTED.sub(_without_quote, text[:_LONGEST]))
+    return _SENTENCE_END.split(_QUOTED.sub(_without_quote, text[:READ_BY_RULES]))
 
 
 def _without_quote(found: re.Match[str]) -> str:
@@ -279,7 +278,9 @@ def _english(sentence: str) -> list[tuple[Intent, bool]]:
 
 
 # Words that join two changes belong to neither: `draw a chart and`.
-_JOINED: Final = lazy_pattern(r"(?<![\s,.;:!?&])(?:[\s,.;:!?&]++(?:(?:and|then|also|please)\b)?){1,9}$", re.IGNORECASE)
+_JOINED: Final = lazy_pattern(
+    r"(?<![\s,.;:!?&])(?:[\s,.;:!?&]++(?:(?:and|then|also|please)\b)?){1,9}$", re.IGNORECASE
+)
 
 
 def _place(sentence: str, verb: re.Match[str]) -> _Place:

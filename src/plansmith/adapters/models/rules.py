@@ -28,13 +28,16 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+from plansmith.text import READ_BY_RULES
 
 _QUOTED: Final = re.compile(
     r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"
     r"|`([^`\n]{1,500})`|(?<!\w)'([^'\n]{1,500})'(?!\w)|‘([^’\n]{1,500})’"
 )
 _URL: Final = re.compile(r"https?://[^\s\"'<>，。；）]+[^\s\"'<>，。；）.,;:!?)]")
-_MAIL: Final = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
+_MAIL: Final = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+)
 _GLOB: Final = re.compile(r"(?<![\w./*?-])(?=[\w/*?-]*[./])[\w./?-]*\*[\w./*?-]*")
 _FILE: Final = re.compile(
     r"(?<![\w~.-])(?:[\w~.-]++/){1,40}[\w.-]+"
@@ -195,8 +198,8 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
 
 
 def _clauses(request: str) -> list[str]:
-    parts = [part.strip() for part in _TURN.split(request) if part.strip()]
-    return parts or [request]
+    parts = [part.strip() for part in _TURN.split(request[:READ_BY_RULES]) if part.strip()]
+    return parts or [request[:READ_BY_RULES]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from plansmith.text import HAN, clip
 
 DROPPED: Final = "PS506"
 _SHOWN: Final = 80
+_NEAR: Final = 250  # letters before a condition that say whether it is one
 # A condition, up to the end of its clause; the dot in `a.csv` or `0.5` does not end it.
 _ENGLISH: Final = lazy_pattern(
     r"\b(?:only if|unless|if|when(?=(?:[^.;]|\.(?=\S)){0,200}?\bthen\b))\s+(?:[^,.;:]|[,.:](?=\w))+",
@@ -103,7 +104,9 @@ def _found(text: str) -> Iterator[str]:
         if _QUESTION.search(sentence):
             continue
         for each in pattern.finditer(sentence):
-            if not polite.match(each[0]) and not _ASKS.search(sentence[: each.start()]):
+            if not polite.match(each[0]) and not _ASKS.search(
+                sentence, max(each.start() - _NEAR, 0), each.start()
+            ):
                 yield " ".join(each[0].split())
 
 

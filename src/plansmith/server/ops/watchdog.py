@@ -15,7 +15,7 @@ from plansmith.server.ops.logs import Log
 
 LIMIT_S: Final = 0.25
 _PAUSE_S: Final = 0.1
-_MOST_FRAMES: Final = 12
+_MOST_FRAMES: Final = 6
 
 
 @asynccontextmanager
@@ -24,19 +24,17 @@ async def watched_loop(log: Log) -> AsyncGenerator[None]:
     loop, thread, ended = asyncio.get_running_loop(), threading.get_ident(), threading.Event()
 
     def watch() -> None:
-        used = 0.0
         while not ended.wait(_PAUSE_S):
-            asked, before = time.monotonic(), used
-            turn = asyncio.run_coroutine_threadsafe(_used(), loop)
+            asked = time.monotonic()
+            turn = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
             try:
-                used = turn.result(LIMIT_S)
+                turn.result(LIMIT_S)
             except TimeoutError:
                 frame = sys._current_frames()[thread]  # noqa: SLF001 - no other way to see it
-                stack = "".join(traceback.format_stack(frame, limit=_MOST_FRAMES))
-                used = turn.result()
+                stack = "".join(traceback.format_stack(frame)[-_MOST_FRAMES:])
+                turn.result()
                 held_ms = int((time.monotonic() - asked) * 1000)
-                cpu_ms = int((used - before) * 1000)
-                log.warning("event loop held", held_ms=held_ms, cpu_ms=cpu_ms, stack=stack)
+                log.warning("event loop held", held_ms=held_ms, stack=stack)
 
     watcher = threading.Thread(target=watch, name="event loop watchdog", daemon=True)
     watcher.start()
@@ -45,8 +43,3 @@ async def watched_loop(log: Log) -> AsyncGenerator[None]:
     finally:
         ended.set()
         await asyncio.to_thread(watcher.join)
-
-
-async def _used() -> float:
-    """Returns the processor time of the thread that the event loop runs in."""
-    return time.thread_time()
