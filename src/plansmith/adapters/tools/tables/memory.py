@@ -125,7 +125,7 @@ _MOST_MENDS: Final = 20
 _WORD: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[^\W\d]\w*""", re.DOTALL
 )
-_NAME: Final = r"""(?:"(?:[^"]|"")*"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
+_NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
 _COLUMN: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
 # A text is stepped over; a name that is compared with the empty text is kept.
 _EMPTY: Final = re.compile(
