@@ -22,17 +22,26 @@ FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer
 ANCHORED = {"match", "fullmatch"}
 # Patterns that are put together from what is known only later, with one that is like them.
 MADE_LATER = {
+    "plansmith.adapters.models.local.answer_notes pattern": "tested as _PATTERNS",
     "plansmith.cli.parser pattern": r"argument (.*?): invalid choice: (.*?) \((?:choose )(.*)\)",
     "plansmith.lazy *self._given": "tested where it is made",
     "plansmith.templates.parameters '|'.join(map(re.escape, marks))": r"\{\{a\}\}|\{\{b\}\}",
     "plansmith.templates.parameters start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
     "plansmith.templates.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
 }
+# Handed on in a module that also searches with others, but only to be matched at one place.
+ONLY_MATCHED = {
+    f"plansmith.planner.parse.bare_words.{name}" for name in ("BARE_KEY", "QUOTED_KEY", "WORD_KEY")
+}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
     "plansmith.adapters.models.local.answer_notes._PATTERNS": 400,
     "plansmith.cli.parser pattern": 400,
+    "plansmith.planner.instant.arithmetic._FORMS": 200,
+    "plansmith.planner.intent._ADVERBS": 122,
+    "plansmith.planner.intent._ENGLISH_RULES": 400,
+    "plansmith.planner.intent._JOINED": 80,
 }
 FEW = 30
 MOST_TEXTS = 20
@@ -95,7 +104,9 @@ def _globals(module: ModuleType, used: Mapping[str, set[str]]) -> Iterator[Found
         if not name.startswith("__"):
             for pattern, is_direct in _compiled(value, 4):
                 methods = used.get(name, set()) if is_direct else used[""]
-                yield Found(f"{module.__name__}.{name}", pattern, frozenset(methods))
+                place = f"{module.__name__}.{name}"
+                methods = {"match"} if place in ONLY_MATCHED else methods
+                yield Found(place, pattern, frozenset(methods))
 
 
 def _compiled(value: object, depth: int) -> Iterator[tuple[re.Pattern[Any], bool]]:

@@ -206,44 +206,44 @@ _THING: Final = (
 )
 _MONEY: Final = r"money|cash|payment|funds|usd|eur|[$€£\d]"
 _MESSAGE: Final = (
-    r"(?:an?|the|my|this|that)\s++(?:\S++\s++){0,2}?"
+    r"(?:an?|the|my|this|that)\s+(?:\S+\s+){0,2}?"
     r"(?:e-?mail|mail|message|sms|text|letter|invitation|invite)\b"
 )
 # What must follow a verb for it to ask for a change of this kind.
 _ENGLISH_PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
-    ("draw|make|create|generate|produce|build", "draw", rf"\s++(?:\S++\s++){{0,5}}?{_CHART}"),
-    ("plot", "draw", rf"\s++{_A}\b"),
-    ("chart|graph|visualize|visualise", "draw", r"\s++(?:it|this|that|them|the|my|these)\b"),
+    ("draw|make|create|generate|produce|build", "draw", rf"\s+(?:\S+\s+){{0,5}}?{_CHART}"),
+    ("plot", "draw", rf"\s+{_A}\b"),
+    ("chart|graph|visualize|visualise", "draw", r"\s+(?:it|this|that|them|the|my|these)\b"),
     (
         "send",
         "send",
-        rf"(?!\s++(?:me\b|us\b|back\b|{_MONEY}))\s++(?:\S++\s++){{0,9}}?(?:{_MESSAGE}|to\s++\S)",
+        rf"(?!\s+(?:me\b|us\b|back\b|{_MONEY}))\s+(?:\S+\s+){{0,9}}?(?:{_MESSAGE}|to\s+\S+)",
     ),
     (
         "email|e-mail|mail|message|text",
         "send",
-        r"\s++(?:him|her|them|it|this|that|the|my|every|all|everyone|[\w.+-]+@\S++)\b",
+        r"\s+(?:him|her|them|it|this|that|the|my|every|all|everyone|[\w.+-]+@\S+)\b",
     ),
     (
         "remind|notify|inform|invite",
         "send",
-        r"\s++(?!me\b|us\b)(?:\S++\s++){1,6}?(?:by|via)\s++(?:e-?mail|mail|sms|text|message)\b",
+        r"\s+(?!me\b|us\b)(?:\S+\s+){1,6}?(?:by|via)\s+(?:e-?mail|mail|sms|text|message)\b",
     ),
-    ("forward", "send", r"\s++(?:it|this|that|them|the|my)\b.*\bto\b"),
-    ("post|publish", "send", r"\s++(?:it|this|that|them|the|a|an|my)\b.*\b(?:to|on|in)\b"),
-    ("tweet", "send", rf"\s++(?:{_A}|about|that)\b"),
-    ("rename", "rename", r"\s++\S"),
-    ("delete|erase|remove", "delete", rf"\s++(?:\S++\s++){{0,4}}?{_THING}"),
-    ("book|reserve", "order", r"\s++(?:me|us|it|a|an|the|one|two|three|four|\d+|my)\b"),
-    ("order", "order", r"\s++(?:me|us|a|an|some|one|two|three|\d+)\s++(?!by\b)"),
-    ("buy|purchase", "order", r"\s++(?:me|us|it|them|a|an|some|one|two|three|\d+|the)\b"),
-    ("pay", "pay", r"\s++(?!attention|heed|tribute|respect)\S"),
-    ("send|transfer", "pay", r"\s++(?:\S++\s++){0,2}?(?:[$€£]\s?\d|money|funds|\d[\d,.]*\s)"),
-    ("refund|reimburse", "pay", r"\s++\S"),
+    ("forward", "send", r"\s+(?:it|this|that|them|the|my)\b.*\bto\b"),
+    ("post|publish", "send", r"\s+(?:it|this|that|them|the|a|an|my)\b.*\b(?:to|on|in)\b"),
+    ("tweet", "send", rf"\s+(?:{_A}|about|that)\b"),
+    ("rename", "rename", r"\s+\S"),
+    ("delete|erase|remove", "delete", rf"\s+(?:\S+\s+){{0,4}}?{_THING}"),
+    ("book|reserve", "order", r"\s+(?:me|us|it|a|an|the|one|two|three|four|\d+|my)\b"),
+    ("order", "order", r"\s+(?:me|us|a|an|some|one|two|three|\d+)\s+(?!by\b)"),
+    ("buy|purchase", "order", r"\s+(?:me|us|it|them|a|an|some|one|two|three|\d+|the)\b"),
+    ("pay", "pay", r"\s+(?!attention|heed|tribute|respect)\S"),
+    ("send|transfer", "pay", r"\s+(?:\S+\s+){0,2}?(?:[$€£]\s?\d|money|funds|\d[\d,.]*\s)"),
+    ("refund|reimburse", "pay", r"\s+\S"),
     (
         "cancel",
         "cancel",
-        r"\s++(?:it|this|that|them|the|my|our|all|every|order|booking|reservation)\b",
+        r"\s+(?:it|this|that|them|the|my|our|all|every|order|booking|reservation)\b",
     ),
 )
 _ENGLISH_RULES: Final[tuple[tuple[frozenset[str], Kind, re.Pattern[str]], ...]] = tuple(
@@ -278,9 +278,7 @@ def _english(sentence: str) -> list[tuple[Intent, bool]]:
 
 
 # Words that join two changes belong to neither: `draw a chart and`.
-_JOINED: Final = lazy_pattern(
-    r"(?<![\s,.;:!?&])(?:[\s,.;:!?&]++(?:(?:and|then|also|please)\b)?){1,9}$", re.IGNORECASE
-)
+_JOINED: Final = lazy_pattern(r"(?:[\s,.;:!?&]++(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
 
 
 def _place(sentence: str, verb: re.Match[str]) -> _Place:

@@ -35,9 +35,7 @@ _QUOTED: Final = re.compile(
     r"|`([^`\n]{1,500})`|(?<!\w)'([^'\n]{1,500})'(?!\w)|‘([^’\n]{1,500})’"
 )
 _URL: Final = re.compile(r"https?://[^\s\"'<>，。；）]+[^\s\"'<>，。；）.,;:!?)]")
-_MAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
-)
+_MAIL: Final = re.compile(r"(?<![\w.%+-])[\w.%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", re.ASCII)
 _GLOB: Final = re.compile(r"(?<![\w./*?-])(?=[\w/*?-]*[./])[\w./?-]*\*[\w./*?-]*")
 _FILE: Final = re.compile(
     r"(?<![\w~.-])(?:[\w~.-]++/){1,40}[\w.-]+"
@@ -50,7 +48,7 @@ _DATE: Final = re.compile(r"(?<!\d)(\d{4})(?:-|/|年)(\d{1,2})(?:-|/|月)(\d{1,2
 _SUM: Final = re.compile(r"[\d(][\d\s.,()+*/^×÷%-]{0,200}[-+*/^×÷][\d\s.,()]{0,40}[\d)%]")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w]|\.\d)")
 _SHARE: Final = re.compile(
-    r"(?<!\d)(\d++(?:\.\d++)?)\s*+% of ([\d.,]*\d)|(?<![\d.,])([\d.,]*\d)\s*+的\s*+(\d++(?:\.\d++)?)%"
+    r"(?<!\d)(\d++(?:\.\d+)?)\s*% of ([\d.,]*\d)|(?<![\d.,])([\d.,]*\d)\s*的\s*(\d+(?:\.\d+)?)%"
 )
 _KIND: Final = re.compile(r"(?<![\w*.])\.?([A-Za-z]{2,4})(?: |-)?(?:files?\b|文件)")
 _KINDS: Final = frozenset(
@@ -190,7 +188,7 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
     """Returns the calls that fit the words of a request; none if no tool fits."""
     calls: list[dict[str, Any]] = []
-    for clause in _clauses(request):
+    for clause in _clauses(request[:READ_BY_RULES]):
         best = _best(clause, tools, len(calls))
         if best is not None and len(calls) < MOST_STEPS:
             calls.append({"tool": best.tool.name, "args": best.args})
@@ -198,8 +196,8 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
 
 
 def _clauses(request: str) -> list[str]:
-    parts = [part.strip() for part in _TURN.split(request[:READ_BY_RULES]) if part.strip()]
-    return parts or [request[:READ_BY_RULES]]
+    parts = [part.strip() for part in _TURN.split(request) if part.strip()]
+    return parts or [request]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _SHOWN: Final = 80
 _NEAR: Final = 250  # letters before a condition that say whether it is one
 # A condition, up to the end of its clause; the dot in `a.csv` or `0.5` does not end it.
 _ENGLISH: Final = lazy_pattern(
-    r"\b(?:only if|unless|if|when(?=(?:[^.;]|\.(?=\S)){0,200}?\bthen\b))\s+(?:[^,.;:]|[,.:](?=\w))+",
+    r"\b(?:only if|unless|if|when(?=(?:[^.;]|\.(?=\S)){,200}?\bthen\b))\s+(?:[^,.;:]|[,.:](?=\w))+",
     re.IGNORECASE,
 )
 _CHINESE: Final = lazy_pattern(
@@ -104,9 +104,8 @@ def _found(text: str) -> Iterator[str]:
         if _QUESTION.search(sentence):
             continue
         for each in pattern.finditer(sentence):
-            if not polite.match(each[0]) and not _ASKS.search(
-                sentence, max(each.start() - _NEAR, 0), each.start()
-            ):
+            before = sentence[max(each.start() - _NEAR, 0) : each.start()]
+            if not polite.match(each[0]) and not _ASKS.search(before):
                 yield " ".join(each[0].split())
 
 

@@ -228,7 +228,7 @@ def document(text: str) -> Json:
 
 def _scrubbed(value: Json, text: str) -> Json:
     """Returns the value without lone surrogates, which UTF-8 cannot hold."""
-    if "\\ud" not in text and "\\uD" not in text and (text.isascii() or not SURROGATES.search(text)):
+    if "\\ud" not in text and "\\uD" not in text and not SURROGATES.search(text):
         return value
     holder: list[Json] = [value]
     stack: list[list[Json] | dict[str, Json]] = [holder]

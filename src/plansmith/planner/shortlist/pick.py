@@ -25,9 +25,8 @@ _NO_REASON: Final = "fills the list, nothing in the request matches"
 _MEANING: Final = 0.3
 _MEANING_IN_DOUBT: Final = 1.0
 _READS: Final = "reads a file that the request names"
-_FILE: Final = re.compile(
-    r"(?<![^\s\"'“”‘’《》()（）,，。:：;；])[^\s\"'“”‘’《》()（）,，。:：;；]+\.[A-Za-z][A-Za-z0-9]{1,5}(?![\w.])"
-)
+_NAME: Final = r"[^\s\"'“”‘’《》()（）,，。:：;；]"
+_FILE: Final = re.compile(rf"(?<!{_NAME}){_NAME}+\.[A-Za-z][A-Za-z0-9]{{1,5}}(?![\w.])")
 _URL: Final = re.compile(r"(?<!\w)\w++://\S+|(?<!\S)\S+@\S+")
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|jsonl?|xlsx|db3?|sqlite3?)(?:/[^/]*)?$", re.IGNORECASE)
 _SHORTEST_STEM: Final = 3

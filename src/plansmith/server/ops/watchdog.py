@@ -1,4 +1,4 @@
-"""Logs when something holds the event loop: for how long, and what it was doing."""
+"""Logs what holds the event loop, and for how long."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import Final
 from plansmith.server.ops.logs import Log
 
 LIMIT_S: Final = 0.25
-_PAUSE_S: Final = 0.1
-_MOST_FRAMES: Final = 6
 
 
 @asynccontextmanager
@@ -24,19 +22,18 @@ async def watched_loop(log: Log) -> AsyncGenerator[None]:
     loop, thread, ended = asyncio.get_running_loop(), threading.get_ident(), threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_PAUSE_S):
+        while not ended.wait(LIMIT_S / 2):
             asked = time.monotonic()
             turn = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
             try:
                 turn.result(LIMIT_S)
             except TimeoutError:
-                frame = sys._current_frames()[thread]  # noqa: SLF001 - no other way to see it
-                stack = "".join(traceback.format_stack(frame)[-_MOST_FRAMES:])
+                stack = traceback.format_stack(sys._current_frames()[thread])[-6:]  # noqa: SLF001
                 turn.result()
                 held_ms = int((time.monotonic() - asked) * 1000)
-                log.warning("event loop held", held_ms=held_ms, stack=stack)
+                log.warning("event loop held", held_ms=held_ms, stack="".join(stack))
 
-    watcher = threading.Thread(target=watch, name="event loop watchdog", daemon=True)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         yield
