@@ -30,9 +30,7 @@ MADE_LATER = {
     "plansmith.templates.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
 }
 # Handed on in a module that also searches with others, but only to be matched at one place.
-ONLY_MATCHED = {
-    f"plansmith.planner.parse.bare_words.{name}" for name in ("BARE_KEY", "QUOTED_KEY", "WORD_KEY")
-}
+ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
@@ -104,9 +102,8 @@ def _globals(module: ModuleType, used: Mapping[str, set[str]]) -> Iterator[Found
         if not name.startswith("__"):
             for pattern, is_direct in _compiled(value, 4):
                 methods = used.get(name, set()) if is_direct else used[""]
-                place = f"{module.__name__}.{name}"
-                methods = {"match"} if place in ONLY_MATCHED else methods
-                yield Found(place, pattern, frozenset(methods))
+                methods = {"match"} if name in ONLY_MATCHED else methods
+                yield Found(f"{module.__name__}.{name}", pattern, frozenset(methods))
 
 
 def _compiled(value: object, depth: int) -> Iterator[tuple[re.Pattern[Any], bool]]:
