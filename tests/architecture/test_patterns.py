@@ -335,7 +335,7 @@ def is_slow(found: Found, text: Callable[[int], str]) -> bool:
 
 
 def _ratio(found: Found, long: str, short: str) -> float:
-    return _seconds(found, long, 2) / _seconds(found, short, 2)
+    return _seconds(found, long, 2) / max(_seconds(found, short, 2), 1e-6)
 
 
 def slow_text(found: Found) -> str:
