@@ -182,7 +182,8 @@ def _value(module: ModuleType, given: ast.expr, values: Mapping[str, ast.expr]) 
         case ast.JoinedStr():
             plain = _Plain(module, values).visit(ast.parse(ast.unparse(given), mode="eval").body)
             return _value(module, ast.fix_missing_locations(plain), {})
-    return None
+        case _:
+            return None
 
 
 # -- texts made to hold a pattern up -------------------------------------------------------------
@@ -213,7 +214,8 @@ def _one(op: Any, value: Any, turn: int) -> str:
         case ops.IN:
             return _member(value, turn)
         case ops.MAX_REPEAT | ops.MIN_REPEAT | ops.POSSESSIVE_REPEAT:
-            return _example(value[2], turn) * max(value[0], min(1, int(value[1])))
+            times: int = max(value[0], min(1, int(value[1])))
+            return _example(value[2], turn) * times
         case ops.ASSERT if value[0] < 0:
             return ""
         case ops.BRANCH | ops.SUBPATTERN | ops.ATOMIC_GROUP | ops.ASSERT:
