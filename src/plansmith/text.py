@@ -15,8 +15,10 @@ HAN: Final = re.compile(f"[{HAN_RANGE}]")
 WIDTH: Final = 160
 _FORMULA: Final = frozenset("=+-@")
 _CONTROL: Final = frozenset("\t\r\n")
+# Letters of a request that rules look at; what comes after them is pasted data.
+READ_BY_RULES: Final = 4_000
 _LINE_ENDS: Final = re.compile(r"\r\n?")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Characters that a reader does not see: control and format characters, line separators, fillers
 # and tags. Joiners are not among them: Persian, Indian scripts and emoji need them.
 _HIDDEN: Final = lazy_pattern(
@@ -51,7 +53,7 @@ def visible(text: str) -> str:
     """Returns a text with hidden characters escaped; line ends and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    plain = _SURROGATES.sub("\ufffd", _LINE_ENDS.sub("\n", text))
+    plain = SURROGATES.sub("\ufffd", _LINE_ENDS.sub("\n", text))
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 

@@ -11,7 +11,9 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +22,7 @@ import pytest
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.server.connections import connection_limit
+from plansmith.server.ops import watchdog
 from plansmith.server.routes import events
 
 FILES = 1024
@@ -34,6 +37,12 @@ HERE = pathlib.Path(__file__).parent
 
 
 @tool(effect="read")
+def spaces(count: int) -> str:
+    "Answer with spaces between two letters."
+    return "a" + " " * count + "b"
+
+
+@tool(effect="read")
 def look(number: int) -> str:
     "Read a file, which takes a moment."
     if number == 5:
@@ -44,11 +53,11 @@ def look(number: int) -> str:
 
 
 @contextlib.contextmanager
-def server(folder: Path) -> Iterator[httpx.Client]:
+def server(folder: Path, model: str = "demo") -> Iterator[tuple[httpx.Client, int]]:
     """`plansmith serve` as a process that may open no more files than most systems let it."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "notes.txt").write_text("a note")
-    words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
+    words = ["serve", "--port", "0", "--no-browser", "--model", model, "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
     with subprocess.Popen(
         [sys.executable, "-m", "plansmith", *words],
@@ -65,7 +74,7 @@ def server(folder: Path) -> Iterator[httpx.Client]:
         headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
         try:
             with httpx.Client(base_url=found[0], headers=headers, timeout=120) as client:
-                yield client
+                yield client, process.pid
         finally:
             process.terminate()
             process.communicate(timeout=120)
@@ -95,7 +104,7 @@ def test_half_open_requests_stop_neither_others_nor_a_run(tmp_path: Path) -> Non
         {"id": f"s{n}", "tool": "look", "inputs": {"number": n}, "after": [f"s{n - 1}"] * (n > 0)}
         for n in range(40)
     ]
-    with server(tmp_path) as client:
+    with server(tmp_path) as (client, _):
         body = {"plan": {"goal": "read", "steps": steps}, "mode": "read_only"}
         run = client.post("/v1/runs", json=body).json()["id"]
         with half_open(client.base_url, FLOOD):
@@ -107,6 +116,57 @@ def test_half_open_requests_stop_neither_others_nor_a_run(tmp_path: Path) -> Non
             while (told := client.get(f"/v1/runs/{run}").json())["status"] == "running":
                 pass
             assert told["status"] == "done", json.dumps(told["steps"])[:2000]
+
+
+def processor_ticks(process: int) -> int:
+    """The processor time of the thread that the event loop of a server runs in."""
+    fields = Path(f"/proc/{process}/task/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+PROSE = "Please compare the prices of the three offers and tell me which one is the best. "
+HOSTILE = (" ", "deadbeef", "a.", "“", "1,", "every day at noon and ", "每", "if ", "_a", ", ")
+
+
+def test_no_text_of_a_request_or_a_tool_holds_the_server(tmp_path: Path) -> None:
+    with server(tmp_path, "rules") as (client, process):
+
+        def ticks(text: str) -> int:
+            before = processor_ticks(process)
+            with ThreadPoolExecutor() as pool:
+                run = pool.submit(client.post, "/v1/runs", json={"request": text, "mode": "review"})
+                while not run.done():
+                    assert client.get("/healthz").status_code == 200
+            run_id = run.result().json()["id"]
+            while client.get(f"/v1/runs/{run_id}").json()["status"] == "planning":
+                pass
+            return processor_ticks(process) - before
+
+        ticks(PROSE)
+        usual = max(ticks((PROSE * 250)[:20_000]), 10)
+        taken = {unit: ticks(f"a{unit * (19_998 // len(unit))}b") for unit in HOSTILE}
+        assert {unit: each for unit, each in taken.items() if each > 10 * usual} == {}
+
+        step = {"id": "s", "tool": "spaces", "inputs": {"count": 150_000}}
+        steps = [step, {"id": "answer", "say": "{{s}}"}]
+        body = {"plan": {"goal": "read", "steps": steps}, "mode": "read_only"}
+        run = client.post("/v1/runs", json=body).json()["id"]
+        while client.get(f"/v1/runs/{run}").json()["status"] != "done":
+            pass
+        before = processor_ticks(process)
+        assert client.get(f"/v1/runs/{run}/report").status_code == 200
+        assert processor_ticks(process) - before <= 10 * usual
+
+
+async def test_a_held_event_loop_is_logged_with_what_held_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        while "event loop held" not in house.log.getvalue():
+            time.sleep(2 * watchdog.LIMIT_S)  # noqa: ASYNC251 - this is what must not be done
+            await asyncio.sleep(0)
+        line = next(each for each in house.log.getvalue().splitlines() if "loop held" in each)
+    told = json.loads(line)
+    assert told["held_ms"] >= watchdog.LIMIT_S * 1000
+    assert "time.sleep(2 * watchdog.LIMIT_S)" in told["stack"]
 
 
 async def test_a_head_that_does_not_come_in_time_ends_the_connection(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.width import say_fitted
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
-from plansmith.text import padded, visible
+from plansmith.text import SURROGATES, padded, visible
 
 if TYPE_CHECKING:
     import difflib
@@ -139,7 +139,9 @@ _EXITS: Final = (
 
 def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = None) -> int:
     """Runs the command line, also within a tenant; returns the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    given = sys.argv[1:] if argv is None else argv
+    # Bytes that are not UTF-8 arrive as lone surrogates, which can be neither stored nor printed.
+    arguments = [SURROGATES.sub("\ufffd", each) for each in given]
     if arguments and arguments[0] in ("-C", "--folder"):
         return _in_folder(arguments[1:])
     if arguments and arguments[0] == "--tenant":

@@ -7,8 +7,8 @@ from typing import Final
 from plansmith.lazy import lazy_pattern
 
 _MARK: Final = "[step:"
-CITATION: Final = lazy_pattern(r"\[step:\s*([^\[\]\n]{1,400})\]")
-_WITH_SPACE: Final = lazy_pattern(r"[ \t]*\[step:\s*[^\[\]\n]{1,400}\]")
+CITATION: Final = lazy_pattern(r"\[step:([^\[\]\n]{1,400})\]")
+_WITH_SPACE: Final = lazy_pattern(r"(?<![ \t])[ \t]*+\[step:[^\[\]\n]{1,400}\]")
 
 
 def without_citations(text: str) -> str:

@@ -34,6 +34,7 @@ Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 # How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
+MAX_OPTIONS: Final = 100
 
 
 class StepFields(Record):
@@ -196,7 +197,7 @@ class AskStep(StepFields):
 
     kind: Literal["ask"] = "ask"
     question: Filled
-    options: tuple[Text, ...] = ()
+    options: Annotated[tuple[Text, ...], Field(max_length=MAX_OPTIONS)] = ()
     answer_schema: Inputs | None = None
 
     def templates(self) -> Sequence[Place]:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 LONGEST_YES = 60
 EDGE = " \t\r\n.,!;:。，！；：、\"'“”‘’`*"
 YES = (
-    r"(?:(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
+    r"(?>(?:y|yes|yep|yeah|yup|ok|okay|sure|fine|good|great|perfect|right|alright|agreed?"
     r"|confirm(?:ed)?|approved?|accept(?:ed)?|allow(?:ed)?|proceed|go(?: ahead| on| for it)?"
     r"|do it|do so"
     r"|run (?:it|the plan)|start(?: it)?|execute(?: it)?|continue|carry on|ship it"
     r"|looks? (?:good|fine|right|ok)|lgtm|sounds good|please|now|then|that|the plan|this plan"
-    r"|it|i|with|and|to me|all|true|certainly|of course)[\s,.!]*)+"
-    r"|(?:是的?|好的?|行|可以|同意|批准|允许|确认|没问题|执行吧?|开始吧?|继续吧?|运行吧?|就这样"
+    r"|it|i|with|and|to me|all|true|certainly|of course)(?![a-z])[\s,.!]*)+"
+    r"|(?>是的?|好的?|行|可以|同意|批准|允许|确认|没问题|执行吧?|开始吧?|继续吧?|运行吧?|就这样"
     r"|请|吧"
     r"|了|这个?计划|按计划|我|对|嗯|当然|去做|做吧|[\s，。！,.!])+"
 )

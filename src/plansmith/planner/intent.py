@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from plansmith.lazy import lazy_pattern
-from plansmith.text import HAN
+from plansmith.text import HAN, READ_BY_RULES
 
 Kind = Literal["save", "draw", "send", "rename", "delete", "order", "pay", "cancel"]
 
@@ -79,16 +79,15 @@ _ENDINGS: Final = (
     "|parquet|log|db|sqlite3?|sql|py|js|ts|ics|zip"
 )
 FILE: Final = lazy_pattern(
-    rf"(?<![\w.])(?:[\w.~-]*[/\\])*[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?![/\\])",
+    rf"(?<![\w./\\~-])(?:[\w.~-]*+[/\\])*[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?![/\\])",
     re.IGNORECASE,
 )
 _QUOTED: Final = lazy_pattern(
-    r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|「[^」]*」|『[^』]*』|《[^》]*》|‘[^’]*’"
+    r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|“[^“”]*”|「[^「」]*」|『[^『』]*』|《[^《》]*》|‘[^‘’]*’"
     r"|(?<!\w)'[^'\n]*'(?!\w)|^[ \t]*>[^\n]*$",
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?;])\s+|[。！？；\n]+")
-_LONGEST: Final = 20_000  # characters; anything longer is pasted data
 _ENGLISH_NEAR: Final = 120  # characters before a verb that may ask for it
 _ENGLISH_FAR: Final = 400  # characters after a verb that belong to it
 
@@ -108,7 +107,7 @@ def find_intents(*texts: str) -> tuple[Intent, ...]:
     """
     asked: list[Intent] = []
     for text in texts:
-        found = _mentioned(text[:_LONGEST])
+        found = _mentioned(text[:READ_BY_RULES])
         off = {intent.kind for intent, wanted in found if not wanted}
         asked = [intent for intent in asked if intent.kind not in off]
         asked += [intent for intent, wanted in found if wanted]
@@ -132,7 +131,7 @@ def _mentions(text: str) -> Iterator[tuple[Intent, bool]]:
 
 def sentences_without_quotes(text: str) -> list[str]:
     """Returns the sentences of a request; quoted text in them is replaced."""
-    return _SENTENCE_END.split(_QUOTED.sub(_without_quote, text[:_LONGEST]))
+    return _SENTENCE_END.split(_QUOTED.sub(_without_quote, text[:READ_BY_RULES]))
 
 
 def _without_quote(found: re.Match[str]) -> str:
@@ -173,9 +172,9 @@ _SHOPPING: Final = frozenset({"buy", "purchase"})
 _WISH: Final = lazy_pattern(r"\b(?:want|need|like|looking|hoping|planning) to\s*$", re.IGNORECASE)
 # "with the name Ann and email ann@example.com" lists details; it asks for no email.
 _NOUNS: Final = frozenset({"email", "e-mail", "mail", "text", "message"})
-_PARTS: Final = lazy_pattern(r"\bwith\b[^,;]*$", re.IGNORECASE)
+_PARTS: Final = lazy_pattern(r"\bwith\b[^,;]{0,120}$", re.IGNORECASE)
 _FOLLOWING: Final = lazy_pattern(
-    r"[,.;:]?\s+(?:and|then|&|but|before|after|so that)\s", re.IGNORECASE
+    r"[,.;:]?(?<!\s)\s++(?:and|then|&|but|before|after|so that)\s", re.IGNORECASE
 )
 _A: Final = r"(?:it|this|that|them|these|those|everything|all|both|each|every|the|my|our|your|a|an)"
 _VERBS: Final = lazy_pattern(
@@ -279,7 +278,7 @@ def _english(sentence: str) -> list[tuple[Intent, bool]]:
 
 
 # Words that join two changes belong to neither: `draw a chart and`.
-_JOINED: Final = lazy_pattern(r"(?:[\s,.;:!?&]+(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
+_JOINED: Final = lazy_pattern(r"(?:[\s,.;:!?&]++(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
 
 
 def _place(sentence: str, verb: re.Match[str]) -> _Place:

@@ -34,6 +34,7 @@ from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Tell, W
 from plansmith.planner.shortlist.pick import Pick, reader_picks, shortlist
 from plansmith.planner.triage import Decision, Triage, triage
 from plansmith.ports import ContextBlock
+from plansmith.text import READ_BY_RULES
 
 
 async def make_plan(
@@ -181,6 +182,7 @@ def _shortlist(
 
     What reads a file that the request names is always among them.
     """
+    query = query[:READ_BY_RULES]
     agents = [each for each in deps.agents if each.enabled and not each.hidden]
     agents = [each for each in agents if not each.passthrough]
     most, tools = request.top_k or deps.settings.top_k, deps.tools

@@ -8,11 +8,12 @@ from typing import Final, NamedTuple
 from plansmith.errors import Misconfigured
 from plansmith.plan.timing import Timing, check_timing
 from plansmith.planner.recurrence_words import Phrase, find_chinese, find_english
+from plansmith.text import READ_BY_RULES
 
 _CONFIRMED: Final = re.compile(
-    r"[\s,;，。；]*\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
+    r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
     r"|(?:schedule )?confirmed)\b[.!]?"
-    r"|[\s,;，。；]*(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$",
+    r"|(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$)",
     re.IGNORECASE,
 )
 _EDGES: Final = " \t\r\n,;:，、；：-–—"
@@ -39,8 +40,9 @@ class Recurrence(NamedTuple):
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     """Returns what a request says about repeating it; None if it says nothing."""
-    bare = _CONFIRMED.sub(" ", text)
-    phrases = [each for each in (*find_english(bare), *find_chinese(bare)) if _meant(each, bare)]
+    read = _CONFIRMED.sub(" ", text[:READ_BY_RULES])
+    bare = read + text[READ_BY_RULES:]
+    phrases = [each for each in (*find_english(read), *find_chinese(read)) if _meant(each, bare)]
     if not phrases:
         return None
     phrase = phrases[0]

@@ -79,36 +79,36 @@ _FIRST_TO_FIFTH: Final = ("first", "second", "third", "fourth", "fifth")
 _ORDINALS: Final = {word: number for number, word in enumerate(_FIRST_TO_FIFTH, start=1)}
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAY: Final = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:days?)?\b\.?"
-_DAYS: Final = rf"{_DAY}(?:\s*(?:,|and|&|,\s*and|or)\s*{_DAY})*"
+_DAYS: Final = rf"{_DAY}(?:\s*+(?:,|and|&|,\s*+and|or)\s*+{_DAY}){{0,9}}"
 _PART: Final = r"(?:morning|afternoon|evening|night)"
-_ZONE: Final = r"(?:\s+(?P<zone#>UTC|GMT|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+)+)(?-i:\b))?"
-_HALF: Final = r"(?:\s*(?:a\.?m\.?|p\.?m\.?)(?![a-z]))?(?:\s*o'?clock)?"
+_ZONE: Final = r"(?:\s++(?P<zone#>UTC|GMT|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+)+)(?-i:\b))?"
+_HALF: Final = r"(?:\s*+(?:a\.?m\.?|p\.?m\.?)(?![a-z]))?(?:\s*+o'?clock)?"
 _CLOCK: Final = rf"(?:noon|midnight|\d{{1,2}}(?:[:.h]\d{{2}})?{_HALF})"
 _TIME: Final = (
-    rf"(?:at\s+)(?P<time#>{_CLOCK}(?:\s*(?:,|and|&)\s*(?:at\s+)?{_CLOCK})*)"
-    rf"(?:\s+in\s+the\s+(?P<part#>{_PART}))?{_ZONE}"
+    rf"(?:at\s++)(?P<time#>{_CLOCK}(?:\s*+(?:,|and|&)\s*+(?:at\s++)?{_CLOCK}){{0,23}})"
+    rf"(?:\s++in\s++the\s++(?P<part#>{_PART}))?{_ZONE}"
 )
 _BEFORE, _AFTER = (_TIME.replace("#", number) for number in "12")
 _NUMBER: Final = rf"(?:\d{{1,6}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _NTH: Final = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_ORDINALS)}|last)"
-_MONTHLY: Final = r"(?:(?:of|in)\s+)?(?:each|every|the|a)\s+month"
+_MONTHLY: Final = r"(?:(?:of|in)\s++)?(?:each|every|the|a)\s++month"
 _WHICH: Final = (
-    rf"(?:every|each)\s+(?P<each>day|weekday|work(?:ing)?\s*day|business\s+day|weekend|{_PART})s?\b"
-    r"|(?P<daily>daily)\b|(?:on\s+)?(?P<week>weekdays|weekends)\b"
-    rf"|(?:(?:every|each)\s+week\s+on|weekly\s+on|every|each|on)\s+(?P<days>{_DAYS})"
-    r"|(?:from\s+)?(?P<span>mon(?:day)?\s+(?:to|through|till|until)\s+fri(?:day)?)\b"
-    rf"|(?:on\s+)?the\s+(?P<nth>{_NTH})(?:\s+(?P<of>day|{_DAY}))?\s+{_MONTHLY}\b"
-    rf"|(?:(?:every|each)\s+month|monthly)\s+on\s+the\s+(?P<nth2>{_NTH})(?:\s+(?P<of2>day|{_DAY}))?\b"
+    rf"(?:every|each)\s++(?P<each>day|weekday|work(?:ing)?\s*+day|business\s++day|weekend|{_PART})s?\b"
+    r"|(?P<daily>daily)\b|(?:on\s++)?(?P<week>weekdays|weekends)\b"
+    rf"|(?:(?:every|each)\s++week\s++on|weekly\s++on|every|each|on)\s++(?P<days>{_DAYS})"
+    r"|(?:from\s++)?(?P<span>mon(?:day)?\s++(?:to|through|till|until)\s++fri(?:day)?)\b"
+    rf"|(?:on\s++)?the\s++(?P<nth>{_NTH})(?:\s++(?P<of>day|{_DAY}))?\s++{_MONTHLY}\b"
+    rf"|(?:(?:every|each)\s++month|monthly)\s++on\s++the\s++(?P<nth2>{_NTH})(?:\s++(?P<of2>day|{_DAY}))?\b"
 )
 _PHRASE: Final = lazy_pattern(
-    rf"\b(?:once\s+)?(?:{_BEFORE}\s*,?\s*)?(?:{_WHICH})(?:\s*,?\s*{_AFTER})?",
+    rf"\b(?:once\s++)?(?:{_BEFORE}\s*+,?\s*+)?(?:{_WHICH})(?:\s*+,?\s*+{_AFTER})?",
     re.IGNORECASE,
 )
 _INTERVAL: Final = lazy_pattern(
-    rf"\b(?:(?:once\s+)?(?:every|each)\s+(?:(?P<count>{_NUMBER})\s+)?"
+    rf"\b(?:(?:once\s++)?(?:every|each)\s++(?:(?P<count>{_NUMBER})\s++)?"
     r"(?P<unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?)"
-    r"|once\s+(?:an?|per)\s+(?P<once>minute|hour)|(?P<half>every\s+half\s+(?:an?\s+)?hour)"
-    r"|(?:^|(?<=[,;])\s*)(?P<hourly>hourly)|(?P<end>hourly)(?=[.!]?\s*$))\b",
+    r"|once\s++(?:an?|per)\s++(?P<once>minute|hour)|(?P<half>every\s++half\s++(?:an?\s++)?hour)"
+    r"|(?:^|(?<=[,;])\s*+)(?P<hourly>hourly)|(?P<end>hourly)(?=[.!]?\s*+$))\b",
     re.IGNORECASE,
 )
 _UNITS: Final = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
@@ -135,7 +135,7 @@ def _interval(found: re.Match[str], text: str) -> Phrase:
     unit = _UNITS[found["unit"][0].lower()]
     count = (found["count"] or "1").lower()
     number = int(count) if count.isdigit() else _NUMBERS[count]
-    if re.match(r"\s*,?\s*at\s+\d", text[found.end() :], re.IGNORECASE):
+    if re.match(r"\s*+,?\s*+at\s+\d", text[found.end() :], re.IGNORECASE):
         flaw = "an interval has no time of day: name the days, or leave the time out"
         return Phrase(*span, flaw=flaw)
     return every(number, unit, span)
@@ -226,9 +226,9 @@ _PARTS: Final = {
 _CHINESE_PART: Final = "|".join(sorted(_PARTS, key=len, reverse=True))
 _CHINESE_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]{1,5})"
 _CHINESE_CLOCK: Final = (
-    rf"(?:(?P<part#>{_CHINESE_PART})?\s*(?P<hour#>{_CHINESE_NUMBER})\s*(?:[:：]\s*(?P<colon#>\d{{2}})"
+    rf"(?:(?P<part#>{_CHINESE_PART})?\s*+(?P<hour#>{_CHINESE_NUMBER})\s*+(?:[:：]\s*+(?P<colon#>\d{{2}})"
     rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half#>半)|(?P<quarter#>[一三])刻"
-    rf"|(?P<minute#>{_CHINESE_NUMBER})\s*分?)?))"
+    rf"|(?P<minute#>{_CHINESE_NUMBER})\s*+分?)?))"
 )
 _FIRST, _SECOND = (_CHINESE_CLOCK.replace("#", number) for number in "12")
 _WEEK: Final = r"(?:周|週|星期|礼拜|禮拜)"
@@ -236,16 +236,16 @@ _WEEKDAY: Final = r"[一二三四五六日天1-6]"
 _CHINESE_WHICH: Final = (
     r"(?P<workday>(?:每个?|每個)?工作日|每[周週]一(?:至|到)[周週]?五)"
     rf"|(?P<weekend>每(?:个|個)?(?:周末|週末))"
-    rf"|每(?:个|個)?{_WEEK}的?(?P<days>{_WEEKDAY}(?:\s*[、，,和及与與]?\s*{_WEEK}?{_WEEKDAY}(?![点點时時:：\d]))*)"
-    rf"|每(?:个|個)?月的?(?:(?P<last>最后一天|最後一天|月末|月底)|(?P<date>{_CHINESE_NUMBER})\s*[号號日])"
+    rf"|每(?:个|個)?{_WEEK}的?(?P<days>{_WEEKDAY}(?:\s*+[、，,和及与與]?\s*+{_WEEK}?{_WEEKDAY}(?![点點时時:：\d])){{0,9}})"
+    rf"|每(?:个|個)?月的?(?:(?P<last>最后一天|最後一天|月末|月底)|(?P<date>{_CHINESE_NUMBER})\s*+[号號日])"
     r"|(?P<day>每天|每日|天天)"
 )
 _CHINESE_PHRASE: Final = lazy_pattern(
-    rf"(?P<beijing>北京时间|北京時間)?(?:{_CHINESE_WHICH})的?\s*(?:在|于|於)?(?P<zone>北京时间|北京時間)?\s*"
-    rf"(?:{_FIRST}(?:\s*[、，,和及]\s*{_SECOND})?)?"
+    rf"(?P<beijing>北京时间|北京時間)?(?:{_CHINESE_WHICH})的?\s*+(?:在|于|於)?(?P<zone>北京时间|北京時間)?\s*+"
+    rf"(?:{_FIRST}(?:\s*+[、，,和及]\s*+{_SECOND})?)?"
 )
 _CHINESE_INTERVAL: Final = lazy_pattern(
-    rf"(?P<skip>每隔|每)\s*(?P<half>半)?\s*(?P<count>{_CHINESE_NUMBER})?\s*(?:个|個)?\s*"
+    rf"(?P<skip>每隔|每)\s*+(?P<half>半)?\s*+(?P<count>{_CHINESE_NUMBER})?\s*+(?:个|個)?\s*+"
     r"(?P<unit>秒钟?|秒鐘|分钟|分鐘|分(?!之)|小时|小時|钟头|鐘頭|天|日|周|週|星期)(?![一二三四五六日末])"
     r"(?:一次)?"
 )

@@ -212,7 +212,7 @@ class Checked:
 
 
 _GONE: Final = "\0"  # in place of a citation that is removed
-_LEFT: Final = re.compile(rf"[ ]*{_GONE}(?=[.,;:!?。，；：！？])")
+_LEFT: Final = re.compile(rf"(?<! ) *+{_GONE}(?=[.,;:!?。，；：！？])")
 
 
 def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:

@@ -24,9 +24,9 @@ else:
 
 _ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
 _LINE_START: Final = re.compile(
-    r"^(\s*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=>\s-]*$)|>)", re.MULTILINE
+    r"^([^\S\n]*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=> \t-]*$)|>)", re.MULTILINE
 )
-_NUMBERED: Final = re.compile(r"^(\s*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^([^\S\n]*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
 _BRIEF: Final = 12  # lines of a result that is shown in brief
 _TICKS: Final = re.compile(r"`+")
 _MARKS: Final = {"strong": "**", "em": "*"}

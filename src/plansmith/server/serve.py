@@ -49,6 +49,7 @@ from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.ops.notices import Notices
+from plansmith.server.ops.watchdog import watched_loop
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, OpenRuns, ServerState
 from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
@@ -232,7 +233,7 @@ def make_server(
     base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
     server_state.kind = server_state.kind._replace(at=base)
     routes, during = protocol_routes(server_state, base)
-    during += [partial(telling, server_state, base)]
+    during += [partial(telling, server_state, base), partial(watched_loop, server_state.log)]
     during += [tenants.running] if tenants else []
     during += [partial(working, server_state, serve.executes)] if serve.executes else []
     app = make_app(server_state, auth=auth, more=routes, during=during, spans=spans)

@@ -17,6 +17,7 @@ from plansmith.cli.command_table import COMMANDS
 from plansmith.cli.commands import plans
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
+NOT_UTF_8 = "\udcff"  # as such a byte of the command line reaches a program
 
 
 def error_of(out: str) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def error_of(out: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [*COMMANDS, "no-such-command"])
 def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> None:
-    code, out, err = cli(name, "--json", "--no-such-flag", "a", "b", "c", "d", "e")
+    code, out, err = cli(name, "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
     assert code == 2
     told = error_of(out)
     assert (told["code"], told["exit"]) == ("usage", 2)

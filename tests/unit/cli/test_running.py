@@ -243,9 +243,10 @@ def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path
     assert '~ n inputs.text: "hello" -> "other"' in err
     code, _, err = cli("undo", "last", *PY)
     assert '~ n inputs.text: "other" -> "hello"' in err
-    assert cli("cancel", "last")[0] == 0
+    assert cli("cancel", "last", "--reason", "caf\udce9")[0] == 0  # a byte that is not UTF-8
     assert cli("cancel", "last")[0] == 4
     assert shown(cli)["status"] == "cancelled"
+    assert shown(cli)["reason"].endswith(": caf\ufffd")
 
 
 def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(

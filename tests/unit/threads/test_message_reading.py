@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.yes_or_no import is_yes
+from plansmith.plan.steps import MAX_OPTIONS
+from plansmith.plan.yes_or_no import goes_on, is_yes
 from plansmith.threads.reading import guess, is_rejection, is_why, read_by_rules
 from plansmith.threads.situation import Situation, Waiting
 
@@ -73,6 +74,12 @@ def test_a_mere_yes_in_a_message_is_an_approval(text: str) -> None:
 )
 def test_a_message_that_says_more_than_yes_is_no_approval(text: str) -> None:
     assert not is_yes(text)
+
+
+def test_options_that_repeat_a_yes_in_many_readings_are_read_at_once() -> None:
+    options = [f"go on{' go on' * 8} {number}" for number in range(MAX_OPTIONS)]
+    options += [f"执行吧{'执行吧' * 17}{number}" for number in range(MAX_OPTIONS)]
+    assert goes_on(options[0], "Which way?", options) is True
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ _QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
 _HAN_CUE: Final = re.compile(
     "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
 )
-_HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的)+$")
+_HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的){1,9}$")
 _COMMON: Final = frozenset(
     re.findall(
         r"\w+",

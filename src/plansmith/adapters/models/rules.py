@@ -29,17 +29,19 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+from plansmith.text import READ_BY_RULES
 
 _QUOTED: Final = re.compile(
     r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"
     r"|`([^`\n]{1,500})`|(?<!\w)'([^'\n]{1,500})'(?!\w)|‘([^’\n]{1,500})’"
 )
 _URL: Final = re.compile(r"https?://[^\s\"'<>，。；）]+[^\s\"'<>，。；）.,;:!?)]")
-_MAIL: Final = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
+_MAIL: Final = re.compile(r"(?<![\w.%+-])[\w.%+-]++@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", re.ASCII)
 _GLOB: Final = re.compile(r"(?<![\w./*?-])(?=[\w/*?-]*[./])[\w./?-]*\*[\w./*?-]*")
 _FILE: Final = re.compile(
-    r"(?:[\w~.-]+/)+[\w.-]+|[A-Za-z0-9_~.-]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
-    r"|[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
+    r"(?<![\w~.-])(?:[\w~.-]++/){1,40}[\w.-]+"
+    r"|(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
+    r"|(?<![\w-])[\w-]++\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
 )
 # Chinese writes no spaces: a verb before a name is not part of it.
 _VERB: Final = re.compile("^(?:请|帮我|把|将|在|从|对|读取|读|打开|查看|看|统计|分析|写入|保存到)+")
@@ -50,7 +52,7 @@ _KINDS: Final = frozenset(
     ("csv", "tsv", "json", "md", "txt", "pdf", "html", "py", "xml", "yaml", "log", "svg", "png")
 )
 _FOLDER: Final = re.compile(
-    r"\b(?:folder|directory) ([\w./-]*\w)|([\w./-]*\w) (?:folder|directory)\b"
+    r"\b(?:folder|directory) ([\w./-]*\w)|(?<![\w./-])([\w./-]*\w) (?:folder|directory)\b"
 )
 _PLAIN: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
 # Two names without an extension are files where one is copied or moved to the other.
@@ -144,7 +146,7 @@ _LEAST_SCORE: Final = 0.2
 _DEEDS: Final = "write|save|append|add|put|draw|plot|send|e?mail|post|replace|create|book"
 # Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
-    rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{_DEEDS})\b)"
+    rf"[;；]\s*|,?(?<!\s)\s++(?:(?:and\s++)?then\s+|and\s+(?=(?:{_DEEDS})\b))"
     "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
     re.IGNORECASE,
 )
@@ -167,7 +169,7 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
     """Returns the calls that fit the words of a request; none if they leave out one of them."""
     calls: list[dict[str, Any]] = []
-    clauses = _clauses(request)
+    clauses = _clauses(request[:READ_BY_RULES])
     for clause in clauses:
         best = _best(clause, tools, len(calls))
         if best is None or not _covers(best, clause):

@@ -17,12 +17,12 @@ _WHOLE: Final = ("plansmith ", "$ ", "http", "|")
 BAR: Final = "│"
 # A word with what follows it, or one Chinese character with the marks around it.
 _BREAKS: Final = re.compile(
-    rf"[（“《]*[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
+    rf"[（“《]{{0,9}}[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
     r"[，。；：、！？）”》]*\s*|\s+|."
 )
 # The same with one space at most after it; other spaces are pieces of their own.
 _PIECES: Final = re.compile(
-    rf"(?:[（“《]*[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|.",
+    rf"(?:[（“《]{{0,9}}[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|.",
     re.DOTALL,
 )
 

@@ -19,7 +19,7 @@ from plansmith.planner.parse.reply import read_plan_value
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WORD: Final = re.compile(
-    r"\s*(\[\s*)?(accepted|edit[_ ]plan)\s*(?(1)\])\s*:?\s*(.*)", re.IGNORECASE | re.DOTALL
+    r"\s*+(\[\s*+)?(accepted|edit[_ ]plan)\s*+(?(1)\])\s*+:?\s*+(.*)", re.IGNORECASE | re.DOTALL
 )
 
 

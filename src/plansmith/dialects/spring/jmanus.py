@@ -42,7 +42,7 @@ TITLE: Final = "JManus"
 DEFAULT_AGENT: Final = "DEFAULT_AGENT"
 COLUMNS: Final = "terminate_columns"
 PLACE: Final = re.compile(r"<<\s*([A-Za-z_]\w{0,63})\s*>>", re.ASCII)
-_TAG: Final = re.compile(r"\s*[\[【]\s*([^\[\]【】]{1,80}?)\s*[\]】] ?(.*)", re.DOTALL)
+_TAG: Final = re.compile(r"\s*+[\[【]\s*+([^\[\]【】]{1,80}?)\s*[\]】] ?(.*)", re.DOTALL)
 _HINT: Final = Sentence(
     "hint.give_form", form='{"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
 )

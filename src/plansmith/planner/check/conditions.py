@@ -21,13 +21,14 @@ from plansmith.text import HAN, clip
 
 DROPPED: Final = "PS506"
 _SHOWN: Final = 80
+_NEAR: Final = 250  # letters before a condition that say whether it is one
 # A condition, up to the end of its clause; the dot in `a.csv` or `0.5` does not end it.
 _ENGLISH: Final = lazy_pattern(
-    r"\b(?:only if|unless|if|when(?=(?:[^.;]|\.(?=\S))*\bthen\b))\s+(?:[^,.;:]|[,.:](?=\w))+",
+    r"\b(?:only if|unless|if|when(?=(?:[^.;]|\.(?=\S)){,200}?\bthen\b))\s+(?:[^,.;:]|[,.:](?=\w))+",
     re.IGNORECASE,
 )
 _CHINESE: Final = lazy_pattern(
-    r"(?:如果|假如|假若|倘若|要是|只要|除非|只有(?=.*才)|(?<![宛仿般恍似假倘])若(?!干|何|隐|即))[^，。；：,;]+"
+    r"(?:如果|假如|假若|倘若|要是|只要|除非|只有(?=.{0,200}?才)|(?<![宛仿般恍似假倘])若(?!干|何|隐|即))[^，。；：,;]+"
 )
 # Politeness and figures of speech: "if possible", "if any", "as if".
 _POLITE: Final = lazy_pattern(
@@ -49,7 +50,7 @@ _ASKS: Final = lazy_pattern(
     r"|tell them|know|ask|asks|wonder"
     r"|determine|decide|confirm|say|says|show|show me|look"
     r"|learn|understand|investigate|detect|ensure|as|even|what|happens|happen|matter"
-    r"|care|mind|remember|unsure|sure)\s+$|\bwhat (?:happens|would happen)\b[^,]*$",
+    r"|care|mind|remember|unsure|sure)\s+$|\bwhat (?:happens|would happen)\b[^,]{0,200}$",
     re.IGNORECASE,
 )
 _QUESTION: Final = lazy_pattern(
@@ -103,7 +104,8 @@ def _found(text: str) -> Iterator[str]:
         if _QUESTION.search(sentence):
             continue
         for each in pattern.finditer(sentence):
-            if not polite.match(each[0]) and not _ASKS.search(sentence[: each.start()]):
+            before = sentence[max(each.start() - _NEAR, 0) : each.start()]
+            if not polite.match(each[0]) and not _ASKS.search(before):
                 yield " ".join(each[0].split())
 
 

@@ -17,6 +17,7 @@ from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep, MapStep, PlanStep, StepFields, ToolStep
 from plansmith.planner.check.names import Catalogue
+from plansmith.text import READ_BY_RULES
 
 
 class Constraint(Record):
@@ -119,12 +120,11 @@ _READ_ONLY: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _QUOTES: Final = lazy_pattern(
-    r"```.*?```|\"[^\"\n]*\s[^\"\n]*\"|“[^”]*”|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE
+    r"```.*?```|\"[^\"\s]*[^\"\n\S][^\"\n]*\"|“[^“”]*”|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE
 )
 _CLAUSE: Final = lazy_pattern(
     r"[,;:!?](?=\s|$)|\.(?=\s|$)|[，。；：！？\n]|\s[-–—]\s| but (?=only|use)"
 )
-_LONGEST: Final = 20_000  # characters; anything longer is pasted data
 
 
 def read_constraint(text: str, *, hard: bool = True) -> Constraint:
@@ -165,7 +165,7 @@ def asked_constraints(request: str, names: Collection[str]) -> list[Constraint]:
     """
     rules: list[Constraint] = []
     known = [name.lower() for name in names]
-    for clause in _CLAUSE.split(_QUOTES.sub(" ", request[:_LONGEST])):
+    for clause in _CLAUSE.split(_QUOTES.sub(" ", request[:READ_BY_RULES])):
         said = clause.strip()
         if found := _MOST_ASKED.search(said):
             rules.append(Constraint(text=found[0].strip()).replace(**_bound(found)))

@@ -6,16 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plansmith.text import HAN
+from plansmith.text import HAN, READ_BY_RULES
 
 DEFAULT: Final = "en"
 
-_LONGEST: Final = 20_000
 _TAG: Final = re.compile(r"([A-Za-z]{2,3})(?:[-_]([A-Za-z]{4}))?(?:[-_]([A-Za-z]{2}|[0-9]{3}))?")
 # Code, addresses and tool names say nothing about the language of a text.
 _CODE: Final = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\w+://[^\s\u3000-\u9fff]+|[\w.+-]+@[\w.-]+"
-    r"|[A-Za-z0-9]+(?:[_.:/\\-][A-Za-z0-9]+)+|\b[a-z]+[A-Z]\w*|<<\w+>>|\{\{.*?\}\}",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|(?<!\w)\w++://[^\s\u3000-\u9fff]+|(?<![\w.+-])[\w.+-]++@[\w.-]+"
+    r"|(?<![A-Za-z0-9])[A-Za-z0-9]++(?:[_.:/\\-][A-Za-z0-9]+)+|\b[a-z]+[A-Z]\w*|<<\w+>>|\{\{[^{}]*\}\}",
     re.DOTALL | re.ASCII,
 )
 _SCRIPTS: Final[Mapping[str, re.Pattern[str]]] = {
@@ -101,7 +100,7 @@ _VERBS: Final = _words(
 
 def locale_of(text: str, given: str = "") -> str:
     """Returns the language tag of a text, such as `zh-CN`; keeps a valid given tag."""
-    return normal_tag(given) or _detected(text[:_LONGEST])
+    return normal_tag(given) or _detected(text[:READ_BY_RULES])
 
 
 def normal_tag(tag: str) -> str:

@@ -19,9 +19,10 @@ _LEAD: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _TAIL: Final = lazy_pattern(
-    r"(?:\s+(?:equals?|equal to|come to|make|makes)(?: what| how much)?|\s+is (?:what|how much)"
-    r"|\s*(?:的(?:结果|值|答案))?\s*(?:一共|总共)?\s*(?:是|等于|得|=|为|有)\s*(?:多少|几|什么)?"
-    r"|\s*的(?:结果|值|答案)|\s*多少)$",
+    r"(?<!\s)(?:\s++(?:(?:equals?|equal to|come to|makes?)(?: (?:what|how much))?"
+    r"|is (?:what|how much))"
+    r"|\s*+(?:(?:的(?:结果|值|答案))?\s*+(?:一共|总共)?\s*+(?:是|等于|得|=|为|有)\s*+(?:多少|几|什么)?"
+    r"|的(?:结果|值|答案)|多少))$",
     re.IGNORECASE,
 )
 # Operators and functions with what the calculator calls them; longer words first.

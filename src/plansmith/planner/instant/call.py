@@ -39,7 +39,7 @@ _OPENING: Final = re.compile(
     re.IGNORECASE,
 )
 _CLOSING: Final = re.compile(
-    r"(?:\s*[,，]?\s*(?:please|pls|thanks|thank you|谢谢(?:你|您)?|多谢)|\s*[?.。？！=]"
+    r"(?<!\s)(?:\s*+(?:[,，]?\s*+(?:please|pls|thanks|thank you|谢谢(?:你|您)?|多谢)|[?.。？！=])"
     r"|(?<![\d)])!|[呢呀啊哦])$",
     re.IGNORECASE,
 )

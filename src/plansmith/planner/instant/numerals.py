@@ -11,7 +11,7 @@ _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9} | {
     "万": 10**4,
     "亿": 10**8,
 }
-PLAIN: Final = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
+PLAIN: Final = r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
 NUMBER: Final = rf"(?:{PLAIN}(?:\s?[百千万亿]|\s(?:thousand|million|billion)\b)?(?!\d))"
 _SCALED: Final = re.compile(rf"({PLAIN})(?:\s?([百千万亿]|thousand|million|billion))?")
 

@@ -11,6 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from plansmith.plan.data import Json
+from plansmith.text import SURROGATES
 
 DOUBLE: Final = '"“”„‟″＂'
 SINGLE: Final = "'‘’‛`´＇"
@@ -32,7 +33,7 @@ ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
 REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 CALL: Final = re.compile(r"(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\s*\(")
 SIMPLE_CALL: Final = re.compile(
-    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
+    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*+("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
     r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
 )
 STRING_PREFIX: Final = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\])\n])")
@@ -92,7 +93,6 @@ _LATEX = frozenset([
     "rangle", "rceil", "rfloor", "rho", "right", "rightarrow", "tan", "tanh", "tau", "text",
     "textbf", "textit", "tfrac", "therefore", "theta", "tilde", "times", "triangle",
 ])  # fmt: skip
-SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _CALL_COST: Final = 16
 
@@ -170,12 +170,12 @@ def _escaped(raw: str, found: re.Match[str]) -> str:
 
 def clean(text: str) -> str:
     """Joins surrogate pairs, and replaces lone surrogates by U+FFFD."""
-    if text.isascii() or not SURROGATE.search(text):
+    if text.isascii() or not SURROGATES.search(text):
         return text
     joined = _PAIR.sub(
         lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
     )
-    return SURROGATE.sub("\ufffd", joined)
+    return SURROGATES.sub("\ufffd", joined)
 
 
 def _no_value(_word: str) -> None:
@@ -228,7 +228,7 @@ def document(text: str) -> Json:
 
 def _scrubbed(value: Json, text: str) -> Json:
     """Returns the value without lone surrogates, which UTF-8 cannot hold."""
-    if "\\ud" not in text and "\\uD" not in text and (text.isascii() or not SURROGATE.search(text)):
+    if "\\ud" not in text and "\\uD" not in text and not SURROGATES.search(text):
         return value
     holder: list[Json] = [value]
     stack: list[list[Json] | dict[str, Json]] = [holder]

@@ -84,7 +84,7 @@ _ITEM_STOP = re.compile(r"[,，\]}\n+]|/\*")
 _FIELD_STOP = re.compile(r"[,，}\]\n+]")
 _KEY_STOP = re.compile(r"[:：,}\n]")
 # The text between the end of one field and the key of the next.
-_STRUCTURE = re.compile(r"(?:\s*[}\]])*\s*(?:[,，]|\n)\s*(?:[{\[]\s*)*")
+_STRUCTURE = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
 _KEY_AND_COLON = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
 _AFTER_STRING: Final = COMMAS | COLONS | CLOSERS.keys()
 _NOISE_AND_KEY = re.compile(rf"[\w ]{{1,40}}(?=[\"']){QUOTED_KEY.pattern}")

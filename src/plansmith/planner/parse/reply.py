@@ -21,7 +21,7 @@ from plansmith.planner.parse.read import read_json
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
 _EXCERPT: Final = 200
 _THOUGHT: Final = re.compile(
-    r"<(think|thinking|reasoning|thought)>.*?</\1>", re.IGNORECASE | re.DOTALL
+    r"<(think|thinking|reasoning|thought)>(?:(?!<\1>).)*?</\1>", re.IGNORECASE | re.DOTALL
 )
 # As a field of an object: the same words inside a text, such as a thought, say nothing.
 _REFUSAL: Final = re.compile(

@@ -43,7 +43,7 @@ _RETRIES: Final = ("max", "max_retries", "retries", "times", "count")
 _EVERY: Final = ("interval", "interval_s", "interval_seconds", "every_seconds", "every_s")
 _PAUSE: Final = ("delay", "delay_s", "delay_seconds", "wait_seconds", *_EVERY)
 _ON_ERROR: Final = {"ignore": "skip", "stop": "fail", "abort": "fail", "raise": "fail"}
-_SIDES: Final = re.compile(r"\s*(.+?)\s*(<=|>=|==|!=|<>|<|>|=)\s*([^<>=!]+?)\s*")
+_SIDES: Final = re.compile(r"(.*[^<>=!\s])\s*+(<=|>=|==|!=|<>|<|>|=)\s*+([^<>=!]+)")
 _BARE: Final = re.compile(rf"({STEP_ID})((?:\.[\w-]+|\[\d+\])*)")
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|secs?|seconds?|min|minutes?|hours?)")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -148,7 +148,7 @@ def _spelled_out(value: dict[str, Json]) -> dict[str, Json] | None:
 
 def _comparison(text: str, ids: Collection[str]) -> Json:
     """Reads `{{stock.count}} < 10`; a text that is not one comparison stays as it is."""
-    sides = _SIDES.fullmatch(text)
+    sides = _SIDES.fullmatch(text.strip())
     if sides is None:
         return text
     left, right = _operand(sides[1], ids), _operand(sides[3], ids)

@@ -21,7 +21,7 @@ NOT_BUILT: Final = (
     " released packages have it inside. Until then, read the folder <code>docs/</code>.</p>"
 )
 _LONGEST: Final = 250
-_SCRIPT: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
+_SCRIPT: Final = re.compile(rb"<script>((?:(?!<script>).)*?)</script>", re.DOTALL)
 
 
 async def shown(ask: Ask, _: Nothing) -> Answer:

@@ -54,7 +54,7 @@ from plansmith.ports import (
 )
 
 FINISH: Final = "finish"
-_CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">\s*(.*?)\s*</call>', re.DOTALL)
+_CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">((?:(?!<call ).)*?)</call>', re.DOTALL)
 _LAST: Final = f"This is your last turn: call {FINISH} now, with what you have."
 
 
@@ -137,7 +137,7 @@ def _values(text: str) -> list[str]:
 def _parts(reply: Answer, messages: Sequence[ModelMessage]) -> list[ModelResponsePart]:
     calls, text = reply.calls, reply.text
     if not calls:
-        calls = [(found[1], found[2]) for found in _CALL.finditer(text)]
+        calls = [(found[1], found[2].strip()) for found in _CALL.finditer(text)]
         text = _CALL.sub("", text).strip()
     if not calls and text and _was_reminded(messages):
         # After one reminder to call a tool, a text is taken as the result.

@@ -29,7 +29,7 @@ from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip
 
 _SPACE: Final = re.compile(r"\s+")
-_GAP: Final = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
+_GAP: Final = re.compile(r"(?<!\s)\s*+(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
 _QUOTES: Final = str.maketrans("“”„«»‘’‚`", '"""""\'\'\'\'')
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _IN_NAMES: Final = r"[\w/.\-~%?&=]"

@@ -19,10 +19,10 @@ _UNITS: Final = {"": 1, "万": 10**4, "亿": 10**8}
 _GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 # A Chinese comma ends a figure, unless the figure itself is written in wide digits.
 _WIDE_COMMA: Final = re.compile(r"(?<![０-９])，|，(?![０-９])")
-_MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
-_CITED: Final = re.compile(r"\[step:[^\]]*\]")
+_MARKER: Final = re.compile(r"^[ \t]*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
+_CITED: Final = re.compile(r"\[step:[^\[\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
-_FILE: Final = re.compile(r"\b[\w-]+(?:[/.][\w-]+)*\.[A-Za-z]\w{0,4}\b", re.ASCII)
+_FILE: Final = re.compile(r"\b[\w-]{1,100}(?:[/.][\w-]{1,100}){0,20}\.[A-Za-z]\w{0,4}\b", re.ASCII)
 _LATIN: Final = re.compile(r"[a-z]{2,}")
 # A word with a capital that is not there because a sentence starts.
 _CAPITAL: Final = re.compile(

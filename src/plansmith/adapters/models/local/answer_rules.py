@@ -26,7 +26,7 @@ _COLUMNS: Final = re.compile(
     r"statistics|stats|range|contains?)\b|描述|类型|结构|概况|概览|缺失|统计|范围|平均",
     re.IGNORECASE,
 )
-_AGGREGATE: Final = re.compile(r"(count|sum|avg|total|max|min)\s*\(\s*(.*?)\s*\)", re.IGNORECASE)
+_AGGREGATE: Final = re.compile(r"(count|sum|avg|total|max|min)\s*+\((.*)\)", re.IGNORECASE)
 _AGGREGATES: Final = {
     "count": ("Count", "数量"),
     "sum": ("Total", "合计"),
@@ -158,7 +158,7 @@ def _label(name: str, asked: Asked) -> str:
     if asked.language == "zh":
         return _heading(name, asked)
     if found:
-        return f"{_AGGREGATES[found[1].lower()][0]} {_measured(found[2])}".strip()
+        return f"{_AGGREGATES[found[1].lower()][0]} {_measured(found[2].strip())}".strip()
     plain = " ".join(name.replace("_", " ").split())
     return plain[:1].upper() + plain[1:]
 
@@ -172,7 +172,7 @@ def _heading(name: str, asked: Asked) -> str:
         return f"{_AGGREGATES[word.casefold()][0]} {said}" if known else name
     found = _AGGREGATE.fullmatch(name.strip())
     if found:
-        return f"{_measured(found[2])}{_AGGREGATES[found[1].lower()][1]}"
+        return f"{_measured(found[2].strip())}{_AGGREGATES[found[1].lower()][1]}"
     word = name.strip().casefold()
     if word in _AGGREGATES:
         return _AGGREGATES[word][1]

@@ -40,7 +40,7 @@ _WORDS: Final = re.compile(r"\bwords?\b|单词|词数|多少(?:个)?词", re.IGN
 _LETTERS: Final = re.compile(r"\bcharacters?\b|\bletters\b|字符|字数|多少(?:个)?字", re.IGNORECASE)
 # The words of the tool that draws charts.
 _DRAWN: Final = re.compile(
-    r"(?P<kind>\w+) chart of (?P<names>.+) by (?P<by>.+): (?P<count>\d+) values "
+    r"(?P<kind>\w+) chart of (?P<names>.{1,300}) by (?P<by>.{1,200}): (?P<count>\d+) values "
     r"from (?P<low>\S+) to (?P<high>\S+)\."
 )
 _CHARTS: Final = {

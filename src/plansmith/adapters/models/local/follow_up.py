@@ -43,7 +43,7 @@ _EXAMPLES: Final = (
 )
 # Words of one kind that can take each other's place: a file, a code such as Q1, a name.
 _KINDS: Final = (
-    lazy_pattern(r"[\w/-]*\w\.[A-Za-z]\w{0,4}\b"),
+    lazy_pattern(r"(?<![\w/-])[\w/-]*\w\.[A-Za-z]\w{0,4}\b"),
     lazy_pattern(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w+\b"),
     lazy_pattern(r"\b\d[\d.,-]*\b"),
     lazy_pattern(r"(?<=\s)[A-Z][a-z]+(?:\s[A-Z][a-z]+)*\b"),

@@ -14,10 +14,10 @@ from plansmith.adapters.models.local.joined_columns import Columns, mended_colum
 from plansmith.adapters.models.local.signatures import Offered
 
 _TABLE: Final = re.compile(
-    r"(?P<path>.+?(?:\.(?:csv|tsv|jsonl?)|\.(?:db|sqlite3?|db3)/.+?)): (?P<columns>.+)",
+    r"(?P<path>.{1,300}?(?:\.(?:csv|tsv|jsonl?)|\.(?:db|sqlite3?|db3)/.{1,300}?)): (?P<columns>.+)",
     re.IGNORECASE,
 )
-_BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]*\))")
+_BETWEEN_COLUMNS: Final = re.compile(r", (?![^()]{0,200}\))")
 _VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
 _MORE: Final = re.compile(r"and \d+ more columns$")
 _FILE: Final = re.compile(r"([^:]+?)(?:: .*)?")
@@ -29,7 +29,7 @@ _SOURCE: Final = re.compile(
     r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|'([^']+)'|([^\s(),;'\"]+))", re.IGNORECASE
 )
 _NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
-_INTO_FILE: Final = re.compile(r"\s+INTO\s+(?:OUT)?FILE\b.*$", re.IGNORECASE | re.DOTALL)
+_INTO_FILE: Final = re.compile(r"(?<!\s)\s++INTO\s+(?:OUT)?FILE\b.*$", re.IGNORECASE | re.DOTALL)
 _KEYWORD_COLUMN: Final = re.compile(
     r"(?<=\w\.)(group|order|when|case|from|to|index|table|values|where|select|left|check|default)\b",
     re.IGNORECASE,

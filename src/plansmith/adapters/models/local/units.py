@@ -50,7 +50,8 @@ _BY_WORD: Final = {word: unit for unit in _UNITS for word in unit.words.split()}
 _LONGEST_FIRST: Final = sorted(_BY_WORD, key=len, reverse=True)
 _LATIN: Final = "|".join(word for word in _LONGEST_FIRST if word.isascii())
 _CHINESE: Final = "|".join(word for word in _LONGEST_FIRST if not word.isascii())
-_COUNT: Final = rf"\d+(?:,\d{{3}})+|\d+(?:\.\d+)?|(?<![a-z])(?:{'|'.join(SPELLED)}|half an?)|半"
+_DIGITS: Final = r"(?<!\d)\d{1,20}(?:(?:,\d{3}){1,9}|\.\d{1,20})?"
+_COUNT: Final = rf"{_DIGITS}|(?<![a-z])(?:{'|'.join(SPELLED)}|half an?)|半"
 _AMOUNT: Final = re.compile(
     rf"({_COUNT})(?:[\s-]*({_LATIN})(?![a-z])|\s*个?({_CHINESE}))", re.IGNORECASE
 )

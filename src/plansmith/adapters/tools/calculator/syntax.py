@@ -259,15 +259,15 @@ _AMOUNT: Final = r"(?<![\d,.])(\d[\d,.]*)"
 _SPOKEN: Final = tuple(
     (lazy_pattern(pattern, re.IGNORECASE), instead)
     for pattern, instead in (
-        (r"\s*(?:等于(?:多少|几)?|是多少|=)\s*\??\s*$", ""),
+        (r"(?<!\s)\s*+(?:等于(?:多少|几)?|是多少|=)\s*+\??\s*+$", ""),
         (rf"百分之\s*{_AMOUNT}", r"\1%"),
         (rf"{_AMOUNT}\s*万亿", r"(\1*10^12)"),
         (rf"{_AMOUNT}\s*亿", r"(\1*10^8)"),
         (rf"{_AMOUNT}\s*万", r"(\1*10^4)"),
         (rf"{_AMOUNT}\s*的\s*平方根", r"sqrt(\1)"),
-        (r"\s*的?\s*平方", "^2"),
-        (r"\s*的?\s*立方", "^3"),
-        (rf"\s*的\s*{_AMOUNT}\s*次方", r"^\1"),
+        (r"(?<!\s)\s*+的?\s*+平方", "^2"),
+        (r"(?<!\s)\s*+的?\s*+立方", "^3"),
+        (rf"(?<!\s)\s*+的\s*+{_AMOUNT}\s*+次方", r"^\1"),
         (r"根号", "√"),
         (r"\bdivided\s+by\b|除以", "/"),
         (r"\bmultiplied\s+by\b|乘以|乘上|乘", "*"),

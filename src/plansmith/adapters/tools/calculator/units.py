@@ -141,7 +141,7 @@ def unit(text: str) -> Unit:
     if len(text) > _LONGEST:
         raise ToolFailed(Sentence("calc.long_unit"), hint=Sentence("calc.unit_short"))
     plain = text.strip().translate(_SIGNS)
-    plain = re.sub(r"\s*(?:\bper\b|/)\s*", "/", plain)
+    plain = re.sub(r"(?<!\s)\s*+(?:\bper\b|/)\s*", "/", plain)
     divided = plain.split("/")
     found = [_product(divided[0])] if divided[0] or len(divided) == 1 else []
     found += [_to(_product(part), -1) for part in divided[1:]]

@@ -63,12 +63,12 @@ def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | Non
 
 
 _CLOCK: Final = lazy_pattern(
-    r"(?:(?:^|[\s,]+)(?:at\s+)?)(?:(?P<noon>noon|midnight)"
+    r"(?:(?:^|(?<![\s,])[\s,]++)(?:at\s++)?)(?:(?P<noon>noon|midnight)"
     r"|(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap])\.?m\.?"
     r"|(?P<hour2>\d{1,2}):(?P<minute2>\d{2}))$"
 )
 _CHINESE_CLOCK: Final = lazy_pattern(
-    r"\s*(?P<part>凌晨|早上|上午|中午|下午|傍晚|晚上)?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3})"
+    r"(?<!\s)\s*+(?P<part>凌晨|早上|上午|中午|下午|傍晚|晚上)?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3})"
     r"(?:点|时|:)(?:(?P<minute>\d{1,2})分?|(?P<half>半)|整)?$"
 )
 
@@ -213,7 +213,7 @@ def _chinese_weekday(text: str, today: date) -> Spoken | None:
     return Spoken(today + timedelta(days=wanted - today.weekday() + 7 * weeks))
 
 
-_YEAR: Final = lazy_pattern(r"(?P<name>.*?)[ ,-]*(?:of |in )?(?P<year>\d{4})年?")
+_YEAR: Final = lazy_pattern(r"(?P<name>.*?)(?<![ ,-])[ ,-]*+(?:of |in )?(?P<year>\d{4})年?")
 _RELATIVE: Final = {"今年": 0, "明年": 1, "后年": 2, "去年": -1, "前年": -2}
 _RELATIVE_EN: Final = {"this year": 0, "next year": 1, "last year": -1}
 

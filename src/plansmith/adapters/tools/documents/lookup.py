@@ -242,7 +242,7 @@ _HOW_MUCH: Final = (
     "|多少钱|费用|价格|租金|金额|工资|预算"
 )
 _MONEY: Final = (
-    r"[$€£¥￥] ?\d|\d[\d,.]* ?(?:usd|eur|gbp|cny|rmb|dollars?|euros?|pounds?|yuan|元|万|块)"
+    r"[$€£¥￥] ?\d|\d[\d,.]{0,30} ?(?:usd|eur|gbp|cny|rmb|dollars?|euros?|pounds?|yuan|元|万|块)"
 )
 # What a question asks with, and what its answer then looks like.
 _KINDS: Final = tuple(

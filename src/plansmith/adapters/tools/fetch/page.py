@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 
-_META: Final = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_META: Final = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*+[\"']?\s*([\w.:-]{1,40})")
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),

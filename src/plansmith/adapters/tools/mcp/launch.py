@@ -25,7 +25,7 @@ PASSED: Final = (
     *("USER", "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE"),
     *("SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
 )
-_REFERENCE: Final = re.compile(r"\$\{([^}:]+(?::[^}-][^}]*)?)(?::-([^}]*))?\}")
+_REFERENCE: Final = re.compile(r"\$\{([^{}:]+(?::[^{}-][^{}]{0,200})?)(?::-([^{}]*))?\}")
 _SECRET: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie|bearer", re.IGNORECASE)
 _HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _FETCHERS: Final = ("npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman")

@@ -51,7 +51,7 @@ _ROLE: Final = (
 _READING: Final = ("select", "with", "values", "table")
 _WRITING: Final = ("insert", "update", "delete", "merge", "with", "create", "alter", "drop")
 _FIRST: Final = re.compile(
-    r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL
+    r"(?>\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*+([a-z]+)", re.IGNORECASE | re.DOTALL
 )
 _AT_ONCE: Final = 4 * 1024 * 1024
 _AS_TEXT: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")

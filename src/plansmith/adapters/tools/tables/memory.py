@@ -123,9 +123,9 @@ def in_several_cases(data: Data, place: int) -> bool:
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _MOST_MENDS: Final = 20
 _WORD: Final = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[^\W\d]\w*""", re.DOTALL
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\[\]]*\]|[^\W\d]\w*""", re.DOTALL
 )
-_NAME: Final = r"""(?:"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[^\W\d]\w*)"""
+_NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
 _COLUMN: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
 # A text is stepped over; a name that is compared with the empty text is kept.
 _EMPTY: Final = re.compile(

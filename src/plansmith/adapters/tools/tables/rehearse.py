@@ -13,7 +13,7 @@ from plansmith.adapters.tools.tables.numbers import is_number
 from plansmith.adapters.tools.tables.read import Data
 from plansmith.text import clip
 
-_NAME: Final = r"""(?:"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\]|[^\W\d]\w*)"""
+_NAME: Final = r"""(?:(?<!")"(?:[^"]|"")++"|`[^`]+`|\[[^\[\]]+\]|(?<!\w)[^\W\d]\w*+)"""
 _TEXT: Final = r"'(?:[^']|'')*'"
 _COMPARED: Final = re.compile(
     rf"(?:{_NAME}\s*\.\s*)?(?P<column>{_NAME})\s*(?:"

@@ -1,0 +1,369 @@
+"""Every regular expression of the package takes linear time, also on text made to hold it up."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from types import ModuleType
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2] / "src"
+MODULES = sorted((ROOT / "plansmith").rglob("*.py"))
+MAY_USE_PATTERNS = re.compile(
+    r"\bimport re\b|lazy_pattern|\.(?:search|fullmatch|findall|finditer)\("
+)
+FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
+ANCHORED = {"match", "fullmatch"}
+# Patterns that are put together from what is known only later, with one that is like them.
+MADE_LATER = {
+    "plansmith.adapters.models.local.answer_notes pattern": "tested as _PATTERNS",
+    "plansmith.cli.parser pattern": r"argument (.*?): invalid choice: (.*?) \((?:choose )(.*)\)",
+    "plansmith.lazy *self._given": "tested where it is made",
+    "plansmith.templates.parameters '|'.join(map(re.escape, marks))": r"\{\{a\}\}|\{\{b\}\}",
+    "plansmith.templates.parameters start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
+    "plansmith.templates.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
+}
+# Handed on in a module that also searches with others, but only to be matched at one place.
+ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
+LONGEST = 20_000
+# Whoever calls these makes sure that they see no longer texts.
+SEES_AT_MOST = {
+    "plansmith.adapters.models.local.answer_notes._PATTERNS": 400,
+    "plansmith.cli.parser pattern": 400,
+    "plansmith.planner.instant.arithmetic._FORMS": 200,
+    "plansmith.planner.intent._ADVERBS": 122,
+    "plansmith.planner.intent._ENGLISH_RULES": 400,
+    "plansmith.planner.intent._JOINED": 80,
+}
+FEW = 30
+MOST_TEXTS = 20
+# Seconds of processor time that tell more than noise, and that need no longer text to be sure.
+MEASURABLE = 0.000_3
+EXPONENTIAL = 0.02  # for a few hundred letters
+ENOUGH = 0.1
+
+
+class Found(NamedTuple):
+    """A pattern with the place where it is made and the methods that use it."""
+
+    place: str
+    pattern: re.Pattern[Any]
+    methods: frozenset[str]
+
+
+# -- every pattern of the package ----------------------------------------------------------------
+
+
+def found_patterns() -> list[Found]:
+    """Returns all patterns: those in globals, and those that calls such as `re.sub` are given."""
+    by_pattern: dict[tuple[Any, int], Found] = {}
+    inline: list[Found] = []
+    for path in MODULES:
+        source = path.read_text(encoding="utf-8")
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if not MAY_USE_PATTERNS.search(source):
+            continue
+        module, tree = import_module(name), ast.parse(source)
+        nodes = [*ast.walk(tree)]
+        inline += _inline(module, tree, nodes)
+        for found in _globals(module, _methods_by_name(nodes)):
+            key = found.pattern.pattern, found.pattern.flags
+            known = by_pattern.get(key, found)
+            by_pattern[key] = known._replace(methods=known.methods | found.methods)
+    for found in inline:
+        by_pattern.setdefault((found.pattern.pattern, found.pattern.flags), found)
+    return [*by_pattern.values()]
+
+
+def _methods_by_name(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
+    """Returns which methods a module uses of each name, and of any that is handed on ("")."""
+    used: dict[str, set[str]] = {"": set()}
+    called = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
+            used[""] |= {node.attr} - {"split"}  # which texts have too
+            if isinstance(node.value, ast.Name):
+                used.setdefault(node.value.id, set()).add(node.attr)
+                called.add(node.value)
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in called:
+            used.setdefault(node.id, set()).update(used[""])
+    return used
+
+
+def _globals(module: ModuleType, used: Mapping[str, set[str]]) -> Iterator[Found]:
+    for name, value in vars(module).items():
+        if not name.startswith("__"):
+            for pattern, is_direct in _compiled(value, 4):
+                methods = used.get(name, set()) if is_direct else used[""]
+                methods = {"match"} if name in ONLY_MATCHED else methods
+                yield Found(f"{module.__name__}.{name}", pattern, frozenset(methods))
+
+
+def _compiled(value: object, depth: int) -> Iterator[tuple[re.Pattern[Any], bool]]:
+    inside: Iterable[object] = ()
+    if isinstance(value, re.Pattern):
+        yield value, True
+    elif given := vars(value).get("_given") if hasattr(value, "__dict__") else None:
+        if type(value).__module__ == "plansmith.lazy":
+            yield re.compile(*given), True
+    elif isinstance(value, dict):
+        inside = [*value, *value.values()]
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        inside = value
+    for each in inside if depth else ():
+        yield from ((pattern, False) for pattern, _ in _compiled(each, depth - 1))
+
+
+def _inline(module: ModuleType, tree: ast.AST, nodes: Iterable[ast.AST]) -> Iterator[Found]:
+    values = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    functions = [
+        each for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    inside = {each for function in functions for each in ast.walk(function)}
+    for node in nodes:
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="re"), attr=method), args=[first, *_]
+            ) if node in inside and method in FUNCTIONS | {"compile"}:
+                place = f"{module.__name__} {ast.unparse(first)}"
+                given = _value(module, first, values) or MADE_LATER[place]
+                for each in given if isinstance(given, list) else [given]:
+                    if isinstance(each, (str, bytes)):
+                        pattern = re.compile(each, _flags(node))
+                        yield Found(place, pattern, frozenset({method} - {"compile"}))
+            case _:
+                pass
+
+
+def _flags(call: ast.Call) -> int:
+    named = (
+        getattr(re, each.attr, 0) for each in ast.walk(call) if isinstance(each, ast.Attribute)
+    )
+    return sum({flag for flag in named if isinstance(flag, re.RegexFlag)}, re.NOFLAG)
+
+
+class _Plain(ast.NodeTransformer):
+    """Puts a word in place of each part of a pattern that is known only when it runs."""
+
+    def __init__(self, module: ModuleType, values: Mapping[str, ast.expr]) -> None:
+        self._module = module
+        self._values = values
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        value = _value(self._module, node.value, self._values)
+        return ast.Constant(value if isinstance(value, str) else "word")
+
+
+def _value(module: ModuleType, given: ast.expr, values: Mapping[str, ast.expr]) -> object:
+    """Returns the value of an expression as far as the globals of its module tell it."""
+    try:
+        return eval(ast.unparse(given), vars(module))
+    except (NameError, SyntaxError):
+        pass
+    match given:
+        case ast.Name(id=name) if name in values:
+            rest = {each: value for each, value in values.items() if each != name}
+            return _value(module, values[name], rest)
+        case ast.Subscript(value=ast.Name(id=name)) if name in vars(module):
+            return [*vars(module)[name].values()]
+        case ast.JoinedStr():
+            plain = _Plain(module, values).visit(ast.parse(ast.unparse(given), mode="eval").body)
+            return _value(module, ast.fix_missing_locations(plain), {})
+        case _:
+            return None
+
+
+# -- texts made to hold a pattern up -------------------------------------------------------------
+
+SIGNS = {
+    "CATEGORY_DIGIT": (r"\d", "1"),
+    "CATEGORY_SPACE": (r"\s", " "),
+    "CATEGORY_WORD": (r"\w", "a"),
+    "CATEGORY_NOT_DIGIT": (r"\D", "a"),
+    "CATEGORY_NOT_SPACE": (r"\S", "a"),
+    "CATEGORY_NOT_WORD": (r"\W", "-"),
+}
+
+
+def _example(tree: Iterable[Any], turn: int = 0) -> str:
+    """Returns a text that a part of a pattern matches, roughly; `turn` chooses among branches."""
+    return "".join(_one(op, value, turn) for op, value in tree)
+
+
+def _one(op: Any, value: Any, turn: int) -> str:
+    match op:
+        case ops.LITERAL:
+            return chr(value)
+        case ops.NOT_LITERAL:
+            return "a" if value != ord("a") else "b"
+        case ops.ANY:
+            return "a"
+        case ops.IN:
+            return _member(value, turn)
+        case ops.MAX_REPEAT | ops.MIN_REPEAT | ops.POSSESSIVE_REPEAT:
+            times: int = max(value[0], min(1, int(value[1])))
+            return _example(value[2], turn) * times
+        case ops.ASSERT if value[0] < 0:
+            return ""
+        case ops.BRANCH | ops.SUBPATTERN | ops.ATOMIC_GROUP | ops.ASSERT:
+            parts = _parts(op, value)
+            return _example(parts[turn % len(parts)], turn)
+        case _:
+            return ""
+
+
+def _member(members: Sequence[Any], turn: int) -> str:
+    if members[0][0] is ops.NEGATE:
+        letters = [each for each in 'a1 -_.,中\n"{' if re.match(_class_text(members), each)]
+        return letters[turn % len(letters)] if letters else "é"
+    op, value = members[turn % len(members)]
+    if op is ops.CATEGORY:
+        return SIGNS[str(value)][1]
+    return chr(value[turn % 2]) if op is ops.RANGE else chr(value)
+
+
+def _class_text(members: Sequence[Any]) -> str:
+    text = ""
+    for op, value in members:
+        match op:
+            case ops.NEGATE:
+                text += "^"
+            case ops.CATEGORY:
+                text += SIGNS[str(value)][0]
+            case ops.RANGE:
+                text += f"{re.escape(chr(value[0]))}-{re.escape(chr(value[1]))}"
+            case _:
+                text += re.escape(chr(value))
+    return f"[{text}]"
+
+
+def _parts(op: Any, value: Any) -> Sequence[Any]:
+    match op:
+        case ops.BRANCH:
+            parts: Sequence[Any] = value[1]
+            return parts
+        case ops.SUBPATTERN:
+            return [value[3]]
+        case ops.ATOMIC_GROUP:
+            return [value]
+        case ops.ASSERT | ops.ASSERT_NOT:
+            return [value[1]]
+        case ops.MAX_REPEAT | ops.MIN_REPEAT | ops.POSSESSIVE_REPEAT:
+            return [value[2]]
+        case _:
+            return ()
+
+
+def _repeats(tree: Iterable[Any], before: str, turn: int) -> Iterator[tuple[str, str]]:
+    """Yields each part that may be repeated often as a text, and a text for what is before it."""
+    for op, value in tree:
+        is_repeat = op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
+        if is_repeat and int(value[1]) > FEW:
+            yield before, _example(value[2], turn)
+        for part in _parts(op, value):
+            yield from _repeats(part, before, turn)
+        before += _one(op, value, turn)
+
+
+def hostile_texts(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], str]]:
+    """Yields makers of texts: a repeated part of the pattern between what may come around it."""
+    tree = parser.parse(pattern.pattern, pattern.flags)
+    if next(_repeats(tree, "", 0), None) is None:
+        return  # what repeats nothing, or only a few times, is linear
+    units = dict.fromkeys(_repeats(tree, "", 0))
+    units |= dict.fromkeys(("", before + unit) for before, unit in units)
+    units |= dict.fromkeys(("", unit) for unit in (" ", "a", "1", "\n"))
+    for turn in range(3):
+        units |= {("", _example(tree, turn)): None, ("", _example([*tree][:-1], turn)): None}
+    fit = [(before, unit) for before, unit in units if 0 < len(unit) <= 100]
+    for before, unit in fit[:: len(fit) // MOST_TEXTS + 1]:
+        yield _text(before, unit)
+
+
+def _text(before: str, unit: str) -> Callable[[int], str]:
+    return lambda letters: before + unit * (letters // len(unit)) + "\x01b"
+
+
+# -- the measurement -----------------------------------------------------------------------------
+
+
+def _seconds(found: Found, text: str, times: int = 1) -> float:
+    """Returns the least processor time that the methods of a pattern take on a text."""
+    given = text.encode() if isinstance(found.pattern.pattern, bytes) else text
+    best = float("inf")
+    for _ in range(times):
+        begun = time.process_time()
+        if found.methods and found.methods <= ANCHORED:
+            for method in found.methods:
+                getattr(found.pattern, method)(given)
+        else:
+            for _ in found.pattern.finditer(given):
+                pass
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+def is_slow(found: Found, text: Callable[[int], str]) -> bool:
+    """Tells whether the time of a pattern grows faster than the text, up to the longest text."""
+    for letters in (26, 60, 120, 180, 240):
+        if _seconds(found, text(letters)) > EXPONENTIAL:
+            return _seconds(found, text(letters), 2) > EXPONENTIAL
+    longest = SEES_AT_MOST.get(found.place, LONGEST)
+    is_quick = _seconds(found, text(1_000)) < MEASURABLE
+    letters = min(8_000 if is_quick else 1_000, longest)
+    short, long = _seconds(found, text(letters // 10)), _seconds(found, text(letters))
+    if long < MEASURABLE or long < 25 * short:
+        return False
+    while letters < longest:
+        before, letters = letters, letters * 2
+        if any(_ratio(found, text(letters), text(before)) < 3.2 for _ in range(3)):
+            return False
+        if _seconds(found, text(letters)) > ENOUGH:
+            return True
+    return longest == LONGEST
+
+
+def _ratio(found: Found, long: str, short: str) -> float:
+    return _seconds(found, long, 2) / max(_seconds(found, short, 2), 1e-6)
+
+
+def slow_text(found: Found) -> str:
+    """Returns the beginning of a text that a pattern is slow on; empty if there is none."""
+    return next((text(60) for text in hostile_texts(found.pattern) if is_slow(found, text)), "")
+
+
+def test_every_pattern_takes_linear_time() -> None:
+    found = found_patterns()
+    assert len(found) > 500
+    slow = {each.place: (each.pattern.pattern, text) for each in found if (text := slow_text(each))}
+    assert slow == {}
+
+
+SLOW = (
+    r"\s+x",
+    r"[\s,]*\bconfirmed\b",
+    r"(?:(?:start(?: it)?|it)[\s,]*)+",
+    r"[^\s]+\.[a-z]{1,5}(?!\w)",
+    r"“[^”]*”",
+    r"(?:\s*[}\]])*\s*(?:,|\n)\s*",
+    r"<think>.*?</think>",
+)
+
+
+def test_slow_patterns_are_found() -> None:
+    for each in SLOW:
+        method = "fullmatch" if each.startswith("(?:") else "search"
+        assert slow_text(Found("here", re.compile(each, re.DOTALL), frozenset({method}))), each
