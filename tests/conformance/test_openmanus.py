@@ -316,8 +316,9 @@ async def test_one_agent_a_list_or_a_table_of_agents(scripted: Script) -> None:
         flow = PlanningFlow(each, model=scripted(made("go"), "fine"))
         assert await flow.execute("do it") == "x\nPlan completed:\n\nfine"
     assert list(PlanningFlow(Worker("a")).agents) == ["default"]
-    for nobody in ([], {}):
-        flow = PlanningFlow(nobody, model=scripted())
+    nobody: tuple[Any, ...] = ([], {})
+    for none in nobody:
+        flow = PlanningFlow(none, model=scripted())
         assert await flow.execute("do it") == "Execution failed: No primary agent available"
         await flow.close()
 

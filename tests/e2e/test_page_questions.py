@@ -251,11 +251,13 @@ def test_a_question_takes_the_focus_is_announced_and_can_be_answered_without_scr
     run = stage.submit(ask, look, write)
     approve(stage, run)
     until(stage, run, "asking")
-    for size in ({"width": 1280, "height": 700}, {"width": 390, "height": 700}):
-        page = watched.tab(f"runs/{run}", viewport=size)
-        expect(page.locator(".questions")).to_be_focused()
-        expect(page.locator(".questions").get_by_role("alert")).to_contain_text("Which one?")
-        expect(page.get_by_role("button", name="this")).to_be_in_viewport()
+    sizes = ({"width": 1280, "height": 700}, {"width": 390, "height": 700})
+    tabs = [watched.tab(f"runs/{run}", viewport=size) for size in sizes]
+    for each in tabs:
+        expect(each.locator(".questions")).to_be_focused()
+        expect(each.locator(".questions").get_by_role("alert")).to_contain_text("Which one?")
+        expect(each.get_by_role("button", name="this")).to_be_in_viewport()
+    page = tabs[-1]
     typing = watched.tab(f"runs/{run}")
     box = typing.get_by_role("textbox", name="Follow up")
     box.fill("I am in the middle of")

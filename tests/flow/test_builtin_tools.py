@@ -287,7 +287,8 @@ def test_a_table_is_the_same_in_the_file_after_a_restart_in_a_map_and_in_the_rep
             report = await load_report(second.store, run.id)
         assert (root / "out.csv").read_text(encoding="utf-8") == text
         assert (root / "m.csv").read_text(encoding="utf-8") == text
-        kept = [str(run.steps[name].result["rows"]) for name in ("q", "again")]
+        results: list[Any] = [run.steps[name].result for name in ("q", "again")]
+        kept = [str(each["rows"]) for each in results]
         assert kept[0] == kept[1]
         shown = to_markdown(report, brief=True)
         assert all(cell in shown for row in text.split()[1:] for cell in row.split(","))

@@ -71,7 +71,7 @@ def find(word: str) -> dict[str, Any]:
 @tool(effect="read")
 def write_up(word: str) -> dict[str, Any]:
     """Say what is known of a word."""
-    known: dict[str, Any] = {"milk": {"text": "White."}, "tea": {"total": 12.5}}
+    known: dict[str, dict[str, Any]] = {"milk": {"text": "White."}, "tea": {"total": 12.5}}
     return {"citations": []} | known.get(word, {})
 
 

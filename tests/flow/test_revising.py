@@ -123,9 +123,8 @@ async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
     edited = change_step(run.plan, "m", inputs={"to": "ann", "text": "hi"})
     await app.edit(run.id, edited, by="ada")
     run = await app.request_changes(run.id, "be more formal", by="ada")
-    [*_, asked] = [
-        event.body for event in await app.store.events(run.id) if event.body.type == "review_asked"
-    ]
+    bodies = [event.body for event in await app.store.events(run.id)]
+    [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
     told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
     assert told is undone
 

@@ -132,7 +132,7 @@ async def test_prose_is_run_behind_no_interface_and_reaches_the_person(text: str
     assert run.plan is None
     assert shown in " ".join(run.reason.split())
     for accepted in (True, False):
-        found = {keys.PLANNER_CONTENT: text, keys.AUTO_ACCEPTED_PLAN: accepted}
+        found: dict[str, Any] = {keys.PLANNER_CONTENT: text, keys.AUTO_ACCEPTED_PLAN: accepted}
         found[keys.MAX_PLAN_ITERATIONS] = 0
         assert (await InformationNode().apply(found))[keys.INFORMATION_NEXT_NODE] == keys.END
     assert [worker.tasks for worker in team] == [[], [], []]

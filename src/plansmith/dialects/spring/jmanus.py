@@ -161,8 +161,8 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
         text = raw_text(fields.get("step_requirement"))
         before = [str(step["id"]) for step in steps]
         if tool := text_of(fields.get("tool_to_use")):
-            given = fields.get("tool_parameters")
-            named = given.items() if isinstance(given, dict) else ()
+            parameters = fields.get("tool_parameters")
+            named = parameters.items() if isinstance(parameters, dict) else ()
             steps.append({
                 "id": f"s{place}", "title": text, "tool": tool, "after": [*before[-1:]],
                 "inputs": {name: literal(each) for name, each in named},

@@ -109,7 +109,7 @@ class TableTools(ToolSet):
             )
             unclear = found.get("unclear")
             if unclear is None or job is None:
-                return found["done"]
+                return cast("Json", found["done"])
             question = Sentence(
                 "table.which", name=clip(unclear["name"], 60), listed=unclear["listed"]
             )
