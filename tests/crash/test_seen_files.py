@@ -69,7 +69,7 @@ async def test_consent_given_after_a_failed_attempt_is_checked_too(tmp_path: Pat
     await app.resume(run.id, by="ann")
     run = await app.runs.run(run.id, parks=True)
     [asked] = run.questions.values()  # another file, another consent, another look
-    values = await app.store.get(asked.state)
+    values = await app.store.get(asked.values)
     seen = await preview(tmp_path, FILE_WRITERS["files.move"], values)  # type: ignore[arg-type]
     assert seen is not None
     await app.answer(run.id, asked.question, {"allow": seen.seen}, by="ann")
@@ -91,7 +91,7 @@ async def test_kill_9_between_the_recorded_start_and_the_call(tmp_path: Path) ->
     await app.decide(run.id, approve=run.plan.hash, by="ann")
     run = await app.run(run.id)
     [asked] = run.questions.values()
-    values: Any = await store.get(asked.state)
+    values: Any = await store.get(asked.values)
     seen = await preview(work, FILE_WRITERS["files.write"], values)
     assert seen is not None
     await app.answer(run.id, asked.question, {"allow": seen.seen}, by="ann")

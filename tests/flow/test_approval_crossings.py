@@ -225,20 +225,6 @@ async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script
 # Plans that leave something out
 
 
-async def test_a_repeated_run_that_leaves_a_deed_out_asks_and_is_not_stuck(
-    scripted: Script,
-) -> None:
-    app, _ = smith(scripted())
-    wanted = plan_of(step("x"), goal="save the numbers as x.csv")
-    run = await decided(app, await app.submit(wanted, by="ada"))
-    assert run.status is RunStatus.PARTLY_DONE
-    again = await app.rerun(run.id, by="ada")
-    again = await app.runs.run(again.id)
-    assert again.status is RunStatus.REVIEWING
-    assert "x.csv" in await reasons(app, again)
-    assert (await decided(app, again)).status is RunStatus.PARTLY_DONE
-
-
 # Answers that say no
 
 PAYS = step("p", "pay", inputs={"to": "alice"}, after=["q"])

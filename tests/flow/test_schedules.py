@@ -237,7 +237,7 @@ async def test_failures_in_a_row_pause_a_schedule_with_the_reason(intake: Desk) 
     await intake.later(hours=1)
     paused = await intake.smith.schedules.get(schedule.id)
     assert paused.paused
-    assert paused.reason == "3 fires in a row failed; the last: failed: f"
+    assert paused.reason == "3 fires in a row failed; the last: failed: f (ValueError: boom)"
     assert await intake.later(hours=2) == []
     intake.broken = False
     resumed = await intake.smith.schedules.resume(schedule.id)

@@ -139,9 +139,7 @@ _EXITS: Final = (
 
 def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = None) -> int:
     """Runs the command line, also within a tenant; returns the exit code."""
-    given = sys.argv[1:] if argv is None else argv
-    # Bytes that are not UTF-8 arrive as lone surrogates, which can be neither stored nor printed.
-    arguments = [SURROGATES.sub("\ufffd", each) for each in given]
+    arguments = readable(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in ("-C", "--folder"):
         return _in_folder(arguments[1:])
     if arguments and arguments[0] == "--tenant":
@@ -159,6 +157,17 @@ def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = N
     if arguments[0] not in COMMANDS:
         return output.failed(_unknown(arguments[0]), Exit.USAGE)
     return _guarded(arguments[0], arguments[1:], output, within)
+
+
+def readable(given: Sequence[str]) -> list[str]:
+    """Replaces bytes that are not UTF-8, which can be neither stored nor printed.
+
+    Values that are sent to a tool stay as they are: `--set` refuses what it cannot send.
+    """
+    return [
+        each if before == "--set" else SURROGATES.sub("\ufffd", each)
+        for before, each in zip(("", *given), given, strict=False)
+    ]
 
 
 def program() -> None:

@@ -115,8 +115,8 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
     request, for consent to the values of a call, whether an `unknown` call took effect, and beyond
     a limit. A call that asks leaves a `state`, by its content hash, with which it is made again;
-    for consent, it is the values as they would be sent, with what would be called, the sources of
-    the values, and how often if it is for each of many.
+    for consent, it identifies the values as they would be sent, beside what would be called, the
+    sources of the values, and how often if it is for each of many.
 
     Attributes:
         question: Its name, by which it is answered.
@@ -125,13 +125,14 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         answer_schema: The JSON Schema of the answer.
         step: The step that waits for the answer.
         expires_at: When it is closed as unanswered.
-        state: What the call goes on with; for consent, its values.
+        state: What the call goes on with; for consent, the identity of its values.
         link: A page on which it is answered.
         kind: Who asks; `asks` also knows of questions without one.
         callee: What would be called.
         sources: The steps that the values come from.
         times: For how many calls consent is given.
         limit: The limit that is reached.
+        values: The hash under which the values of a consent are stored, their keys in order.
 
     Examples:
         >>> from plansmith import QuestionAsked
@@ -152,7 +153,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     times: int = 0
     limit: LimitName | None = None
-    values: str = ""  # the digest of the values that a consent is about, in the order of their keys
+    values: str = ""
 
     def __post_init__(self) -> None:
         """Refuses a schema that JSON cannot hold."""
