@@ -133,7 +133,8 @@ def _started_with(settings: Settings) -> Iterator[Path]:
         named.append(name)
         return name
 
-    with_paths(settings.model_dump(mode="json", exclude={"documents"}, exclude_none=True), note)
+    if settings.model_fields_set:  # settings that are all default name no files
+        with_paths(settings.model_dump(mode="json", exclude={"documents"}, exclude_none=True), note)
     for path in (Path(each).expanduser() for each in named):
         yield from (path, *path.glob("*"))
     yield from (settings.folder() / PROJECT_FILE, settings.data(), config_folder(), state_folder())

@@ -611,5 +611,5 @@ def test_calls_are_words_in_which_data_stays_data() -> None:
         "steps": [{"id": "a", "tool": "weather"}, {"id": "b", "tool": "mail", "inputs": inputs}]
     }
     written: Any = DIALECT.write(Plan.model_validate(value), None).value
-    told = 'Call mail with {"all": [1], "body": {"$literal": "{{s1}}"}, "city": "Oslo"}'
+    told = 'Call mail with {"city": "Oslo", "body": {"$literal": "{{s1}}"}, "all": [1]}'
     assert written["steps"][1] == told

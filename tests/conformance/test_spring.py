@@ -647,7 +647,7 @@ async def test_stop_status_and_details_of_a_run() -> None:
 async def test_a_run_that_is_over_can_be_deleted(tmp_path: Path) -> None:
     intake = manus(store=f"sqlite:///{tmp_path / 'runs.db'}")
     run = await intake.create(title="t", steps=["[BROWSER_AGENT] a"])
-    with pytest.raises(Refused, match="stop it first"):
+    with pytest.raises(Refused, match="cancel it first"):
         await intake.delete(run.id)
     await intake.execute(run.id)
     assert await intake.delete(run.id) is True

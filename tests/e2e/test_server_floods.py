@@ -158,15 +158,22 @@ def test_no_text_of_a_request_or_a_tool_holds_the_server(tmp_path: Path) -> None
         assert processor_ticks(process) - before <= 10 * usual
 
 
+def _hold(seconds: float) -> None:
+    """Holds the event loop, as a long computation does."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
 async def test_a_held_event_loop_is_logged_with_what_held_it(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         while "event loop held" not in house.log.getvalue():
-            time.sleep(2 * watchdog.LIMIT_S)  # noqa: ASYNC251 - this is what must not be done
+            _hold(2 * watchdog.LIMIT_S)
             await asyncio.sleep(0)
         line = next(each for each in house.log.getvalue().splitlines() if "loop held" in each)
     told = json.loads(line)
     assert told["held_ms"] >= watchdog.LIMIT_S * 1000
-    assert "time.sleep(2 * watchdog.LIMIT_S)" in told["stack"]
+    assert "_hold(2 * watchdog.LIMIT_S)" in told["stack"]
 
 
 async def test_a_head_that_does_not_come_in_time_ends_the_connection(tmp_path: Path) -> None:

@@ -261,13 +261,3 @@ async def test_a_run_that_is_not_there_is_not_found() -> None:
         for verb in (smith.get, smith.run, smith.cancel):
             with pytest.raises(NotFound, match="there is no run 'nope'"):
                 await verb("nope")
-
-
-async def test_moved_verbs_still_work_and_warn_with_their_new_place() -> None:
-    smith: Any = Plansmith(tools=[send])
-    run = await smith.submit(plan(mail(), {**mail("eve", "t"), "after": ["s"]}))
-    with pytest.warns(DeprecationWarning, match="smith.runs.stopping.skip"):
-        left = await smith.skip(run.id, "t")
-    assert left
-    with pytest.warns(DeprecationWarning, match="smith.runs.editing.undo"):
-        assert smith.undo == smith.runs.editing.undo

@@ -54,7 +54,7 @@ CONTENT = {
     "table.csv": "a\n1\n",
 }
 HELD = ("server.log", "drawn.svg", "table.csv")
-STORE = ("runs.db", "runs.db-wal", "runs.db-shm", "runs.db-journal", "runs.db-ends")
+STORE = ("runs.db", "runs.db-wal", "runs.db-shm", "runs.db-journal")
 PROTECTED = (*CONTENT, "servers.json", *STORE, "token", "tokens.json")
 
 

@@ -11,10 +11,10 @@ from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepUnknow
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.times import PROCESS_DIED
 
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
 _SHOWN: Final = 500
+_DIED: Final = Sentence("step.process_died")
 
 
 def left_open(
@@ -46,10 +46,10 @@ def recover(
         unit = units[name]
         if unit is not None and callees.is_repeatable(unit):
             unsure = not callees.is_read(unit)
-            yield StepFailed(step=name, error=PROCESS_DIED, again=True, unsure=unsure)
+            yield StepFailed(step=name, error=_DIED, again=True, unsure=unsure, died=True)
         else:
-            yield StepUnknown(step=name, reason=PROCESS_DIED)
-            yield unknown_question(name, PROCESS_DIED, callee=unit.callee if unit else "")
+            yield StepUnknown(step=name, reason=_DIED, died=True)
+            yield unknown_question(name, _DIED, callee=unit.callee if unit else "")
 
 
 def unknown_question(name: str, reason: str, *, callee: str = "") -> QuestionAsked:

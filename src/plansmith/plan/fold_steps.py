@@ -15,7 +15,6 @@ from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_parts import Made, Prefetch
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.times import was_dead
 
 # Tuples, since looking for a member in a set calls the enum's own `__hash__`.
 _Allowed = tuple[StepStatus, ...]
@@ -195,7 +194,7 @@ class StepsFold:
         known = self._found(body.step)
         allowed = OPEN if known is not None and known.unsure else CALLED
         self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
-        if was_dead(body):
+        if body.died:
             ended = self.changed[body.step]
             self.changed[body.step] = replace(ended, finished_at=ended.started_at)
 

@@ -88,6 +88,7 @@ class StepFailed(EventBody, frozen=True, kw_only=True):
 
     An `unsure` call may have taken effect; it is retried only because its key makes that safe.
     `passed`: the step's `on_error` says that the plan goes on, with `result` if there is one.
+    `died`: the process died during the call, so nobody knows how long the call took.
     """
 
     step: str
@@ -99,6 +100,7 @@ class StepFailed(EventBody, frozen=True, kw_only=True):
     tokens: Count = 0
     cost: str = ""
     unsure: bool = False
+    died: bool = False
 
 
 class StepReplied(EventBody, frozen=True, kw_only=True):
@@ -147,10 +149,11 @@ class StepCancelled(EventBody, frozen=True, kw_only=True):
 
 
 class StepUnknown(EventBody, frozen=True, kw_only=True):
-    """The process died during the call: it is not known whether it took effect."""
+    """It is not known whether a call took effect; `died`: its process died during the call."""
 
     step: str
     reason: ShownField = ""
+    died: bool = False
 
 
 class StepReset(EventBody, frozen=True, kw_only=True):

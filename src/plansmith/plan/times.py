@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
 
 from plansmith.plan import events as e
-from plansmith.plan.sentence import Sentence
 
 _NONE = timedelta()
 _ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
 
 
-PROCESS_DIED: Final = Sentence("step.process_died")
-
-
-def was_dead(body: e.AnyBody) -> bool:
-    """Whether an event ends a step whose process died before: nobody knows how long it ran."""
-    match body:
-        case e.StepFailed(error=reason) | e.StepUnknown(reason=reason):
-            return reason == PROCESS_DIED
-        case _:
-            return False
+def _died(body: e.AnyBody) -> bool:
+    return isinstance(body, (e.StepFailed, e.StepUnknown)) and body.died
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +65,7 @@ class RunClock:
         for event in events:
             at, body = event.at, event.body
             if at is not self.last:  # all events of an append have the same
-                if self.last is not None and at > self.last and not was_dead(body):
+                if self.last is not None and at > self.last and not _died(body):
                     doing = "waiting" if self.paused or self.questions else self.phase
                     self.spent["running" if self.calls else doing] += at - self.last
                 self.last = at

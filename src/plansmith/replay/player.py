@@ -21,7 +21,6 @@ from plansmith.runs.service import RunService
 from plansmith.runs.undo import versions
 
 _QUIET: Final = 20  # turns of the event loop without activity: then everything waits for the tape
-_DIED: Final = "the process ended during the call"
 _CREATED: Final = ("request", "locale", "options", "origin", "folder")
 _ENDS: Final = (e.StepDone, e.StepFailed, e.StepUnknown, e.QuestionAsked)
 _PROGRESS: Final = (e.StepProgressed, e.StepAdvised)
@@ -261,10 +260,8 @@ class _Player:
     def _process_died(self, event: e.Event) -> bool:
         """Tells whether an event shows that the process of the run died."""
         match event.body:
-            case (
-                e.StepFailed(error=progress, step=step) | e.StepUnknown(reason=progress, step=step)
-            ):
-                return self._is_active and progress == _DIED and step in self._tape.calls
+            case e.StepFailed(died=True, step=step) | e.StepUnknown(died=True, step=step):
+                return self._is_active and step in self._tape.calls
             case _:
                 return False
 

@@ -245,12 +245,17 @@ function started(run: RunState, body: Body, event: Event): Partial<RunState> {
 
 function finishedAt(run: RunState, body: Body, event: Event): string {
   const name = text(body, "step");
-  const early = run.steps[name]?.prefetched ? run.prefetches.filter((each) => each.step === name).pop() : undefined;
-  return early?.ended_at ?? event.at;
+  const step = run.steps[name];
+  const early = step?.prefetched ? run.prefetches.filter((each) => each.step === name).pop() : undefined;
+  // What a person knows of a call says nothing about how long it took.
+  return early?.ended_at ?? (step?.status === "unknown" ? step.finished_at : null) ?? event.at;
 }
 
 const ended = (status: StepStatus, field = "reason"): Apply => (run, body, event) =>
-  setStep(run, body, { status, error: text(body, field), finished_at: event.at });
+  setStep(run, body, {
+    status, error: text(body, field),
+    finished_at: body["died"] ? run.steps[text(body, "step")]?.started_at ?? event.at : event.at,
+  });
 
 const APPLY: Record<string, Apply> = {
   run_created: (_, body, event) => ({

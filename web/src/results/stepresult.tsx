@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Json } from "../data/types";
-import { runPath } from "../live/api";
+import { keyed, runPath } from "../live/api";
 import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { bytes, t } from "../words/words";
@@ -21,7 +21,7 @@ export function StepResult({ run, name, label, value, size, cut }: Props): JSX.E
     <>
       <LongText text={typeof value === "string" ? value : ""} label={label} mono cut />
       <p class="result-tools"><span class="dim small">{t("inspect.clipped", { size: bytes(size) })}</span>
-        <a class="button quiet" download href={runPath(run.id, `/steps/${encodeURIComponent(name)}?download=true`)}><Icon name="down" />{t("files.download")}</a></p>
+        <a class="button quiet" download href={keyed(runPath(run.id, `/steps/${encodeURIComponent(name)}?download=true`))}><Icon name="down" />{t("files.download")}</a></p>
     </>
   );
 }

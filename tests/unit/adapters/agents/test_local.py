@@ -143,7 +143,7 @@ async def test_an_unknown_tool_is_told_and_the_task_goes_on(notes: FileTools) ->
 async def test_failures_and_wrong_arguments_of_a_tool_are_told(notes: FileTools) -> None:
     model = ScriptedModel(
         calls("files.read", path="none.md"),
-        Answer({"nonsense": 1}, tool="files.read", expects="there is no none.md"),
+        Answer({"nonsense": 1}, tool="files.read", expects="there is no file none.md"),
         Answer({"text": "ok"}, tool="finish", expects="the arguments do not fit"),
     )
     assert (await work(agent(model, notes)))["text"] == "ok"
