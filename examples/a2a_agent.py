@@ -70,4 +70,4 @@ asyncio.run(main())
 
 # Prints:
 # a2a.translator - Translates words to Chinese.
-# done {'citations': [], 'data': [], 'files': [], 'message': '茶', 'notes': [], 'text': '茶'}
+# done {'text': '茶', 'message': '茶', 'data': [], 'files': [], 'citations': [], 'notes': []}

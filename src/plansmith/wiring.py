@@ -9,6 +9,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
+from pydantic import BaseModel
+
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.protected_files import PROJECT_FILE, beside, protect
@@ -133,13 +135,23 @@ def _started_with(settings: Settings) -> Iterator[Path]:
         named.append(name)
         return name
 
-    if settings.model_fields_set:  # settings that are all default name no files
-        with_paths(settings.model_dump(mode="json", exclude={"documents"}, exclude_none=True), note)
+    with_paths({**_table(settings), "documents": []}, note)
     for path in (Path(each).expanduser() for each in named):
         yield from (path, *path.glob("*"))
     yield from (settings.folder() / PROJECT_FILE, settings.data(), config_folder(), state_folder())
     if settings.store_url().startswith("sqlite:"):
         yield from beside([sqlite_path(settings.store_url())])
+
+
+def _table(value: Any) -> Any:
+    """Returns settings as a table; pydantic would first load what serialises them."""
+    if isinstance(value, BaseModel):
+        return {name: _table(each) for name, each in value if each is not None}
+    if isinstance(value, dict):
+        return {name: _table(each) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_table(each) for each in cast("Sequence[Any]", value)]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _with_models(parts: Parts, settings: Settings, *, clock: Clock, tell: Tell) -> Parts:
