@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import world
 
-from plansmith import Limits, Plansmith, Run, read_plan, tool
-from plansmith.errors import ToolFailed
+from plansmith import Limits, Plansmith, Run, ToolFailed, read_plan, tool
 
 
 @tool(effect="write")

@@ -161,9 +161,7 @@ def test_the_first_minute_names_files_makes_examples_of_them_and_finds_a_model(
     stage.hold("model-first")
     page.get_by_label("Your request").fill("weather forecast of the city Oslo")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Take this plan").click()
-    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
-    expect(page.locator(".steps")).to_contain_text("weather.forecast")
+    expect(page.get_by_role("button", name="Take this plan")).to_have_count(0)
     stage.release()
 
     page.goto(f"{stage.url}#/no/such/view")
