@@ -161,8 +161,9 @@ def test_the_first_minute_names_files_makes_examples_of_them_and_finds_a_model(
     stage.hold("model-first")
     page.get_by_label("Your request").fill("weather forecast of the city Oslo")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Take this plan")).to_have_count(0)
+    expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
     stage.release()
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
 
     page.goto(f"{stage.url}#/no/such/view")
     page.get_by_role("link", name="Start something new").click()
