@@ -33,7 +33,7 @@ from plansmith.planner.fallback import fallback
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.model_calls import ModelAnswer, total
 from plansmith.planner.parse.normalize import assigned
-from plansmith.planner.parse.reply import Parsed, parse
+from plansmith.planner.parse.reply import Parsed, parse_answer
 from plansmith.planner.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.planner.repair import repair
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Watch
@@ -94,7 +94,7 @@ class DraftLoop:
             answer = await self._draft(on_step, on_text)
             self.text, self.usage = answer
             with self.watch("parse", Sentence("planning.characters", count=f"{len(self.text):,}")):
-                parsed = parse(
+                parsed = await parse_answer(
                     self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
                 )
             self.parsed_at_once = parsed.plan is not None

@@ -14,7 +14,7 @@ from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.steps import MapStep
 from plansmith.planner.context.fence import fence
 from plansmith.planner.model_calls import read_answer, render
-from plansmith.planner.parse.reply import Parsed, parse
+from plansmith.planner.parse.reply import Parsed, parse_answer
 from plansmith.planner.rehearsal import WOULD_FAIL
 from plansmith.ports import Brief, ChatModel, Message, PlanBrief, Prompt, Usage
 
@@ -53,7 +53,7 @@ async def repair(  # noqa: PLR0913 - the options are keyword-only
     instruction = render("repair", folder=prompts, problems=_problem_lines(errors), what=what)
     messages = [*prompt.messages, Message("assistant", text), Message("user", instruction)]
     answer = await read_answer(model.stream(Prompt(messages, brief=_brief(prompt.brief, errors))))
-    parsed = parse(answer.text, goal=goal, locale=locale, shape=shape)
+    parsed = await parse_answer(answer.text, goal=goal, locale=locale, shape=shape)
     if broken and plan is not None and parsed.plan is not None:
         parsed = Parsed(_spliced(plan, parsed.plan, broken), parsed.problems)
     return Repaired(parsed, answer.text, answer.usage)

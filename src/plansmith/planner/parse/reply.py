@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
@@ -20,6 +21,7 @@ from plansmith.planner.parse.read import read_json
 
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
 _EXCERPT: Final = 200
+_SHORT: Final = 10_000
 _THOUGHT: Final = re.compile(
     r"<(think|thinking|reasoning|thought)>(?:(?!<\1>).)*?</\1>", re.IGNORECASE | re.DOTALL
 )
@@ -49,6 +51,13 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
     plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
     unread = [] if is_deep(value) else _unread_refusals(text, value)
     return Parsed(plan, [*problems, *unread])
+
+
+async def parse_answer(text: str, *, goal: str, locale: str, shape: str) -> Parsed:
+    """Reads the plan in an answer; a long one in a thread, so that the event loop goes on."""
+    if len(text) <= _SHORT:
+        return parse(text, goal=goal, locale=locale, shape=shape)
+    return await asyncio.to_thread(parse, text, goal=goal, locale=locale, shape=shape)
 
 
 def parse_value(

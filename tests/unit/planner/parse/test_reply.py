@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -222,3 +223,20 @@ def test_a_field_that_decides_is_not_left_out_of_a_plan_with_a_note_alone(
 ) -> None:
     parsed = parse(json.dumps(PLAN | field))
     assert [each.severity for each in parsed.problems] == ["error"]
+
+
+async def test_a_long_answer_is_read_while_the_event_loop_goes_on() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await asyncio.sleep(0)
+    parsed = await parse_answer('"' * 60_000, goal="g", locale="en", shape="")
+    counting.cancel()
+    assert parsed.plan is None
+    assert turns > 10
