@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.planner.parse.reply import Parsed, parse, plan_fit
+from plansmith.planner.parse.reply import Parsed, parse, parse_answer, plan_fit
 
 PLAN: dict[str, Any] = {
     "goal": "g",
