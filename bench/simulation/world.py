@@ -70,6 +70,8 @@ class World:
         self.has_deletes = self.deleter.random() < 0.2
         self._intents: set[tuple[str, str, int]] = set()
         self._claims: dict[str, Claim] = {}
+        # Claims of runs that were over: whoever has one only finds that nothing is left to do.
+        self._late: set[tuple[str, int]] = set()
         self._views: dict[str, tuple[RunFold, list[e.Event]]] = {}
         self._ids = 0
         self._choose()
@@ -263,7 +265,8 @@ class World:
         """Sees that a run is gone: no living process may be at it, and no effect is forgotten."""
         self.note("deleted", process.loop.name, run)
         self.deleted[run] = self._views.pop(run)[1]
-        owner = self.by_name.get(self._claims.pop(run, NOBODY).owner)
+        claim = self._claims.pop(run, NOBODY)
+        owner = None if (run, claim.term) in self._late else self.by_name.get(claim.owner)
         is_alive = owner is not None and owner.is_alive and not owner.loop.is_stopped
         if owner and is_alive and self.store.server.silent_s(owner.name) <= self.lease_s:
             self.fail(f"{process.loop.name} deletes {run}, at which {owner.loop.name} is")
@@ -286,6 +289,9 @@ class World:
         before, self._claims[run] = self._claims.get(run, NOBODY), now
         self.note("claim", process.loop.name, run.strip(), now.owner, now.term)
         if now.owner == process.name and now.term != before.term:  # it begins anew
+            seen = self.view(run)
+            if seen is not None and seen.status.over:
+                self._late.add((run, now.term))
             kept = [each for each in self.takeovers.get(run, ()) if each[1] != process.name]
             self.takeovers[run] = kept
         if not before.owner or before.owner in (now.owner, process.name):

@@ -21,6 +21,7 @@ from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, Refused, ToolFailed
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.review.settings import ReviewPolicy
 from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeTool
@@ -348,3 +349,24 @@ async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(
     assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
     back = await app.runs.editing.undo(again.id, by="ada")
     assert "m (1 of its 2 parts) was done" in await reasons(app, back)
+
+
+async def test_who_wants_to_see_every_plan_is_asked_about_her_own_ones_too_at_once(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted())
+    journal = await app.runs.create(
+        "r", plan=plan_of(ask("q")), options=RunOptions(mode="review"), by="ada"
+    )
+    elsewhere, _ = smith(scripted(), store=app.store)
+    for edited in (None, plan_of(ask("q", "Really?"), step("a")), plan_of(step("b"))):
+        if edited is not None:
+            await app.edit(journal.id, edited, by="ada")
+        # Whoever looks in another process finds a plan to decide on, and no planning that goes on.
+        seen = await elsewhere.get(journal.id)
+        assert seen.status is RunStatus.REVIEWING
+        assert await reasons(elsewhere, seen) == "You wanted to see the plan first"
+        assert (await elsewhere.runs.run(journal.id)).status is RunStatus.REVIEWING
+    assert tools.calls == []
+    run = await decided(elsewhere, await elsewhere.get(journal.id))
+    assert run.status is RunStatus.DONE

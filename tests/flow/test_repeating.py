@@ -84,7 +84,6 @@ async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first(
     options = RunOptions(mode="review", budget=RunBudget(steps=9))
     wanted = plan(step("a"), step("f", "flaky"))
     journal = await app.runs.create("r", plan=wanted, options=options, by="ada")
-    await app.runs.ask_for_review(journal.id, "a person looks first")
     first = await through(app, await app.get(journal.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING

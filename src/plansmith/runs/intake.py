@@ -71,6 +71,12 @@ class _Used(NamedTuple):
 
 
 _NOTHING_USED: Final = _Used({})
+SEEN_FIRST: Final = Sentence("review.seen_first")
+
+
+def review_on_request(plan: Plan) -> e.ReviewAsked:
+    """Returns a review request for a person who wants to see every plan before it runs."""
+    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
 
 
 class PlanIntake:
@@ -208,7 +214,7 @@ class PlanIntake:
         values: Sequence[Json] = (),
         by: e.Actor = SYSTEM,
     ) -> None:
-        """Writes a plan into a run, with a request for review if its effects require one.
+        """Writes a plan into a run, with a request for review if its effects or its run require it.
 
         All in one append, so that no crash leaves a plan without its review. `about` are more
         fields of the event; `reviewed` replaces the review that would be asked for here. `earlier`
@@ -217,7 +223,8 @@ class PlanIntake:
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         created = journal.events[0].body if journal.events else begun[0]
-        used = await self._used(plan, facts.uses, journal, created, earlier)
+        options = created.options if isinstance(created, e.RunCreated) else NO_OPTIONS
+        used = await self._used(plan, facts.uses, journal, options, earlier)
         found = (*problems, *(each for each in used.notes if each not in problems))
         workload = facts.once(Workload, plan, known["tools"], known["agents"])
         past = (await self.past()).measured(workload.names)
@@ -230,22 +237,24 @@ class PlanIntake:
         if now := known["templates"]:  # finished steps keep the templates they ran with
             fields["templates"] = {**journal.run.templates, **now}
         body = e.PlanProposed(plan=plan, **fields | dict(about or {}))
-        asked = self._review(plan, journal.run, facts, known) if reviewed is None else reviewed
-        await journal.append(*start, (body, by), *then, *asked, values=values)
+        if reviewed is None:
+            reviewed = self._review(plan, journal.run, facts, known)
+            if not reviewed and options.mode == "review":
+                reviewed = [review_on_request(plan)]
+        await journal.append(*start, (body, by), *then, *reviewed, values=values)
 
     async def _used(
         self,
         plan: Plan,
         uses: Sequence[str],
         journal: Journal,
-        created: e.AnyBody,
+        options: RunOptions,
         given: UsableResults | None,
     ) -> _Used:
         """Returns the contents of earlier runs that a plan uses, and what is said of them."""
         if not uses:
             return _NOTHING_USED
         if given is None:
-            options = created.options if isinstance(created, e.RunCreated) else NO_OPTIONS
             given = await self.usable_results(options, journal.run.earlier)
         pins = {ref: given.results[ref].hash for ref in uses if ref in given.results}
         return _Used(pins, tuple(given.notes(plan)))

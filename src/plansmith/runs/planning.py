@@ -65,7 +65,6 @@ else:
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that plans by rules
-SEEN_FIRST: Final = Sentence("review.seen_first")
 READ_RESULTS: Final = Sentence("review.read_results")
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
@@ -272,8 +271,6 @@ class RunPlanner:
     async def _own_review(self, run: Run, planned: Planned, plan: Plan) -> Sequence[Entry] | None:
         """Returns the review of a plan where the policy alone does not decide on it."""
         reviewed = await self._standing_review(run, plan)
-        if reviewed is None and sees_first(run):
-            reviewed = await self._intake.review(plan) or [review_on_request(plan)]
         return reviewed if reviewed is not None else await self._review_of_reader(planned) or None
 
     async def _review_of_reader(self, planned: Planned) -> list[e.ReviewAsked]:
@@ -395,8 +392,3 @@ def _shows_results(run: Run) -> bool:
 def _has_read(request: PlanRequest) -> bool:
     """Tells whether a planner read words of tools or models in the thread of a request."""
     return bool(request.thread) and any(each.role == "assistant" for each in request.history)
-
-
-def review_on_request(plan: Plan) -> e.ReviewAsked:
-    """Returns a review request for a person who wants to see every plan before it runs."""
-    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))

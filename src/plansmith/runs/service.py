@@ -21,7 +21,7 @@ from plansmith.lazy import lazy_modules, uncollected
 from plansmith.plan import events as e
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
@@ -31,7 +31,7 @@ from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.journals import Journals, run_created, submitted
 from plansmith.runs.lists import RunLists
-from plansmith.runs.planning import RunPlanner, review_on_request
+from plansmith.runs.planning import RunPlanner
 from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, append_decision, plan_to_decide
@@ -258,11 +258,9 @@ class RunService:
         run = journal.run
         if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
             return
-        if not (sees_first(run) or run.questions):
+        if not run.questions:
             return  # whoever begins to execute it applies the policy
         review = await self.intake.review(run.plan, run, templates=run.templates)
-        if sees_first(run):
-            review = review or [review_on_request(run.plan)]
         if review:
             await journal.append(*review)
 

@@ -32,7 +32,7 @@ from plansmith.plan.next_move import (
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.ports import ChatModel
-from plansmith.runs.planning import SEEN_FIRST
+from plansmith.runs.intake import SEEN_FIRST
 from plansmith.teams import data
 
 

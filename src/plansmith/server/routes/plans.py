@@ -121,7 +121,6 @@ async def undo(ask: Ask, _: Nothing) -> Answer:
     server_state = ask.server_state
     await server_state.journal(ask.run)
     await server_state.smith.runs.editing.undo(ask.run, by=ask.by)
-    await server_state.smith.runs.ask_for_review(ask.run, EDITED)
     return await run_view(server_state.smith, ask.run)
 
 

@@ -22,7 +22,6 @@ from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.deletion import delete_run
-from plansmith.runs.planning import SEEN_FIRST
 from plansmith.runs.service import RunService
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -93,8 +92,6 @@ async def _created(runs: RunService, run_id: str, given: b.NewRun, *, by: e.Who)
     plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=runs.intake.agents())
     goal = goal or plan.goal
     await runs.create(goal, plan=plan, run_id=run_id, options=options, notes=notes, by=by)
-    if given.mode == "review":
-        await runs.ask_for_review(run_id, SEEN_FIRST)
 
 
 async def listing(ask: Ask, given: b.RunQuery) -> Answer:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from plansmith.errors import NotFound
 from plansmith.plan.data import Json
-from plansmith.runs.planning import SEEN_FIRST
+from plansmith.runs.intake import SEEN_FIRST
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import plan_of
