@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
@@ -202,8 +202,9 @@ def _spec_of(given: ToolSpec | functions.FunctionTool[..., Any] | Callable[..., 
     if not _is_function(given) or getattr(given, "__name__", "") == "<lambda>":
         hint = "give functions that have a name, specs, or a table of specs by name"
         raise Misconfigured(f"{given!r} is not a tool", hint=hint)
-    made = given if isinstance(given, functions.FunctionTool) else functions.tool(given)
-    return made.spec
+    if isinstance(given, functions.FunctionTool):
+        return given.spec
+    return functions.tool(given).spec
 
 
 def agents_of(agents: Sequence[Agent]) -> list[Agent]:
@@ -237,7 +238,7 @@ def _listed(given: Iterable[T], name: str, hint: str) -> list[T]:
     return list(given)
 
 
-def _is_function(each: object) -> bool:
+def _is_function(each: object) -> TypeGuard[Callable[..., Any]]:
     is_source_class = isinstance(each, type) and hasattr(each, "call")
     return callable(each) and not is_source_class
 

@@ -418,7 +418,9 @@ def python_functions(path: Path) -> dict[str, functions.FunctionTool[..., Any]]:
             Sentence("tools.cannot_run", file=path, error=error), hint=Sentence("tools.fix_file")
         ) from None
     named = vars(module).items()
-    found = {name: each for name, each in named if isinstance(each, functions.FunctionTool)}
+    found: dict[str, functions.FunctionTool[..., Any]] = {
+        name: each for name, each in named if isinstance(each, functions.FunctionTool)
+    }
     if not found:
         raise Misconfigured(Sentence("tools.none_in", file=path), hint=Sentence("tools.mark"))
     return found

@@ -58,7 +58,7 @@ class Shown(NamedTuple):
             shown = (preview_lines(each, session.words, differences=False) for each in seen)
             effects = [line for lines in shown for line in lines]
         is_brief = whole and len(self.group) == 1 and self.values[0] is not None
-        values = [{}] if is_brief else self.values
+        values: list[dict[str, Json] | None] = [{}] if is_brief else self.values
         yield from group_lines(self.group, session, run, values, effects)
         for number, each in enumerate(self.values, start=1):
             if whole and each is not None:

@@ -112,7 +112,7 @@ class EventBody(
         body = self.plain() if self.compared else self
         values = ((name, getattr(self, name)) for name in self.any_json)
         ordered = {
-            name: msgspec.Raw(stored_json(value))
+            name: msgspec.Raw(stored_json(cast("Json", value)))
             for name, value in values
             if isinstance(value, (dict, list))
         }

@@ -206,18 +206,18 @@ _THING: Final = (
 )
 _MONEY: Final = r"money|cash|payment|funds|usd|eur|[$€£\d]"
 _MESSAGE: Final = (
-    r"(?:an?|the|my|this|that)\s+(?:\S+\s+){0,2}?"
+    r"(?:an?|the|my|this|that)\s++(?:\S++\s++){0,2}?"
     r"(?:e-?mail|mail|message|sms|text|letter|invitation|invite)\b"
 )
 # What must follow a verb for it to ask for a change of this kind.
 _ENGLISH_PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
-    ("draw|make|create|generate|produce|build", "draw", rf"\s+(?:\S+\s+){{0,5}}?{_CHART}"),
+    ("draw|make|create|generate|produce|build", "draw", rf"\s++(?:\S++\s++){{0,5}}?{_CHART}"),
     ("plot", "draw", rf"\s+{_A}\b"),
     ("chart|graph|visualize|visualise", "draw", r"\s+(?:it|this|that|them|the|my|these)\b"),
     (
         "send",
         "send",
-        rf"(?!\s+(?:me\b|us\b|back\b|{_MONEY}))\s+(?:\S+\s+){{0,9}}?(?:{_MESSAGE}|to\s+\S+)",
+        rf"(?!\s+(?:me\b|us\b|back\b|{_MONEY}))\s++(?:\S++\s++){{0,9}}?(?:{_MESSAGE}|to\s+\S+)",
     ),
     (
         "email|e-mail|mail|message|text",
@@ -227,18 +227,18 @@ _ENGLISH_PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
     (
         "remind|notify|inform|invite",
         "send",
-        r"\s+(?!me\b|us\b)(?:\S+\s+){1,6}?(?:by|via)\s+(?:e-?mail|mail|sms|text|message)\b",
+        r"\s++(?!me\b|us\b)(?:\S++\s++){1,6}?(?:by|via)\s+(?:e-?mail|mail|sms|text|message)\b",
     ),
     ("forward", "send", r"\s+(?:it|this|that|them|the|my)\b.*\bto\b"),
     ("post|publish", "send", r"\s+(?:it|this|that|them|the|a|an|my)\b.*\b(?:to|on|in)\b"),
     ("tweet", "send", rf"\s+(?:{_A}|about|that)\b"),
     ("rename", "rename", r"\s+\S"),
-    ("delete|erase|remove", "delete", rf"\s+(?:\S+\s+){{0,4}}?{_THING}"),
+    ("delete|erase|remove", "delete", rf"\s++(?:\S++\s++){{0,4}}?{_THING}"),
     ("book|reserve", "order", r"\s+(?:me|us|it|a|an|the|one|two|three|four|\d+|my)\b"),
     ("order", "order", r"\s+(?:me|us|a|an|some|one|two|three|\d+)\s+(?!by\b)"),
     ("buy|purchase", "order", r"\s+(?:me|us|it|them|a|an|some|one|two|three|\d+|the)\b"),
     ("pay", "pay", r"\s+(?!attention|heed|tribute|respect)\S"),
-    ("send|transfer", "pay", r"\s+(?:\S+\s+){0,2}?(?:[$€£]\s?\d|money|funds|\d[\d,.]*\s)"),
+    ("send|transfer", "pay", r"\s++(?:\S++\s++){0,2}?(?:[$€£]\s?\d|money|funds|\d[\d,.]*\s)"),
     ("refund|reimburse", "pay", r"\s+\S"),
     (
         "cancel",

@@ -261,8 +261,9 @@ class RequestGate:
             # Followed on another site, so that the browser kept the strict cookie back.
             return onward(f"/?token={given}")
         if grant and grant.login and member_of(grant.login) != member and scope["method"] == "GET":
-            names = {"old": grant.actor.name, "new": member.user or self.auth.by, "token": given}
-            return plain_page("switch", 200, accepts=headers.get("accept-language", ""), **names)
+            language, new = headers.get("accept-language", ""), member.user or self.auth.by
+            old = grant.actor.name
+            return plain_page("switch", 200, accepts=language, old=old, new=new, token=given)
         member = self.auth.take_link(given)
         if member is None:
             return None

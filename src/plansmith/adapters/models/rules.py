@@ -190,7 +190,11 @@ def _covers(filled: _Filled, clause: str) -> bool:
 
 def _terms_of(tool: Offered) -> set[str]:
     """Returns the words in which a tool tells what it does; not the examples of its arguments."""
-    fields = [each for each in tool.fields.values() if isinstance(each, Mapping)]
+    fields = [
+        cast("Mapping[str, Any]", each)
+        for each in tool.fields.values()
+        if isinstance(each, Mapping)
+    ]
     choices = [str(each) for field in fields for each in field.get("enum") or ()]
     return {term for _, term in terms(" ".join([tool.name, tool.about, *tool.fields, *choices]))}
 

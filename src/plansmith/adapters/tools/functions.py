@@ -179,7 +179,9 @@ class FunctionTools:
     """A tool source made of functions."""
 
     def __init__(self, tools: Sequence[FunctionTool[..., Any] | Callable[..., Any]]) -> None:
-        made = [each if isinstance(each, FunctionTool) else tool(each) for each in tools]
+        made: list[FunctionTool[..., Any]] = [
+            each if isinstance(each, FunctionTool) else tool(each) for each in tools
+        ]
         self._tools = {each.spec.name: each for each in made}
         self._threads = Threads()
         if len(self._tools) < len(made):

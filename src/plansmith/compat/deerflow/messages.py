@@ -88,14 +88,16 @@ def _raise(value: object) -> NoReturn:
 
 def get_message_content(message: object) -> str:
     """Returns the text of a message, an object or a dict, with the text of all its blocks."""
-    table = cast("dict[str, Any]", message) if isinstance(message, dict) else None
-    content = table.get("content") if table is not None else getattr(message, "content", "")
+    if isinstance(message, dict):
+        content = cast("dict[str, Any]", message).get("content")
+    else:
+        content = getattr(message, "content", "")
     return str(text_of_blocks(content) or content or "")
 
 
 def text_of_blocks(content: object) -> str:
     """Returns the text of a content that is a list of blocks; empty if it is anything else."""
-    blocks: list[Any] = content if isinstance(content, list) else []
+    blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
     texts = [each if isinstance(each, str) else _field(each, "text") for each in blocks]
     return "".join(texts)
 

@@ -117,9 +117,9 @@ def extract_plan_content(plan_data: object) -> str:
         found = cast("dict[str, Any]", plan_data).get("content", plan_data)
     elif isinstance(getattr(plan_data, "content", None), (str, list)):
         found = cast("Any", plan_data).content
-    if isinstance(found, (dict, list)):
-        return text_of_blocks(found) or json.dumps(found, ensure_ascii=False)
-    return str(found)
+    if text := text_of_blocks(found):
+        return text
+    return json.dumps(found, ensure_ascii=False) if isinstance(found, (dict, list)) else str(found)
 
 
 def _extract_json_from_content(content: str) -> str:

@@ -28,7 +28,9 @@ async def watched_loop(log: Log) -> AsyncGenerator[None]:
             try:
                 turn.result(LIMIT_S)
             except TimeoutError:
-                stack = traceback.format_stack(sys._current_frames()[thread])[-6:]  # noqa: SLF001
+                # No public function returns the stack of another thread.
+                frames = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                stack = traceback.format_stack(frames[thread])[-6:]
                 turn.result()
                 held_ms = int((time.monotonic() - asked) * 1000)
                 log.warning("event loop held", held_ms=held_ms, stack="".join(stack))

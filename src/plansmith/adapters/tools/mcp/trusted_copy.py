@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -40,7 +40,7 @@ def read_regular_file(path: Path, *, links: bool = True, most: int = MOST_TEXT) 
 
 
 @contextmanager
-def trusted_copy(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
+def trusted_copy(folder: Path, files: Mapping[str, str]) -> Generator[Path]:
     """Gives a new folder with copies of files, if their hashes are as they were trusted.
 
     Programs outside the folder, which have their whole path, are compared and stay there.

@@ -260,10 +260,9 @@ class _Reader:
         return as_result(found, self._rows)
 
     def _group(self, given: Arguments) -> Json:
-        how = {"by": given["by"], "value": given.get("value"), "how": given.get("how")}
-        data = self._read(given["table"], given, fits=partial(grouped, **how))
-        query = grouped(data, **how)
-        return self._asked(query, {"rows": data}, self._rows.most_rows)
+        query_of = partial(grouped, by=given["by"], value=given.get("value"), how=given.get("how"))
+        data = self._read(given["table"], given, fits=query_of)
+        return self._asked(query_of(data), {"rows": data}, self._rows.most_rows)
 
     def _rehearse(self, given: Arguments) -> Json:
         inputs: dict[str, Any] = given["inputs"]
