@@ -30,7 +30,7 @@ MADE_LATER = {
     "plansmith.templates.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
 }
 # Handed on in a module that also searches with others, but only to be matched at one place.
-ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
+ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY", "_ENGLISH_RULES"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
@@ -38,15 +38,18 @@ SEES_AT_MOST = {
     "plansmith.cli.parser pattern": 400,
     "plansmith.planner.instant.arithmetic._FORMS": 200,
     "plansmith.planner.intent._ADVERBS": 122,
-    "plansmith.planner.intent._ENGLISH_RULES": 400,
     "plansmith.planner.intent._JOINED": 80,
 }
 FEW = 30
-MOST_TEXTS = 20
-# Seconds of processor time that tell more than noise, and that need no longer text to be sure.
-MEASURABLE = 0.000_3
-EXPONENTIAL = 0.02  # for a few hundred letters
-ENOUGH = 0.1
+MOST_TEXTS = 12
+# Seconds of processor time: what tells more than noise, and what a few hundred letters never take.
+MEASURABLE = 0.000_5
+EXPONENTIAL = 0.02
+# What texts of eight times the length take: 8 times as long in linear time, 64 times in quadratic.
+LONGER = 8
+SURELY_LINEAR, SURELY_SLOW = 12, 24
+BOUNDED = 900  # letters: what repeats at most a few hundred times looks quadratic before that
+ENOUGH = 0.3
 
 
 class Found(NamedTuple):
@@ -301,43 +304,48 @@ def _text(before: str, unit: str) -> Callable[[int], str]:
 
 
 def _seconds(found: Found, text: str, times: int = 1) -> float:
-    """Returns the least processor time that the methods of a pattern take on a text."""
+    """Returns the least processor time of this thread that a pattern takes on a text."""
     given = text.encode() if isinstance(found.pattern.pattern, bytes) else text
     best = float("inf")
     for _ in range(times):
-        begun = time.process_time()
+        begun = time.thread_time()
         if found.methods and found.methods <= ANCHORED:
             for method in found.methods:
                 getattr(found.pattern, method)(given)
         else:
             for _ in found.pattern.finditer(given):
                 pass
-        best = min(best, time.process_time() - begun)
+        best = min(best, time.thread_time() - begun)
     return best
 
 
 def is_slow(found: Found, text: Callable[[int], str]) -> bool:
     """Tells whether the time of a pattern grows faster than the text, up to the longest text."""
-    for letters in (26, 60, 120, 180, 240):
+    longest = SEES_AT_MOST.get(found.place, LONGEST)
+    for letters in range(40, 241, 20):  # small steps: each may take many times as long
         if _seconds(found, text(letters)) > EXPONENTIAL:
             return _seconds(found, text(letters), 2) > EXPONENTIAL
-    longest = SEES_AT_MOST.get(found.place, LONGEST)
-    is_quick = _seconds(found, text(1_000)) < MEASURABLE
-    letters = min(8_000 if is_quick else 1_000, longest)
-    short, long = _seconds(found, text(letters // 10)), _seconds(found, text(letters))
-    if long < MEASURABLE or long < 25 * short:
-        return False
-    while letters < longest:
-        before, letters = letters, letters * 2
-        if any(_ratio(found, text(letters), text(before)) < 3.2 for _ in range(3)):
-            return False
-        if _seconds(found, text(letters)) > ENOUGH:
+    letters = 240
+    while letters < longest == LONGEST:
+        letters = min(letters * 2, longest)
+        long = _seconds(found, text(letters))
+        if long > ENOUGH and _seconds(found, text(letters)) > ENOUGH:
             return True
-    return longest == LONGEST
+        if long > MEASURABLE:
+            growth = _growth(found, text(letters), text(letters // LONGER))
+            if growth < SURELY_LINEAR or (growth > SURELY_SLOW and letters > LONGER * BOUNDED):
+                return growth > SURELY_SLOW
+    return False
 
 
-def _ratio(found: Found, long: str, short: str) -> float:
-    return _seconds(found, long, 2) / max(_seconds(found, short, 2), 1e-6)
+def _growth(found: Found, long: str, short: str) -> float:
+    """Returns how many times as long the longer text takes; the least of a few if it is much."""
+    least = float("inf")
+    for _ in range(3):
+        least = min(least, _seconds(found, long) / max(_seconds(found, short, 3), 1e-6))
+        if least < SURELY_LINEAR or len(long) < LONGER * BOUNDED:
+            break
+    return least
 
 
 def slow_text(found: Found) -> str:
