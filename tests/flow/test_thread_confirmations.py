@@ -240,7 +240,7 @@ async def test_a_plan_made_after_reading_results_is_reviewed_again_when_it_is_re
     await smith.cancel(follow.run.id, by="ann")
     assert follow.run.last is not None
     more = {"at": follow.run.last.number} if again == "fork" else {}
-    verb = smith.runs.repeating.fork if again == "fork" else getattr(smith, again)
+    verb: Any = smith.runs.repeating.fork if again == "fork" else getattr(smith, again)
     repeated = await verb(follow.run.id, by="ann", **more)
     assert (await smith.runs.run(repeated.id)).status is RunStatus.REVIEWING
     assert desk.count("book") == 0

@@ -97,7 +97,7 @@ def get_message_content(message: object) -> str:
 
 def text_of_blocks(content: object) -> str:
     """Returns the text of a content that is a list of blocks; empty if it is anything else."""
-    blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
+    blocks = cast("Sequence[Any]", content) if isinstance(content, list) else ()
     texts = [each if isinstance(each, str) else _field(each, "text") for each in blocks]
     return "".join(texts)
 
