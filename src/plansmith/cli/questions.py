@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.cli.session import Session
 from plansmith.cli.ui.width import fitted_to
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -299,7 +299,7 @@ def callee_of(plan: Plan | None, unit: str | None) -> str:
 def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
     """Yields every value in full, as text without control characters."""
     for name, value in values.items():
-        text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+        text = value if isinstance(value, str) else json_text(value, 1)
         yield f"{safe(name)} ({len(text):,}):"
         yield from quoted(text)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final, NamedTuple
 
 import jsonschema_rs
@@ -12,7 +11,7 @@ from plansmith.engine.plan_levels import Known, levels
 from plansmith.engine.recover import UNKNOWN_OPTIONS
 from plansmith.engine.units import named_unit
 from plansmith.errors import Refused
-from plansmith.plan.data import Json, content_of
+from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.events import AnyBody, StepDone, StepFailed, StepReset
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
@@ -42,7 +41,7 @@ def settle_unknown(step: str, value: Json, *, run: Run, known: Known) -> Settled
         digest, text = content_of(result)
         return Settled([StepDone(step=step, result=digest, size=len(text))], (result,))
     if value not in UNKNOWN_OPTIONS:
-        shown = json.dumps(value, ensure_ascii=False)
+        shown = json_text(value)
         raise Refused(Sentence("question.not_option", value=shown, names=[*UNKNOWN_OPTIONS]))
     if value == "retry":
         reason = Sentence("step.try_again")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from plansmith.plan.data import Json, WrittenNumber, parse_json
+from plansmith.plan.data import Json, WrittenNumber, json_text, parse_json
 from plansmith.text import clip
 
 Language = Literal["en", "zh"]
@@ -172,7 +171,7 @@ def number_text(value: Json) -> str:
         value = round(value, 2) if abs(value) >= 1 else float(f"{value:.4g}")
     if isinstance(value, float) and abs(value) < _LARGEST and value.is_integer():
         value = int(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     return " ".join(text.split())
 
 

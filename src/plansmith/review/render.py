@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from plansmith.plan.data import Json, Path
+from plansmith.plan.data import Json, Path, json_text
 from plansmith.plan.diff import FieldChange, PlanDiff, is_rule
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
@@ -42,7 +41,7 @@ def value_line(value: Json, width: int = WIDTH) -> str:
         return clip(safe(str(refs[0])), width)
     if isinstance(value, str) and len(parts := pieces(value)) == 1 and isinstance(parts[0], Ref):
         return clip(safe(str(parts[0])), width)
-    return clip(safe(json.dumps(value, ensure_ascii=False)), width)
+    return clip(safe(json_text(value)), width)
 
 
 def plan_lines(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, padded, safe, text_width
 
@@ -43,9 +42,9 @@ def value_lines(value: Json) -> list[str]:
             return table_lines(
                 columns, [[value_cell(row.get(each)) for each in columns] for row in rows]
             )
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     if not isinstance(value, str) and len(text) > _TABLE_WIDTH:
-        text = json.dumps(value, indent=1, ensure_ascii=False)
+        text = json_text(value, 1)
     return text_lines(text)
 
 
@@ -58,7 +57,7 @@ def value_cell(value: Json) -> str:
     """Returns a value on one line, as it stands in a table."""
     if value is None:
         return ""
-    return safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return safe(value if isinstance(value, str) else json_text(value))
 
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import get_args
 
 from plansmith import Plan, diff_plans
+from plansmith.plan.data import Json, WrittenNumber
 from plansmith.plan.steps import ReplyStep, ReplyStyle
 from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import action, diff_lines, plan_lines
+from plansmith.review.value_lines import named_lines
 from plansmith.text import safe
 
 PLAN = Plan.model_validate(
@@ -169,3 +171,9 @@ def test_a_reply_tells_whether_a_model_words_it() -> None:
         for style in get_args(ReplyStyle)
     ]
     assert shown == ["reply: Hello", "say exactly: Hello", "show the results: Hello"]
+
+
+def test_a_value_is_shown_with_the_digits_with_which_it_would_be_sent() -> None:
+    rows: Json = [{"id": 1, "amount": WrittenNumber("80.00")}]
+    assert "80.00" in "\n".join(named_lines("rows", rows, "en"))
+    assert [*named_lines("price", WrittenNumber("1.50"), "en")] == ["│ price = 1.50"]
