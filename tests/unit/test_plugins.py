@@ -1,0 +1,61 @@
+"""What other packages bring is found by entry point."""
+
+from __future__ import annotations
+
+import json
+import os.path
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plansmith import plugins
+from plansmith.errors import Misconfigured
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    plugins._found.cache_clear()
+    yield
+    plugins._found.cache_clear()
+
+
+def install(folder: Path, text: str) -> None:
+    """Make a folder look as pip leaves it after installing a package with these entry points."""
+    made = folder / "theirs-1.0.dist-info"
+    made.mkdir(parents=True)
+    (made / "entry_points.txt").write_text(text, encoding="utf-8")
+
+
+def test_a_package_of_somebody_else_brings_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "[console_scripts]\nx = y:z\n\n[plansmith.stores]\ntheirs = os.path:join\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    assert "theirs" in plugins.names("stores")
+    assert plugins.load("stores", "theirs") is os.path.join
+
+
+def test_what_is_missing_says_what_to_install() -> None:
+    with pytest.raises(Misconfigured) as caught:
+        plugins.load("stores", "nowhere")
+    assert "packages/plansmith-postgres" in caught.value.hint
+
+
+def test_the_first_package_on_the_path_wins_and_broken_files_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "a", "[plansmith.models]\nbig = json:loads\n")
+    install(tmp_path / "b", "[plansmith.models]\nbig = json:dumps\nno line\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "a"), str(tmp_path / "b"), *sys.path])
+    assert plugins.load("models", "big") is json.loads
+
+
+def test_a_folder_that_one_works_in_brings_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "[plansmith.stores]\ntheirs = os.path:join\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+    assert "theirs" not in plugins.names("stores")
