@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,30 +53,6 @@ def test_the_ground_floor_never_waits() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         waits = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
         assert not [node for node in ast.walk(tree) if isinstance(node, waits)], path
-
-
-def test_modules_are_loaded_by_name_in_the_tables_only() -> None:
-    loaders = {
-        "__init__.py",
-        "app.py",  # `Plansmith.from_settings` needs the wiring above it
-        "lazy.py",
-        "wiring.py",
-        "compat/sage/operator.py",  # SAGE, where it is installed
-        "dialects/dialect.py",
-        "programs/parts/calling.py",  # a written program, where a plan has built-in tools
-        "cli/main.py",
-        "cli/commands/mcp.py",  # after the handshake
-        "cli/commands/plans.py",
-        "cli/commands/serve.py",
-        "cli/commands/worker.py",
-        "cli/ui/progress.py",
-        "server/carrier.py",
-        "server/serve.py",
-        "server/ops/metrics.py",
-    }
-    by_name = re.compile(r"\b(import_module|resolve_name)\b")
-    users = {name(path) for path in FILES if by_name.search(path.read_text(encoding="utf-8"))}
-    assert {user for user in users if not user.startswith("adapters/")} == loaders
 
 
 def _modules_after(code: str) -> set[str]:
