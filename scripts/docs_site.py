@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 # Pages that the site has from elsewhere, by where they are in the repository.
 ELSEWHERE: Final[Mapping[str, str]] = {
     "README.md": "index.md",
-    "bench/results": "results",
+    "lab/bench/results": "results",
     "examples/README.md": "examples.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",

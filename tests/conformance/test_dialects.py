@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.dialects import AGENTS, measure, plan_of, table, trip
 from hypothesis import given
 from hypothesis import strategies as st
+from lab.bench.dialects import AGENTS, measure, plan_of, table, trip
 
 from plansmith.cli.main import main
 from plansmith.dialects.dialect import DIALECTS, Writing, dialect, recognise
@@ -122,7 +122,7 @@ def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     plan = plan_of(SAMPLES[1])
     assert plan is not None
     silent = replace(dialect("sage"), write=lambda plan, run: Writing([SAGE[1]]))  # type: ignore[list-item]
-    monkeypatch.setattr("bench.dialects.dialect", lambda name: silent)
+    monkeypatch.setattr("lab.bench.dialects.dialect", lambda name: silent)
     assert trip(plan, "sage").unexplained[:2] == (
         "the step '1' changed",
         "the step '2' changed",

@@ -26,7 +26,7 @@ from plansmith.planner.context.profile import read_profile
 KINDS = {
     "python": "runs: test_docs.py",
     "bash": "runs: test_docs.py",
-    "py": "a part of a program in bench/compare, which runs there",
+    "py": "a part of a program in lab/bench/compare, which runs there",
     "go": "runs: test_other_languages.py",
     "java": "runs: test_other_languages.py",
     "sh": "runs: test_other_languages.py",

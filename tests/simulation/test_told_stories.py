@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
-from bench.simulation.mutations import planted
-from bench.simulation.person import Person
-from bench.simulation.plans import effects_of
-from bench.simulation.process import Process
-from bench.simulation.store import Request, Weather
-from bench.simulation.world import World
+from lab.simulation.mutations import planted
+from lab.simulation.person import Person
+from lab.simulation.plans import effects_of
+from lab.simulation.process import Process
+from lab.simulation.store import Request, Weather
+from lab.simulation.world import World
 
 from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.engine.ownership import Owners

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.adapters.models.gguf.test_merge import adapter
-from tests.unit.training.toy_model import write_toy_model
+from tests.unit.adapters.models.toy_model import write_toy_model
 
 from plansmith.adapters.models.local import files
 from plansmith.adapters.models.local.engine import Engine

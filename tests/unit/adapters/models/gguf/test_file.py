@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.training.toy_model import toy_header, write_toy_model
+from tests.unit.adapters.models.toy_model import toy_header, write_toy_model
 
 from plansmith.adapters.models.local.gguf.file import GgufFile, Value, write_gguf
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.training.toy_model import HIDDEN, Runtime, write_toy_model
+from tests.unit.adapters.models.toy_model import HIDDEN, Runtime, write_toy_model
 
 from plansmith.adapters.models.local.gguf.dequantize import dequantize
 from plansmith.adapters.models.local.gguf.file import GgufFile, Value, write_gguf

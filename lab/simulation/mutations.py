@@ -1,0 +1,192 @@
+"""Known bugs that are planted to show that the simulation finds them."""
+
+# pyright: reportPrivateUsage=false
+# Bugs are planted where the promises are kept.
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from lab.simulation.store import SharedStore, StoreServer
+from plansmith.adapters.secrets import SecretBox
+from plansmith.engine.call import Callees
+from plansmith.engine.executor import Executor
+from plansmith.engine.lease import Lease, OtherMachines
+from plansmith.engine.outcome import Failed
+from plansmith.engine.ownership import Owners
+from plansmith.engine.ready import ReadyQueue
+from plansmith.plan.events import PlanApproved, QuestionAnswered, RunResumed
+from plansmith.review.coverage import Coverage
+from plansmith.runs import deletion
+from plansmith.runs.execution import RunExecution
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.revising import PlanReviser
+from plansmith.server import upkeep
+from plansmith.server.background import BackgroundRuns
+
+Planted = tuple[Any, str, Any]  # where, which member, and what it is instead
+Plant = Callable[[], Planted]
+
+
+def _answering(value: Any = None) -> Callable[..., Any]:
+    return lambda *_, **__: value
+
+
+def _yes(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _no(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _answering_later(value: Any) -> Callable[..., Any]:
+    async def answer(*_: Any, **__: Any) -> Any:
+        return value
+
+    return answer
+
+
+def _call_before_intent() -> Planted:
+    start = Executor._start
+
+    def eager(self: Executor, batch: Any) -> list[Any]:
+        self._calls.launch(start(self, batch))
+        return []
+
+    return Executor, "_start", eager
+
+
+def _certain_failure() -> Planted:
+    def lost(_: Callees, unit: Any, why: str, **__: Any) -> Failed:
+        del unit
+        return Failed(why, again=True)
+
+    return Callees, "lost", lost
+
+
+def _every_fire_won() -> Planted:
+    put = StoreServer.put_fire
+
+    async def put_fire(self: StoreServer, fire: Any) -> bool:
+        if not await put(self, fire):
+            self._fires[fire.key] = fire
+        return True
+
+    return StoreServer, "put_fire", put_fire
+
+
+def _forgotten_needs() -> Planted:
+    def forget(self: ReadyQueue, node: str, *_: Any) -> None:
+        self._missing[node] = 0
+
+    return ReadyQueue, "_wait_for", forget
+
+
+def _whoever_lives() -> Planted:
+    async def forget(self: Owners, run: str) -> None:
+        found = await self._store.claim_of(run) if self._store else None
+        if found is not None and self._store is not None:
+            await self._store.release(run, found.term)
+
+    return Owners, "forget", forget
+
+
+def _decisions_end_replanning() -> Planted:
+    async def rest(self: RunExecution, journal: Any, executor: Any, _: Any) -> bool:
+        return await self._execute_until_rest(journal, executor)
+
+    return RunExecution, "_execute_through_changes", rest
+
+
+def _late_position() -> Planted:
+    follow = upkeep.follow_decisions
+
+    async def late(server_state: Any, after: int) -> None:
+        del after
+        await follow(server_state, await upkeep._newest_position(server_state))
+
+    return upkeep, "follow_decisions", late
+
+
+def _only_the_lease() -> Planted:
+    def in_doubt(self: Lease, since: float) -> bool:
+        del since
+        return self.now() - self._renewed > self.seconds
+
+    return Lease, "is_in_doubt", in_doubt
+
+
+MUTATIONS: Mapping[str, Plant] = {
+    "the store does not compare terms": lambda: (SharedStore, "does_fence", False),
+    "a call is made before its intent is stored": _call_before_intent,
+    "a call of unknown end is repeated": lambda: (Callees, "is_repeatable", _yes),
+    "an exception after a write counts as a certain failure": _certain_failure,
+    "a process that wakes does not look at its lease": lambda: (
+        Lease,
+        "is_in_doubt",
+        _no,
+    ),
+    "a living process on another machine counts as dead": lambda: (
+        OtherMachines,
+        "is_silent",
+        _yes,
+    ),
+    "a living process on this machine counts as dead": lambda: (
+        Owners,
+        "_need_dead",
+        _answering_later(None),
+    ),
+    "no plan needs an approval": lambda: (PlanIntake, "_review", _answering([])),
+    "a new plan is not compared with the approved one": lambda: (
+        PlanReviser,
+        "_uncovered",
+        _answering_later(Coverage(())),
+    ),
+    "two schedulers win the same fire": _every_fire_won,
+    "secrets are not hidden": lambda: (SecretBox, "hide", lambda _, value: value),
+    "no server looks for runs that were left": lambda: (
+        BackgroundRuns,
+        "_adopt_orphans",
+        _answering_later(None),
+    ),
+    "the end of another server is not noticed": lambda: (
+        Owners,
+        "dead_servers",
+        _answering_later(set[str]()),
+    ),
+    "a claim stays when the store loses an answer": lambda: (Lease, "doubt", _answering(None)),
+    "a claim goes although its process has renewed its lease": _whoever_lives,
+    "a run rests when a person decides while it is planned again": _decisions_end_replanning,
+    "decisions are missed while a server starts": _late_position,
+    "a cancellation or a wish is left to the process that wrote it": lambda: (
+        upkeep,
+        "_DECISIONS",
+        (PlanApproved, QuestionAnswered, RunResumed),
+    ),
+    "a short stop is no reason to look, though a run was taken by force": _only_the_lease,
+    "a run that is taken up forgets what steps wait for": _forgotten_needs,
+    "a run is deleted while a process is at it": lambda: (
+        Owners,
+        "need_released",
+        _answering_later(None),
+    ),
+    "a deleted run leaves no tombstone": lambda: (deletion, "_tombstones", _answering(())),
+}
+
+
+@contextmanager
+def planted(name: str) -> Generator[None]:
+    """Plants a bug inside the block."""
+    owner, attribute, value = MUTATIONS[name]()
+    missing = object()
+    before = vars(owner).get(attribute, missing)
+    setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        if before is missing:  # it was inherited
+            delattr(owner, attribute)
+        else:
+            setattr(owner, attribute, before)
