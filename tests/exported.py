@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from plansmith import Plan, Plansmith, RunStatus
@@ -187,6 +188,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
 
 
+def loaded(source: str) -> Any:
+    """A program as a module of this process."""
+    module = ModuleType("program")
+    sys.modules["program"] = module  # dataclasses look their module up
+    exec(compile(source, "program.py", "exec"), vars(module))
+    return module
+
+
 def as_program(
     plan: Plan,
     folder: Path,
@@ -194,20 +203,14 @@ def as_program(
     answers: Mapping[str, Json] | None = None,
     templates: Mapping[str, Plan] | None = None,
 ) -> Ends:
-    """How a plan ends as a program, in a process of its own."""
-    source = written(plan, folder, templates).source
-    (folder / "program.py").write_text(source, encoding="utf-8")
+    """How a plan ends as a program, in an event loop of its own."""
+    program = loaded(written(plan, folder, templates).source)
+    out = folder / "out.json"
     (folder / "answers.json").write_text(json.dumps(dict(answers or {})), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "program.py", "--answers", "answers.json"],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    told = json.loads(done.stdout)
-    assert done.returncode == int(bool(told["failed"] or told["not_run"])), done.stderr
+    flags = ["--answers", str(folder / "answers.json"), "--out", str(out)]
+    with ThreadPoolExecutor(1) as thread:
+        code = thread.submit(program.main, flags).result()
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert code == int(bool(told["failed"] or told["not_run"]))
     kept_back = sorted([*told["left_out"], *told["not_run"]])
     return Ends(told["results"], told["failed"], told["skipped"], kept_back)

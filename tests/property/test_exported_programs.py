@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.exported import plan_of, with_runner, written
+from tests.exported import loaded, plan_of, with_runner, written
 from tests.property.strategies import JSON, TEXT
 
 from plansmith import Plan
@@ -58,11 +56,8 @@ def test_a_random_plan_ends_as_the_runner_does(plan: Plan) -> None:
             ours = asyncio.run(with_runner(plan, Path(folder)))
         except PlanInvalid:
             assume(False)
-        source = written(plan, Path(folder)).source
-        module = ModuleType("program")
-        sys.modules["program"] = module  # dataclasses look their module up
-        exec(compile(source, "program.py", "exec"), vars(module))
-        ends: dict[str, Any] = asyncio.run(module.run_plan({}))
+        program = loaded(written(plan, Path(folder)).source)
+        ends: dict[str, Any] = asyncio.run(program.run_plan({}))
     results = {name: end["value"] for name, end in ends.items() if "value" in end}
     assert results == ours.results
     assert {n: e["error"] for n, e in ends.items() if "error" in e} == ours.failed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from textwrap import indent
+from typing import Final
 
 from plansmith.errors import Refused
 from plansmith.plan.conditions import LENGTH, condition_text, operand_text
@@ -12,57 +13,34 @@ from plansmith.plan.data import Json
 from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, first_refs, pieces, ref_of
 from plansmith.plan.sentence import Sentence
 
-WIDTH: Final = 96
+WIDTH: Final = 80
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
-_OPERATORS: Final = {"in": "is_in"}
 
 
-class Group(NamedTuple):
-    """An expression in brackets; each part has what stands before it, such as a key."""
+def group(head: str, parts: Iterable[str], tail: str) -> str:
+    """Returns parts in brackets; over several lines if they are long."""
+    found = list(parts)
+    line = f"{head}{', '.join(found)}{tail}"
+    if not found or (len(line) <= WIDTH and "\n" not in line):
+        return line
+    inner = indent("".join(f"{each},\n" for each in found), "    ")
+    return f"{head}\n{inner}{tail}"
 
-    head: str
-    parts: tuple[tuple[str, Node], ...]
-    tail: str
 
-
-Node = str | Group
-
-
-def call(function: str, *parts: Node, **named: Node) -> Group:
+def call(function: str, *parts: str, **named: str) -> str:
     """Returns the call of a function."""
-    given = [("", each) for each in parts]
-    return Group(f"{function}(", (*given, *((f"{key}=", each) for key, each in named.items())), ")")
+    return group(f"{function}(", [*parts, *(f"{key}={each}" for key, each in named.items())], ")")
 
 
-def sequence(parts: Iterable[Node]) -> Node:
+def sequence(parts: Iterable[str]) -> str:
     """Returns a tuple."""
     found = list(parts)
-    if len(found) == 1:
-        return f"({_line(found[0])},)"
-    return Group("(", tuple(("", each) for each in found), ")") if found else "()"
+    return f"({found[0]},)" if len(found) == 1 else group("(", found, ")")
 
 
-def table(parts: Mapping[str, Node]) -> Node:
+def table(parts: Mapping[str, str]) -> str:
     """Returns an object with these expressions by key."""
-    return Group("{", tuple((f"{quoted(key)}: ", each) for key, each in parts.items()), "}")
-
-
-def written(node: Node, indent: int = 0, used: int = 0) -> str:
-    """Returns an expression as text, over several lines if it is long."""
-    line = _line(node)
-    if isinstance(node, str) or (indent + used + len(line) <= WIDTH and "\n" not in line):
-        return line
-    inner = " " * (indent + 4)
-    lines = [
-        f"{inner}{key}{written(each, indent + 4, len(key) + 1)},\n" for key, each in node.parts
-    ]
-    return f"{node.head}\n{''.join(lines)}{' ' * indent}{node.tail}"
-
-
-def _line(node: Node) -> str:
-    if isinstance(node, str):
-        return node
-    return node.head + ", ".join(key + _line(each) for key, each in node.parts) + node.tail
+    return group("{", (f"{quoted(key)}: {each}" for key, each in parts.items()), "}")
 
 
 def quoted(text: str) -> str:
@@ -72,12 +50,12 @@ def quoted(text: str) -> str:
     return f'"{found[1:-1]}"' if is_simple else found
 
 
-def literal(value: Json) -> Node:
+def literal(value: Json) -> str:
     """Returns a JSON value as a Python literal."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
-        return Group("[", tuple(("", literal(each)) for each in value), "]")
+        return group("[", map(literal, value), "]")
     if isinstance(value, dict):
         return table({key: literal(each) for key, each in value.items()})
     return repr(value)
@@ -90,18 +68,20 @@ class Expressions:
         self._secrets = secrets
         self.used: dict[str, str] = {}
 
-    def value(self, template: Json, *, private: bool = False) -> Node:
+    def value(self, template: Json, *, private: bool = False) -> str:
         """Returns a template with references as an expression; `private` may name secrets."""
         if isinstance(template, str):
-            return self._string(template, private=private)
+            parts = pieces(template)
+            if len(parts) == 1 and isinstance(parts[0], Ref):
+                return _at(parts[0])
+            return self._joined(parts, private=private)
         if isinstance(template, list):
-            items = tuple(("", self.value(each, private=private)) for each in template)
-            return Group("[", items, "]")
+            return group("[", (self.value(each, private=private) for each in template), "]")
         if isinstance(template, dict):
             return self._object(template, private=private)
         return repr(template)
 
-    def _object(self, template: dict[str, Json], *, private: bool) -> Node:
+    def _object(self, template: dict[str, Json], *, private: bool) -> str:
         if FROM in template:
             ref = ref_of(template)
             if ref is None:
@@ -117,40 +97,34 @@ class Expressions:
             return call("first", "v", *map(_ref, refs))
         return table({key: self.value(each, private=private) for key, each in template.items()})
 
-    def _literal(self, value: Json) -> Node:
+    def _literal(self, value: Json) -> str:
         if isinstance(value, str):
             return self._joined([value], private=True)
         if isinstance(value, list):
-            return Group("[", tuple(("", self._literal(each)) for each in value), "]")
+            return group("[", map(self._literal, value), "]")
         if isinstance(value, dict):
             return table({key: self._literal(each) for key, each in value.items()})
         return literal(value)
 
-    def _string(self, template: str, *, private: bool) -> Node:
-        parts = pieces(template)
-        if len(parts) == 1 and isinstance(parts[0], Ref):
-            return _at(parts[0])
-        return self._joined(parts, private=private)
-
-    def text(self, template: str) -> Node:
+    def text(self, template: str) -> str:
         """Returns a text with references, which is always a text."""
         return self._joined(pieces(template), private=False)
 
-    def _joined(self, parts: Sequence[str | Ref], *, private: bool) -> Node:
-        nodes: list[Node] = []
+    def _joined(self, parts: Sequence[str | Ref], *, private: bool) -> str:
+        has_secret = private and any(isinstance(p, str) and _SECRET.search(p) for p in parts)
+        if not has_secret and not any(isinstance(each, Ref) for each in parts):
+            return quoted("".join(map(str, parts)))
+        found: list[str] = []
         for each in parts:
             if isinstance(each, Ref):
-                nodes.append(_ref(each))
+                found.append(_ref(each))
             else:
-                nodes += self._plain(each) if private else [quoted(each)]
-        if len(parts) == len(nodes) == 1 and isinstance(parts[0], str):
-            return nodes[0]
-        if all(isinstance(each, str) and each[0] in "\"'" for each in nodes):
-            return quoted("".join(each for each in parts if isinstance(each, str)))
-        return call("text", "v", *nodes)
+                found += self._plain(each) if private else [quoted(each)]
+        return call("text", "v", *found)
 
-    def _plain(self, text: str) -> list[Node]:
-        found: list[Node] = []
+    def _plain(self, text: str) -> list[str]:
+        """Returns a text in parts: what it says, and secrets."""
+        found: list[str] = []
         for place, each in enumerate(_SECRET.split(text)):
             if place % 2:
                 known = self._secrets.get(each, "")
@@ -159,44 +133,38 @@ class Expressions:
                 found.append(call("secret", quoted(each), quoted(variable)))
             elif each:
                 found.append(quoted(each))
-        return found or [quoted("")]
+        return found
 
-    def condition(self, condition: Json) -> Node:
+    def condition(self, condition: Json) -> str:
         """Returns a condition as an expression."""
         if not isinstance(condition, dict) or len(condition) != 1:
             raise Refused(Sentence("export.bad_condition"), hint="plansmith check")
         name, given = next(iter(condition.items()))
         items = given if isinstance(given, list) else [given]
         if name in ("all", "any"):
-            return _joined_by(" and " if name == "all" else " or ", map(self.condition, items))
+            # Joined, so that later ones are not looked at in vain.
+            word = " and " if name == "all" else " or "
+            return f"({word.join(map(self.condition, items))})"
         if name == "not":
-            return f"not {_line(self.condition(given))}"
+            return f"not {self.condition(given)}"
         if name == "empty":
-            return call("empty", self._operand(given), said=quoted(operand_text(given)))
+            return call("empty", self._operand(given), quoted(operand_text(given)))
         left, right = map(self._operand, items)
-        said = quoted(condition_text(condition))
-        return call(_OPERATORS.get(name, name), left, right, said=said)
+        return call("is_so", left, quoted(name), right, quoted(condition_text(condition)))
 
-    def _operand(self, operand: Json) -> Node:
+    def _operand(self, operand: Json) -> str:
         if isinstance(operand, dict) and operand.keys() == {LENGTH}:
             inner = operand[LENGTH]
-            return call("length", self.value(inner), said=quoted(operand_text(inner)))
+            return call("length", self.value(inner), quoted(operand_text(inner)))
         return self.value(operand)
 
 
-def _joined_by(word: str, nodes: Iterable[Node]) -> str:
-    """Joins conditions, so that later ones are not looked at in vain."""
-    # No `Group`: over several lines it would end with a comma, and be a tuple.
-    lines = [_line(each) for each in nodes]
-    return f"({word.join(lines)})" if len(lines) > 1 else lines[0]
+def _at(ref: Ref) -> str:
+    return call("at", "v", quoted(ref.step), *map(_key, ref.path))
 
 
-def _at(ref: Ref) -> Group:
-    return call("at", "v", quoted(ref.step), *(_key(each) for each in ref.path))
-
-
-def _ref(ref: Ref) -> Group:
-    return call("ref", quoted(ref.step), *(_key(each) for each in ref.path))
+def _ref(ref: Ref) -> str:
+    return call("ref", quoted(ref.step), *map(_key, ref.path))
 
 
 def _key(key: str | int) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+import inspect
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from plansmith.engine.answers import is_used, permits
 from plansmith.engine.plan_levels import Known
-from plansmith.plan import yes_or_no
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -19,13 +17,12 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_events import QuestionAsked
 from plansmith.plan.sentence import Sentence, language_of, sentence_texts
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
-from plansmith.programs.expressions import Expressions, Node, call, literal, quoted, table, written
-from plansmith.programs.pruning import pruned
-from plansmith.programs.step_functions import Callees, Names, StepWriter
+from plansmith.programs import calling, runtime, values
+from plansmith.programs.expressions import Expressions, call, literal, quoted, table
+from plansmith.programs.steps import Callees, Names, StepWriter
 from plansmith.text import clip, safe
 
-_PARTS: Final = ("values", "calling", "yes_or_no", "rules", "terminal", "on_asyncio")
-_OWN: Final = ("plansmith.programs.parts", "plansmith.plan.yes_or_no")
+_PARTS: Final = (values, calling, runtime)
 _DEEPEST: Final = 5
 
 
@@ -69,45 +66,38 @@ class _Writer:
 
     def __init__(self, plan: Plan, around: Surroundings) -> None:
         self._plan, self._around = plan, around
-        self._parts = [_part(each) for each in _PARTS]
-        self._names = Names({name for part in self._parts for name in part.names})
+        self._names = Names({"write_text", *(name for part in _PARTS for name in vars(part))})
         self._expressions = Expressions(around.secrets)
         self._callees = Callees()
 
     def source(self) -> str:
-        plans = {"": self._plan, **self._around.templates}
         gates = _gates(self._plan, self._around)
         writers = [
             StepWriter(
-                plan,
-                name,
+                plan=plan,
+                name=name,
                 names=self._names,
                 expressions=self._expressions,
                 callees=self._callees,
                 gates={step: gate for (of, step), gate in gates.items() if of == name},
             )
-            for name, plan in plans.items()
+            for name, plan in {"": self._plan, **self._around.templates}.items()
         ]
         tables = [each.table() for each in writers]
         functions = [text for each in writers for text in each.functions]
-        tools = [*self._tools()]
-        *shared, engine = [each.text for each in self._parts]
-        title = "# What the engine runs: the steps with their rules, and what they call."
-        whole = "\n\n".join(
+        imports, rules = _parts()
+        return "\n\n".join(
             [
-                f"{_imports(self._parts)}\n# The steps of the plan.\n",
+                f"{self._header()}\n{imports}\n# The steps of the plan.\n",
                 *functions,
-                "# What the steps call.",
-                *tools,
-                "# The rules of steps, as far as this plan needs them.\n",
-                *shared,
-                title,
-                "\n".join([self._registry(), *tables]),
-                engine,
-                'if __name__ == "__main__":\n    sys.exit(main())\n',
+                "# What the steps call.\n",
+                *self._tools(),
+                f"# The rules of steps.\n\n{rules}",
+                "# What is run: the steps with their rules, and what they call.\n",
+                "\n".join([*self._registry(), *tables]),
+                '\nif __name__ == "__main__":\n    sys.exit(main())\n',
             ]
         )
-        return f"{self._header()}\n{pruned(whole)}"
 
     def _header(self) -> str:
         goal = clip(safe(self._plan.goal or "A plan"), 400)
@@ -151,29 +141,24 @@ class _Writer:
         why = quoted(f"{name} is to be filled in")
         return _function(function, f"To fill in: {about}", _raising(why))
 
-    def _registry(self) -> str:
-        lines: list[str] = []
-        found: dict[str, Node] = {
-            f"tool:{name}": self._tool_entry(name) for name in self._callees.tools
-        }
+    def _registry(self) -> Iterator[str]:
+        found = {f"tool:{name}": self._tool_entry(name) for name in self._callees.tools}
         for name in self._callees.agents:
             agent = self._around.agents.get(name)
             reads = agent is not None and agent.effect is Effect.READ
-            more: dict[str, Node] = {"reads": "True"} if reads else {}
+            more = {"reads": "True"} if reads else {}
             found[f"agent:{name}"] = call("Tool", self._names.of("agent", name), **more)
         if self._callees.words:
             found["reply"] = call("Tool", "write_text", reads="True")
         if found:
-            lines.append(f"TOOLS.update({written(table(found), 0, 13)})")
+            yield f"TOOLS.update({table(found)})"
         if language_of(self._around.locale or self._plan.locale) != "en":
-            said = sentence_texts()["reply.skipped"]["zh"]
-            lines.append(f'WORDS["skipped"] = {quoted(said)}')
+            yield f'WORDS["skipped"] = {quoted(sentence_texts()["reply.skipped"]["zh"])}'
         if self._around.earlier:
-            lines.append(f"EARLIER.update({written(literal(dict(self._around.earlier)), 0, 15)})")
-        return "\n".join(lines)
+            yield f"EARLIER.update({literal(dict(self._around.earlier))})"
 
-    def _tool_entry(self, name: str) -> Node:
-        spec, more = self._around.tools.get(name), dict[str, Node]()
+    def _tool_entry(self, name: str) -> str:
+        spec, more = self._around.tools.get(name), dict[str, str]()
         if spec is not None and spec.effect is Effect.READ:
             more["reads"] = "True"
         if spec is not None and spec.idempotent:
@@ -215,64 +200,37 @@ def _raising(why: str) -> str:
     return f'raise StepError({why}, "tool")'
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One module of the parts: its text without imports, its imports, and the names it defines."""
-
-    text: str
-    imports: tuple[ast.Import | ast.ImportFrom, ...]
-    names: frozenset[str]
-
-
-def _part(name: str) -> _Part:
-    path = Path(__file__).with_name("parts") / f"{name}.py"
-    if name == "yes_or_no":
-        path = Path(yes_or_no.__file__)
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    imports = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
-    end = max(each.end_lineno or 0 for each in imports)
-    names = {
-        each.id
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    }
-    names |= {
-        each.name
-        for each in ast.walk(tree)
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-    }
-    names |= {alias.asname or alias.name for each in imports for alias in each.names}
-    body = "\n".join(text.split("\n")[end:]).strip("\n") + "\n"
-    return _Part(body, tuple(imports), frozenset(names | {"write_text", "v", "step"}))
+def _parts() -> tuple[str, str]:
+    """Returns the imports of the parts that every program has, and their text."""
+    whole, single, texts = set[str](), dict[str, set[str]](), list[str]()
+    for part in _PARTS:
+        text = inspect.getsource(part)
+        tree = ast.parse(text)
+        found = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+        texts.append("\n".join(text.split("\n")[found[-1].end_lineno :]).strip("\n") + "\n")
+        for each in found:
+            names = {alias.name for alias in each.names}
+            if isinstance(each, ast.Import):
+                whole |= names
+            elif not (each.module or "").startswith(("__future__", __package__)):
+                single.setdefault(each.module or "", set()).update(names)
+    lines = [f"import {name}" for name in sorted(whole)]
+    lines += [f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)]
+    foreign = [line for line in lines if "pydantic" in line]
+    lines = [line for line in lines if line not in foreign]
+    head = ["from __future__ import annotations", "", *lines, "", *foreign, ""]
+    return "\n".join(head), "\n\n".join(texts)
 
 
-def _imports(parts: Iterable[_Part]) -> str:
-    whole: set[str] = set()
-    single: dict[str, set[str]] = {}
-    for each in (node for part in parts for node in part.imports):
-        if isinstance(each, ast.Import):
-            whole |= {ast.unparse(each)}
-        elif each.module != "__future__" and not (each.module or "").startswith(_OWN):
-            single.setdefault(each.module or "", set()).update(a.name for a in each.names)
-    lines = ["from __future__ import annotations", "", *sorted(whole)]
-    froms = {
-        name: f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)
-    }
-    own = [name for name in froms if name.partition(".")[0] in sys.stdlib_module_names]
-    lines += [froms.pop(name) for name in own]
-    return "\n".join([*lines, "", *froms.values()]) + "\n"
-
-
-def _gates(plan: Plan, around: Surroundings) -> dict[tuple[str, str], str]:
-    """Returns the questions, by plan and step, that what acts waits for: for a yes, or no `no`."""
+def _gates(plan: Plan, around: Surroundings) -> dict[tuple[str, str], bool]:
+    """Returns the questions, by plan and step, that what acts waits for: for a yes alone?"""
     known = Known(tools=around.tools, agents=around.agents, templates=around.templates)
     run = Run(id="", plan=plan)
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], bool] = {}
     for name, step, path in _asking(plan, "", "", around.templates, 0):
         asked = QuestionAsked(question=path, text="", step=path, kind="step")
         if permits(run, asked, known):
-            found[name, step] = "no" if is_used(run, asked, known) else "yes"
+            found[name, step] = not is_used(run, asked, known)
     return found
 
 

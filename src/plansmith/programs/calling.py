@@ -1,7 +1,9 @@
-"""Part of every written program: calls Python functions by their type hints, and names failures."""
+"""Part of every written program: calls tools by their type hints, and names failures."""
 
 from __future__ import annotations
 
+# JSON is `Any` here, to keep programs plain; the strict mode has no use for that.
+# pyright: basic
 import asyncio
 import inspect
 import json
@@ -10,14 +12,15 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
-from plansmith.programs.parts.values import Json, StepError
+from plansmith.programs.values import Json, StepError
+
+SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of results
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,52 @@ class Tool:
     timeout_s: float = 300
 
 
+async def made(tool: Tool, arguments: dict[str, Json], call: Call, seconds: float) -> Json:
+    """Makes one call; every failure is a StepError."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await tool.function(arguments, call)
+    except TimeoutError:
+        raise lost(tool, f"no result after {seconds:g} s", "time") from None
+    except StepError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a tool may raise anything
+        raise failure_of(tool, error) from None
+
+
+def checked_result(tool: Tool, value: Json, *, may_be_empty: bool) -> Json:
+    """Returns a result without secrets; fails if it is no JSON or must not be empty."""
+    try:
+        value = hidden(value)
+    except (TypeError, ValueError) as error:
+        raise broken(tool, f"the result is not JSON: {error}", "result") from None
+    if not may_be_empty and (value is None or (isinstance(value, str) and not value.strip())):
+        raise broken(tool, "the result is empty", "result")
+    return value
+
+
+def failure_of(tool: Tool, error: Exception) -> StepError:
+    """Names the failure of a call; plansmith's own errors are known by their names."""
+    names = {each.__name__ for each in type(error).__mro__}
+    said = str(error) if "PlansmithError" in names else f"{type(error).__name__}: {error}"
+    said = str(hidden(said.encode("utf-8", "backslashreplace").decode()))
+    if "OutcomeUnknown" in names:
+        return lost(tool, said, "tool")
+    if "ToolFailed" in names:
+        return StepError(said, "tool", again="ToolBusy" in names)
+    return broken(tool, said, "tool")
+
+
+def broken(tool: Tool, why: str, kind: str) -> StepError:
+    """Returns the failure of a call that may have taken effect, unless it only reads."""
+    return StepError(why, kind) if tool.reads else lost(tool, why, kind)
+
+
+def lost(tool: Tool, why: str, kind: str) -> StepError:
+    """Returns the failure of a call of which nobody saw the end."""
+    return StepError(why, kind, again=tool.reads or tool.keyed, unsure=not tool.reads)
+
+
 @lru_cache
 def functions_of(path: str) -> dict[str, Any]:
     """Runs a Python file once, and returns what it defines by name."""
@@ -64,17 +113,12 @@ async def call_function(
     found = functions_of(path)[name]
     function = getattr(found, "function", found)  # it may be marked with plansmith's @tool
     bound = partial(function, **checked_arguments(function, arguments, call, tool))
-    if inspect.iscoroutinefunction(function):
-        result = await bound()
-    else:
-        result = await in_thread(bound)
+    is_async = inspect.iscoroutinefunction(function)
+    result = await (bound() if is_async else in_thread(bound))
     try:
-        written: Json = result_type(function).dump_python(
-            result, mode="json", by_alias=True, warnings=False
-        )
+        return result_type(function).dump_python(result, mode="json", by_alias=True, warnings=False)
     except ValueError as error:
         raise StepError(f"the result cannot be written as JSON: {error}", "tool") from None
-    return written
 
 
 def checked_arguments(
@@ -117,45 +161,40 @@ async def in_thread(work: Callable[[], Any]) -> Any:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+    def settle(settled: Callable[[], None]) -> None:
+        if not future.done():
+            settled()
 
     def go() -> None:
         try:
-            result, error = work(), None
-        except BaseException as failure:  # noqa: BLE001 - a tool may raise anything
-            result, error = None, failure
-        loop.call_soon_threadsafe(settle, result, error)
+            settled = partial(future.set_result, work())
+        except BaseException as error:  # noqa: BLE001 - a tool may raise anything
+            settled = partial(future.set_exception, error)
+        loop.call_soon_threadsafe(settle, settled)
 
     threading.Thread(target=go, daemon=True).start()
     return await future
 
 
-async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Json:
-    """Calls a built-in tool of plansmith, which is used as a library here."""
-    for source in builtin_sources():
-        if any(each.name == name for each in await source.tools()):
-            value: Json = await source.call(name, arguments, library_call(call))
-            return value
-    raise StepError(f"there is no tool called '{name}'", "tool")
-
-
 @lru_cache
 def builtin_sources() -> list[Any]:
     """Returns the built-in tools of plansmith for this folder, with its settings."""
-    settings = import_module("plansmith.config").load_settings()
-    found: list[Any] = import_module("plansmith.wiring").builtin_tools(settings)
-    return found
+    from plansmith.config import load_settings
+    from plansmith.wiring import builtin_tools
+
+    return list(builtin_tools(load_settings()))
 
 
-def library_call(call: Call) -> Any:
-    """Returns a call as plansmith's tools take it."""
-    return import_module("plansmith.ports").Call(key=call.key, attempt=call.attempt)
+async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Json:
+    """Calls a built-in tool of plansmith, which is used as a library here."""
+    from plansmith import Call as LibraryCall
+
+    for source in builtin_sources():
+        if any(each.name == name for each in await source.tools()):
+            return await source.call(
+                name, arguments, LibraryCall(key=call.key, attempt=call.attempt)
+            )
+    raise StepError(f"there is no tool called '{name}'", "tool")
 
 
 def secret(name: str, variable: str) -> str:
@@ -167,9 +206,6 @@ def secret(name: str, variable: str) -> str:
     return value
 
 
-SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of results
-
-
 def hidden(value: Json) -> Json:
     """Returns a value without the secrets that were used."""
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -177,50 +213,3 @@ def hidden(value: Json) -> Json:
         written = written.replace(json.dumps(known, ensure_ascii=False)[1:-1], mark)
     written.encode()
     return json.loads(written)
-
-
-async def try_call(
-    tool: Tool, arguments: dict[str, Json], call: Call, timeout_s: float, *, may_be_empty: bool
-) -> dict[str, Json]:
-    """Makes a call; returns its value, or why it failed and whether it may be made again."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            value = await tool.function(arguments, call)
-    except TimeoutError:
-        return lost(tool, f"no result after {timeout_s:g} s", "time")
-    except StepError as error:
-        return {"error": error.message, "kind": error.kind, "again": False, "unsure": False}
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything
-        return failure_of(tool, error)
-    try:
-        value = hidden(value)
-    except (TypeError, ValueError) as error:
-        return broken(tool, f"the result is not JSON: {error}", "result")
-    if not may_be_empty and (value is None or (isinstance(value, str) and not value.strip())):
-        return broken(tool, "the result is empty", "result")
-    return {"value": value}
-
-
-def failure_of(tool: Tool, error: Exception) -> dict[str, Json]:
-    """Names the failure of a call; plansmith's own errors are known by their names."""
-    names = {each.__name__ for each in type(error).__mro__}
-    said = str(error) if "PlansmithError" in names else f"{type(error).__name__}: {error}"
-    said = str(hidden(said.encode("utf-8", "backslashreplace").decode()))
-    if "OutcomeUnknown" in names:
-        return lost(tool, said, "tool")
-    if "ToolFailed" in names:
-        return {"error": said, "kind": "tool", "again": "ToolBusy" in names, "unsure": False}
-    return broken(tool, said, "tool")
-
-
-def broken(tool: Tool, why: str, kind: str) -> dict[str, Json]:
-    """Returns the failure of a call that may have taken effect, unless it only reads."""
-    if tool.reads:
-        return {"error": why, "kind": kind, "again": False, "unsure": False}
-    return lost(tool, why, kind)
-
-
-def lost(tool: Tool, why: str, kind: str) -> dict[str, Json]:
-    """Returns the failure of a call of which nobody saw the end."""
-    again = tool.reads or tool.keyed
-    return {"error": why, "kind": kind, "again": again, "unsure": not tool.reads}

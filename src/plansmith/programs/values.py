@@ -6,19 +6,23 @@ from __future__ import annotations
 # pyright: basic
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 Json = Any  # null, true, false, a number, a text, a list or an object
 
 
 class StepError(Exception):
-    """Why a step has no result; `kind` is tool, time, result or reference."""
+    """Why a step has no result; `kind` is tool, time, result or reference.
 
-    def __init__(self, message: str, kind: str = "reference") -> None:
+    Of a call: whether it may be made `again`, and whether it may have taken effect (`unsure`).
+    """
+
+    def __init__(
+        self, message: str, kind: str = "reference", *, again: bool = False, unsure: bool = False
+    ) -> None:
         super().__init__(message)
-        self.message = message
-        self.kind = kind
+        self.message, self.kind, self.again, self.unsure = message, kind, again, unsure
 
 
 class Ref(NamedTuple):
@@ -95,9 +99,7 @@ def first(values: Mapping[str, Json], *refs: Ref) -> Json:
 
 def value_text(value: Json) -> str:
     """Returns a value as it is written inside a text: text as it is, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def text(values: Values, *parts: str | Ref) -> str:
@@ -139,86 +141,67 @@ def empty(value: Json, said: str) -> bool:
     return value is None or length(value, said) == 0
 
 
-def same(left: Json, right: Json) -> bool:
-    """Tells whether two values are the same in JSON; True, 1 and 1.0 are three values."""
-    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+def is_so(left: Json, name: str, right: Json, said: str) -> bool:
+    """Tells whether two values compare as a condition says; fails if they are not comparable."""
+    found = COMPARISONS[name](left, right)
+    if found is None:
+        kinds = f"{kind_of(left)} and {kind_of(right)}"
+        raise StepError(f"it cannot be said whether {said}: {kinds} are not compared that way")
+    return found
 
 
-def unlike(left: Json, right: Json, said: str) -> StepError:
-    """Returns the error of two values that cannot be compared."""
-    kinds = f"{kind_of(left)} and {kind_of(right)}"
-    return StepError(f"it cannot be said whether {said}: {kinds} are not compared that way")
-
-
-def are_equal(left: Json, right: Json) -> bool | None:
+def equals(left: Json, right: Json) -> bool | None:
     """Tells whether two values are equal, 1 and 1.0 too; None if they are of unlike types."""
     kind, other = kind_of(left), kind_of(right)
     if "null" in (kind, other):
         return kind == other
     if kind != other:
         return None
-    return bool(left == right) if kind == "a number" else same(left, right)
+    if kind == "a number":
+        return bool(left == right)
+    # The same JSON: True, 1 and 1.0 are three values.
+    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
-def equals(left: Json, right: Json, said: str) -> bool:
-    """Tells whether two values are equal."""
-    outcome = are_equal(left, right)
-    if outcome is None:
-        raise unlike(left, right, said)
-    return outcome
+def not_equals(left: Json, right: Json) -> bool | None:
+    """Tells whether two values differ; None if they are of unlike types."""
+    found = equals(left, right)
+    return None if found is None else not found
 
 
-def not_equals(left: Json, right: Json, said: str) -> bool:
-    """Tells whether two values are not equal."""
-    return not equals(left, right, said)
+def ordered(wanted: str) -> Callable[[Json, Json], bool | None]:
+    """Returns what tells whether two numbers or texts are ordered so: one of `<`, `=`, `>`."""
+
+    def compare(left: Json, right: Json) -> bool | None:
+        if kind_of(left) != kind_of(right) or kind_of(left) not in ("a number", "a text"):
+            return None
+        return ("<" if left < right else ">" if left > right else "=") in wanted
+
+    return compare
 
 
-def order_of(left: Json, right: Json, said: str) -> int:
-    """Returns how two numbers or two texts are ordered: -1, 0 or 1."""
-    if kind_of(left) == kind_of(right) and kind_of(left) in ("a number", "a text"):
-        return int(left > right) - int(left < right)
-    raise unlike(left, right, said)
-
-
-def below(left: Json, right: Json, said: str) -> bool:
-    """Tells whether one value is below another."""
-    return order_of(left, right, said) < 0
-
-
-def at_most(left: Json, right: Json, said: str) -> bool:
-    """Tells whether one value is at most another."""
-    return order_of(left, right, said) <= 0
-
-
-def above(left: Json, right: Json, said: str) -> bool:
-    """Tells whether one value is above another."""
-    return order_of(left, right, said) > 0
-
-
-def at_least(left: Json, right: Json, said: str) -> bool:
-    """Tells whether one value is at least another."""
-    return order_of(left, right, said) >= 0
-
-
-def is_member(value: Json, items: Json) -> bool | None:
+def is_in(value: Json, items: Json) -> bool | None:
     """Tells whether a value is in a list; None if nothing in the list is like it."""
-    found = [are_equal(value, each) for each in items]
+    if not isinstance(items, list):
+        return None
+    found = [equals(value, each) for each in items]
     return None if found and set(found) == {None} else True in found
 
 
-def is_in(left: Json, right: Json, said: str) -> bool:
-    """Tells whether a value is in a list."""
-    outcome = is_member(left, right) if isinstance(right, list) else None
-    if outcome is None:
-        raise unlike(left, right, said)
-    return outcome
-
-
-def contains(left: Json, right: Json, said: str) -> bool:
+def contains(left: Json, right: Json) -> bool | None:
     """Tells whether a list has a value, a text a text, or an object a key."""
-    outcome = is_member(right, left) if isinstance(left, list) else None
     if isinstance(left, (str, dict)) and isinstance(right, str):
-        outcome = right in left
-    if outcome is None:
-        raise unlike(left, right, said)
-    return outcome
+        return right in left
+    return is_in(right, left)
+
+
+COMPARISONS: dict[str, Callable[[Json, Json], bool | None]] = {
+    "equals": equals,
+    "not_equals": not_equals,
+    "below": ordered("<"),
+    "at_most": ordered("<="),
+    "above": ordered(">"),
+    "at_least": ordered(">="),
+    "in": is_in,
+    "contains": contains,
+}

@@ -1,1 +1,0 @@
-"""What every written program holds, word for word: references, rules of steps, and an engine."""
