@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,10 @@ print(json.dumps([sys.argv, os.getcwd(), os.environ.get("MARK"), __name__, sys.s
 """
 
 
-@pytest.mark.parametrize("run", [subprocess.run, forked.run], ids=["started", "forked"])
-def test_a_fork_has_the_arguments_folder_environment_and_pipes_of_a_start(
-    run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_a_fork_has_the_arguments_folder_environment_and_pipes_of_a_start(tmp_path: Path) -> None:
     (tmp_path / "seen.py").write_text(SEEN)
     for words in (["-c", SEEN], ["seen.py"]):
-        done = run(
+        done = forked.run(
             [sys.executable, *words, "--a", "ä"],
             cwd=tmp_path,
             env=os.environ | {"MARK": "here"},
@@ -51,11 +47,8 @@ def test_a_fork_has_the_arguments_folder_environment_and_pipes_of_a_start(
         ("import atexit, sys; atexit.register(lambda: sys.stderr.write('bye'))", 0, "bye"),
     ],
 )
-@pytest.mark.parametrize("run", [subprocess.run, forked.run], ids=["started", "forked"])
-def test_a_fork_ends_as_a_start_does(
-    run: Callable[..., subprocess.CompletedProcess[str]], program: str, code: int, told: str
-) -> None:
-    done = run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+def test_a_fork_ends_as_a_start_does(program: str, code: int, told: str) -> None:
+    done = forked.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert told in done.stderr
 

@@ -20,15 +20,6 @@ MAY_USE_PATTERNS = re.compile(
 )
 FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
 ANCHORED = {"match", "fullmatch"}
-# Patterns that are put together from what is known only later, with one that is like them.
-MADE_LATER = {
-    "plansmith.adapters.models.local.answer_notes pattern": "tested as _PATTERNS",
-    "plansmith.cli.parser pattern": r"argument (.*?): invalid choice: (.*?) \((?:choose )(.*)\)",
-    "plansmith.lazy *self._given": "tested where it is made",
-    "plansmith.templates.parameters '|'.join(map(re.escape, marks))": r"\{\{a\}\}|\{\{b\}\}",
-    "plansmith.templates.parameters start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
-    "plansmith.templates.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
-}
 # Handed on in a module that also searches with others, but only to be matched at one place.
 ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY", "_ENGLISH_RULES"}
 LONGEST = 20_000
@@ -42,14 +33,11 @@ SEES_AT_MOST = {
 }
 FEW = 30
 MOST_TEXTS = 12
-# Seconds of processor time: what tells more than noise, and what a few hundred letters never take.
-MEASURABLE = 0.000_5
+# Seconds of processor time: what a few hundred letters never take, what is surely linear, and what
+# the longest text takes only in more than linear time.
 EXPONENTIAL = 0.02
-# What texts of eight times the length take: 8 times as long in linear time, 64 times in quadratic.
-LONGER = 8
-SURELY_LINEAR, SURELY_SLOW = 12, 24
-BOUNDED = 900  # letters: what repeats at most a few hundred times looks quadratic before that
-ENOUGH = 0.3
+QUICK = 0.001
+HELD_UP = 0.5
 
 
 class Found(NamedTuple):
@@ -72,9 +60,8 @@ def found_patterns() -> list[Found]:
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         if not MAY_USE_PATTERNS.search(source):
             continue
-        module, tree = import_module(name), ast.parse(source)
-        nodes = [*ast.walk(tree)]
-        inline += _inline(module, tree, nodes)
+        module, nodes = import_module(name), [*ast.walk(ast.parse(source))]
+        inline += _inline(module, nodes)
         for found in _globals(module, _methods_by_name(nodes)):
             key = found.pattern.pattern, found.pattern.flags
             known = by_pattern.get(key, found)
@@ -124,69 +111,24 @@ def _compiled(value: object, depth: int) -> Iterator[tuple[re.Pattern[Any], bool
         yield from ((pattern, False) for pattern, _ in _compiled(each, depth - 1))
 
 
-def _inline(module: ModuleType, tree: ast.AST, nodes: Iterable[ast.AST]) -> Iterator[Found]:
-    values = {
-        target.id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    functions = [
-        each for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-    inside = {each for function in functions for each in ast.walk(function)}
+def _inline(module: ModuleType, nodes: Iterable[ast.AST]) -> Iterator[Found]:
+    """Yields the patterns that calls such as `re.sub` are given, as far as globals tell them."""
     for node in nodes:
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="re"), attr=method), args=[first, *_]
-            ) if node in inside and method in FUNCTIONS | {"compile"}:
-                place = f"{module.__name__} {ast.unparse(first)}"
-                given = _value(module, first, values) or MADE_LATER[place]
-                for each in given if isinstance(given, list) else [given]:
-                    if isinstance(each, (str, bytes)):
-                        pattern = re.compile(each, _flags(node))
-                        yield Found(place, pattern, frozenset({method} - {"compile"}))
+            ) if method in FUNCTIONS | {"compile"}:
+                source = ast.unparse(first)
+                try:
+                    given = eval(source, vars(module))
+                except (NameError, SyntaxError):
+                    continue  # made of what is known only when it runs
+                flags = (getattr(re, e.attr, 0) for e in ast.walk(node) if hasattr(e, "attr"))
+                known = {flag for flag in flags if isinstance(flag, re.RegexFlag)}
+                pattern = re.compile(given, sum(known, re.NOFLAG))
+                yield Found(f"{module.__name__} {source}", pattern, frozenset({method}))
             case _:
                 pass
-
-
-def _flags(call: ast.Call) -> int:
-    named = (
-        getattr(re, each.attr, 0) for each in ast.walk(call) if isinstance(each, ast.Attribute)
-    )
-    return sum({flag for flag in named if isinstance(flag, re.RegexFlag)}, re.NOFLAG)
-
-
-class _Plain(ast.NodeTransformer):
-    """Puts a word in place of each part of a pattern that is known only when it runs."""
-
-    def __init__(self, module: ModuleType, values: Mapping[str, ast.expr]) -> None:
-        self._module = module
-        self._values = values
-
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
-        value = _value(self._module, node.value, self._values)
-        return ast.Constant(value if isinstance(value, str) else "word")
-
-
-def _value(module: ModuleType, given: ast.expr, values: Mapping[str, ast.expr]) -> object:
-    """Returns the value of an expression as far as the globals of its module tell it."""
-    try:
-        return eval(ast.unparse(given), vars(module))
-    except (NameError, SyntaxError):
-        pass
-    match given:
-        case ast.Name(id=name) if name in values:
-            rest = {each: value for each, value in values.items() if each != name}
-            return _value(module, values[name], rest)
-        case ast.Subscript(value=ast.Name(id=name)) if name in vars(module):
-            return [*vars(module)[name].values()]
-        case ast.JoinedStr():
-            plain = _Plain(module, values).visit(ast.parse(ast.unparse(given), mode="eval").body)
-            return _value(module, ast.fix_missing_locations(plain), {})
-        case _:
-            return None
 
 
 # -- texts made to hold a pattern up -------------------------------------------------------------
@@ -303,49 +245,37 @@ def _text(before: str, unit: str) -> Callable[[int], str]:
 # -- the measurement -----------------------------------------------------------------------------
 
 
-def _seconds(found: Found, text: str, times: int = 1) -> float:
-    """Returns the least processor time of this thread that a pattern takes on a text."""
+def _seconds(found: Found, text: str) -> float:
+    """Returns the processor time of this thread that a pattern takes on a text."""
     given = text.encode() if isinstance(found.pattern.pattern, bytes) else text
-    best = float("inf")
-    for _ in range(times):
-        begun = time.thread_time()
-        if found.methods and found.methods <= ANCHORED:
-            for method in found.methods:
-                getattr(found.pattern, method)(given)
-        else:
-            for _ in found.pattern.finditer(given):
-                pass
-        best = min(best, time.thread_time() - begun)
-    return best
+    begun = time.thread_time()
+    if found.methods and found.methods <= ANCHORED:
+        for method in found.methods:
+            getattr(found.pattern, method)(given)
+    else:
+        for _ in found.pattern.finditer(given):
+            pass
+    return time.thread_time() - begun
 
 
 def is_slow(found: Found, text: Callable[[int], str]) -> bool:
-    """Tells whether the time of a pattern grows faster than the text, up to the longest text."""
-    longest = SEES_AT_MOST.get(found.place, LONGEST)
+    """Tells whether a pattern holds a loop up on a text of the longest length, or long before."""
+    if found.place in SEES_AT_MOST:
+        return _is_over(found, text(SEES_AT_MOST[found.place]), HELD_UP)
     for letters in range(40, 241, 20):  # small steps: each may take many times as long
-        if _seconds(found, text(letters)) > EXPONENTIAL:
-            return _seconds(found, text(letters), 2) > EXPONENTIAL
-    letters = 240
-    while letters < longest == LONGEST:
-        letters = min(letters * 2, longest)
-        long = _seconds(found, text(letters))
-        if long > ENOUGH and _seconds(found, text(letters)) > ENOUGH:
+        if _is_over(found, text(letters), EXPONENTIAL):
             return True
-        if long > MEASURABLE:
-            growth = _growth(found, text(letters), text(letters // LONGER))
-            if growth < SURELY_LINEAR or (growth > SURELY_SLOW and letters > LONGER * BOUNDED):
-                return growth > SURELY_SLOW
+    for letters in (LONGEST // 8, LONGEST // 4, LONGEST // 2, LONGEST):
+        if _is_over(found, text(letters), HELD_UP):
+            return True
+        if letters == LONGEST // 8 and not _is_over(found, text(letters), QUICK):
+            return False  # even in quadratic time, the longest text takes 64 times as long
     return False
 
 
-def _growth(found: Found, long: str, short: str) -> float:
-    """Returns how many times as long the longer text takes; the least of a few if it is much."""
-    least = float("inf")
-    for _ in range(3):
-        least = min(least, _seconds(found, long) / max(_seconds(found, short, 3), 1e-6))
-        if least < SURELY_LINEAR or len(long) < LONGER * BOUNDED:
-            break
-    return least
+def _is_over(found: Found, text: str, limit: float) -> bool:
+    """Tells whether a pattern takes longer than a limit each time; noise is over it once."""
+    return all(_seconds(found, text) > limit for _ in range(2))
 
 
 def slow_text(found: Found) -> str:
