@@ -139,7 +139,7 @@ def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_p
         modules,
         "plansmith.assembly",
         "plansmith.engine.executor",
-        "plansmith.planner.check.check_plan",
+        "plansmith.check.check_plan",
         "plansmith.planner.intent",
         "plansmith.planner.request",
         "plansmith.plan.schedules",

@@ -15,15 +15,15 @@ import pytest
 from tests import forked
 
 from plansmith import Plan, Problem, check_plan, read_plan, try_read_plan
+from plansmith.check.autofix import autofix
+from plansmith.check.constraints import Constraint
+from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
-from plansmith.planner.check.autofix import autofix
-from plansmith.planner.check.conditions import DROPPED, dropped_conditions
-from plansmith.planner.check.constraints import Constraint
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.check.made_up import MADE_UP, made_up_values
-from plansmith.planner.check.missing import MISSING, missing_changes
+from plansmith.planner.conditions import DROPPED, dropped_conditions
 from plansmith.planner.intent import find_intents
+from plansmith.planner.made_up import MADE_UP, made_up_values
+from plansmith.planner.missing import MISSING, missing_changes
 from plansmith.testing.modelserver import ModelServer, Reply
 
 ROOT = Path(__file__).parents[2]

@@ -177,4 +177,4 @@ def test_schemas_are_made_ready_in_one_place() -> None:
         for path in SOURCE.rglob("*.py")
         if any(maker in path.read_text(encoding="utf-8") for maker in makers)
     }
-    assert users == {"planner/check/schemas.py"}
+    assert users == {"check/schemas.py"}

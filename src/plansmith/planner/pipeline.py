@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from plansmith.check.check_plan import check_plan
 from plansmith.dialects.dialect import dialect
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
     EARLIER,

@@ -8,9 +8,9 @@ from plansmith.engine.plan_levels import Known
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.planner.check.conditions import dropped_conditions
-from plansmith.planner.check.missing import missing_changes
+from plansmith.planner.conditions import dropped_conditions
 from plansmith.planner.intent import find_intents
+from plansmith.planner.missing import missing_changes
 
 
 def person_texts(bodies: Sequence[e.AnyBody]) -> Iterator[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan.capability import Effect
-from plansmith.planner.check.missing import missing_changes
 from plansmith.planner.intent import find_intents
+from plansmith.planner.missing import missing_changes
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from plansmith.check.names import reads
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -15,7 +16,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ToolStep
-from plansmith.planner.check.names import reads
 from plansmith.planner.intent import sentences_without_quotes
 from plansmith.text import HAN, clip
 

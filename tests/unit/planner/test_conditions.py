@@ -6,7 +6,7 @@ import pytest
 
 from plansmith import Effect, Plansmith, ToolSpec, read_plan, tool
 from plansmith.plan.events import ReviewAsked
-from plansmith.planner.check.conditions import dropped_conditions, find_conditions
+from plansmith.planner.conditions import dropped_conditions, find_conditions
 from plansmith.testing import ScriptedModel
 
 SET = {

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from plansmith.check.names import reads, words
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, leaves
 from plansmith.plan.plan import Plan
@@ -21,7 +22,6 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.planner.check.names import reads, words
 from plansmith.planner.intent import FILE, Intent, Kind
 
 MISSING: Final = "PS504"
