@@ -140,7 +140,7 @@ def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_p
         "plansmith.assembly",
         "plansmith.engine.executor",
         "plansmith.check.check_plan",
-        "plansmith.planner.intent",
+        "plansmith.planner.left_out",
         "plansmith.planner.request",
         "plansmith.plan.schedules",
         "plansmith.review.policy",

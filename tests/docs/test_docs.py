@@ -20,10 +20,8 @@ from plansmith.check.constraints import Constraint
 from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
-from plansmith.planner.conditions import DROPPED, dropped_conditions
-from plansmith.planner.intent import find_intents
+from plansmith.planner.left_out import DROPPED, MISSING, left_out
 from plansmith.planner.made_up import MADE_UP, made_up_values
-from plansmith.planner.missing import MISSING, missing_changes
 from plansmith.testing.modelserver import ModelServer, Reply
 
 ROOT = Path(__file__).parents[2]
@@ -188,11 +186,11 @@ def problems_of(plan: Plan, code: str) -> list[Problem]:
     if code in ("PS205", "PS206", "PS207"):
         return autofix(plan, TOOLS).problems
     if code == MISSING:
-        asked = find_intents("Get the forecast for Oslo and save it as oslo.txt")
-        tools = {spec.name: spec for spec in tool_specs(TOOLS)}
-        return missing_changes(asked, plan, tools=tools, agents={}, templates={})
+        asked = "Get the forecast for Oslo and save it as oslo.txt"
+        return left_out([asked], plan, tool_specs(TOOLS))
     if code == DROPPED:
-        return dropped_conditions(["Get the forecast, and if it is below 0, send it"], plan, {})
+        asked = "Get the forecast for Oslo, and if it is below 0, send it to Ann"
+        return left_out([asked], plan, tool_specs(TOOLS))
     if code == MADE_UP:
         return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):
