@@ -27,7 +27,7 @@ MADE_LATER = {
     "plansmith.lazy *self._given": "tested where it is made",
     "plansmith.templates.parameters '|'.join(map(re.escape, marks))": r"\{\{a\}\}|\{\{b\}\}",
     "plansmith.templates.parameters start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
-    "plansmith.templates.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
+    "plansmith.planner.suggest start + re.escape(word) + end": r"(?<!\w)word(?!\w)",
 }
 # Handed on in a module that also searches with others, but only to be matched at one place.
 ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -17,6 +16,7 @@ from plansmith.planner.context.profile import Profile
 from plansmith.planner.fallback import salvage
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
 
 Script = Callable[..., ScriptedModel]
